@@ -41,6 +41,7 @@ from fencepost.commands.systems import (
 from fencepost.commands.terminal import StatusLine, finish, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
+from fencepost.commands.watching import watch_option
 from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
@@ -119,6 +120,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--replay", metavar="TOKEN", help="Run the one schedule that a failure printed.")
 @click.option("--store", metavar="URL", help="Run for real, with threads on this store: proves nothing.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of --store.  [default: 100]")
+@watch_option
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--flat", metavar="NAME=A,B", help="Find what costs more with parameter NAME=B than with A.")
 @click.option("--trace", type=TARGET, metavar="FILE", help="Write the failing run's events as JSON lines.")

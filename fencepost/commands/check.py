@@ -16,6 +16,7 @@ from fencepost.commands.output_files import json_option
 from fencepost.commands.provenance import command_line
 from fencepost.commands.set_option import numbers
 from fencepost.commands.terminal import StatusLine, console, engine_option, finish, verbose_option
+from fencepost.commands.watching import watch_option
 from fencepost.model import Model, ModelError, Progress, check, least_memory, reachable_graph, walk
 from fencepost.reports.check_text import check_text
 from fencepost.reports.text import amount, byte_size, parse_bytes
@@ -51,6 +52,7 @@ NAMES = {"stepping": "--explore", "max_states": "--max-states"}
 @engine_option("Where the search runs.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option("--work", metavar="DIR", help="Folder for Spark's levels, visible to all its workers.")
+@watch_option
 @click.option("--explore", "stepping", is_flag=True, help="Walk the model by hand in the terminal.")
 @verbose_option
 @json_option

@@ -12,12 +12,14 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import click
 
 import fencepost
 from fencepost.commands import hash_seed
+from fencepost.commands.defaults import defaults
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.impl.store.errors import StoreError
 
@@ -51,6 +53,19 @@ SUMMARIES = {
     "catalog": "Keep a small dataset of many tables in a bucket.",
     "completion": "Print the script that completes commands, options and names in a shell.",
 }
+
+
+PURPOSES = {
+    "Begin": ("demo",),
+    "Prove": ("check", "zoo"),
+    "Attack": ("audit", "proxy"),
+    "Certify": ("probe",),
+    "Time": ("simulate",),
+    "Watch": ("replay", "report"),
+    "Run": ("objects", "ingest", "catalog"),
+    "Set up": ("completion",),
+}
+"""The commands by what they are for, in the order of the help."""
 
 
 class OutputClosed(Exception):
@@ -94,6 +109,7 @@ class Subcommands(click.Group):
             return None
         module = importlib.import_module(f"fencepost.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
+        _name_values(command)
         return command
 
     def resolve_command(
@@ -103,17 +119,35 @@ class Subcommands(click.Group):
         near = [] if name in SUMMARIES or name.startswith("-") else get_close_matches(name, SUMMARIES, 1)
         if near:
             raise click.UsageError(f"No such command '{name}'. Did you mean '{near[0]}'?", ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if isinstance(found[1], click.Command) and name in SUMMARIES:
+            ctx.default_map = {name: defaults(name, found[1], Path.cwd())}
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(SUMMARIES.items()))
+        for purpose, names in PURPOSES.items():
+            with formatter.section(purpose):
+                formatter.write_dl([(name, SUMMARIES[name]) for name in names])
+
+
+def _name_values(command: click.Command) -> None:
+    """Values of one kind have one name in every help: N is a whole number, X any other."""
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        _name_values(inner)
+    for option in command.params:
+        if isinstance(option, click.Option) and option.metavar is None and not option.is_flag:
+            name = option.type.name
+            if "integer" in name or "float" in name:
+                option.metavar = "N" if "integer" in name else "X"
+            elif name in ("text", "path", "file"):
+                option.metavar = "FILE" if name != "text" else "TEXT"
 
 
 @click.group(
     cls=Subcommands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 not decided within the bounds.",
+    epilog="Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 not decided within the bounds. "
+    "Defaults of options: [tool.fencepost.COMMAND] in pyproject.toml. Example: fencepost check two-phase.",
 )
 @click.version_option(fencepost.__version__, prog_name="fencepost")
 def group() -> None:

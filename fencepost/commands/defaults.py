@@ -1,0 +1,58 @@
+"""Defaults of options from `[tool.fencepost.COMMAND]` in the nearest pyproject.toml.
+
+    [tool.fencepost.audit]
+    budget = 60
+    set = ["processes=3"]
+
+A key is the name of an option without its dashes. What the command line gives wins. A key that is no option
+of the command is refused, so that a spelling mistake does not pass for a setting.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.commands.exit_codes import BadRequest
+
+FILE = "pyproject.toml"
+
+
+def defaults(name: str, command: click.Command, folder: Path) -> Mapping[str, Any]:
+    """The defaults of a command, by the names of its parameters."""
+    file, table = _table(folder)
+    given = table.get(name, {})
+    if not isinstance(given, dict):
+        raise BadRequest(f"{file}: [tool.fencepost] {name} is no table; write [tool.fencepost.{name}]")
+    options = {
+        option.removeprefix("--"): parameter
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--") and parameter.name
+    }
+    found = {}
+    for key, value in given.items():
+        if key not in options:
+            raise BadRequest(f"{file}: [tool.fencepost.{name}] {key}: fencepost {name} has no option --{key}")
+        found[str(options[key].name)] = value
+    return found
+
+
+def _table(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    """`[tool.fencepost]` of the nearest pyproject.toml that has one, and that file."""
+    for place in (folder, *folder.parents):
+        file = place / FILE
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if "tool.fencepost" not in text:
+            continue
+        try:
+            table = tomllib.loads(text).get("tool", {}).get("fencepost", {})
+        except tomllib.TOMLDecodeError as error:
+            raise BadRequest(f"{file}: {error}") from None
+        return file, table if isinstance(table, dict) else {}
+    return folder / FILE, {}
