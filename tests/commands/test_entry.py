@@ -62,7 +62,7 @@ def test_an_invalid_request_is_one_line_and_exits_with_2(
 
 def test_nothing_asked_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends() == Exit.BAD_REQUEST
-    assert "Commands:" in capsys.readouterr().out
+    assert "Prove:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_access_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [one["rule"] for one in found["violations"]] == ["never-deleted"]  # type: ignore[attr-defined]
     reported = capsys.readouterr().out
     assert f"REJECTED  never-deleted  event 7: arn@192.0.2.1: delete {key} -> done" in reported
-    assert "violated: 1 broken promises, 0 undecided; 4 requests" in reported
+    assert "violated: 1 broken promise, 0 undecided; 4 requests" in reported
     assert found["statistics"]["rates"]["412"] == 0.25  # type: ignore[index]
 
 

@@ -12,6 +12,7 @@ stands for any lines, a token for any token, and counts of runs, seconds and byt
 that ends in `&` is a process that runs until the end of the guide; it must print at once what is shown.
 """
 
+import concurrent.futures.process  # noqa: F401 - as below: what was pickled must be what is imported
 import contextlib
 import re
 import shlex
