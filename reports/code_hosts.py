@@ -148,6 +148,7 @@ def junit(found: Findings) -> str:
         for case in every:
             _add(suite, entry, case)
         suite.set("failures", str(sum(case.verdict in BAD and not entry.expected for case in every)))
+        suite.set("errors", str(sum(case.verdict == "error" for case in every)))
         suite.set("skipped", str(sum(case.verdict in OPEN for case in every)))
         suite.set("tests", str(len(every)))
         seconds = getattr(entry.data, "seconds", None)
@@ -168,6 +169,8 @@ def _add(suite: ET.Element, entry: Entry, case: Case) -> None:
         ET.SubElement(element, "system-out").text = printable(f"expected: {case.message}")
     elif case.verdict in BAD:
         ET.SubElement(element, "failure", message=message).text = printable("\n".join(case.trace))
+    elif case.verdict == "error":
+        ET.SubElement(element, "error", message=message)
     elif case.verdict in OPEN:
         ET.SubElement(element, "skipped", message=message)
 
@@ -197,18 +200,28 @@ def _finding(entry: Entry, case: Case) -> dict[str, Any]:
     where = place(entry.data, [case.violation] if case.violation else [])
     location: dict[str, Any] = {}
     if where is not None:
-        uri, line = where[0].replace("\\", "/"), where[1]
-        location = {
-            "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}},
-        }
+        location = _location(*where)
         row["locations"] = [location]
     steps = [
-        {"executionOrder": number, "location": {**location, "message": {"text": " ".join(step.split())}}}
-        for number, step in enumerate(case.trace, start=1)
+        {"executionOrder": number, "location": {**at, "message": {"text": " ".join(step.split())}}}
+        for number, (step, at) in enumerate(zip(case.trace, _lines_of(case, location), strict=False), start=1)
     ]
     if steps:
         row["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
     return row
+
+
+def _lines_of(case: Case, otherwise: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The location of each step of a counterexample: its own line where that is known."""
+    for step in case.violation.steps if case.violation else ():
+        yield _location(step.file, step.line) if step.file and step.line else otherwise
+    while True:
+        yield otherwise
+
+
+def _location(file: str, line: int) -> dict[str, Any]:
+    where = {"artifactLocation": {"uri": file.replace("\\", "/")}, "region": {"startLine": line}}
+    return {"physicalLocation": where}
 
 
 def annotations(found: Findings) -> str:
@@ -223,9 +236,10 @@ def annotations(found: Findings) -> str:
         if entry.verdict in OPEN:
             lines.append(f"::warning title={_property(entry.title)}::not decided: {_message(within(entry))}")
         elif entry.verdict in (*BAD, "error") and not entry.expected and not [*counterexamples(entry)]:
-            lines.append(
-                f"::error title={_property(entry.title)}::{entry.verdict}: {_message(within(entry))}"
-            )
+            where = place(entry.data) if entry.verdict == "error" else None
+            at = f"file={_property(where[0])},line={where[1]}," if where else ""
+            message = f"{entry.verdict}: {_message(within(entry))}"
+            lines.append(f"::error {at}title={_property(entry.title)}::{message}")
     for name, why in found.unread.items():
         lines.append(f"::error file={_property(name)},title=Could not be read::{_message(why)}")
     return "".join(f"{line}\n" for line in lines)

@@ -11,12 +11,18 @@ RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
 
 
 def place(result: Any, violations: Sequence[Violation] = ()) -> tuple[str, int] | None:
-    """The innermost line of the user's code that raised, else the file of the program or model and the line
-    that defines it; None for what is shipped."""
+    """The innermost line of the user's code that raised, else that of the last step, else the line that
+    defines the program or model; None for what is shipped."""
     for violation in violations:
         for line in reversed(violation.raised_at):
             if match := RAISED.match(line):
                 return match["file"], int(match["line"])
+        for step in reversed(violation.steps):
+            if step.file and step.line:
+                return step.file, step.line
+    error = getattr(result, "error", None)
+    if error is not None and error.file and error.line:
+        return error.file, error.line
     file, colon, name = str(getattr(result, "system", "") or getattr(result, "model", "")).rpartition(":")
     return (file, _defined_at(file, name)) if colon and file.endswith(".py") else None
 

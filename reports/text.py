@@ -12,6 +12,7 @@ from rich.text import Text
 COLOURS = {
     "holds": "green",
     "safe": "green",
+    "error": "bold red",
     "violated": "bold red",
     "unsafe": "bold red",
     "undecided": "yellow",

@@ -21,7 +21,7 @@ from fencepost.reports.page.elements import (
     verdict,
 )
 from fencepost.reports.page.graph import error_path, picture
-from fencepost.reports.page.sequence import diagram, mermaid, moments
+from fencepost.reports.page.sequence import diagram, mermaid, moments, shortened_end
 from fencepost.reports.places import place
 from fencepost.reports.text import plural
 from fencepost.results import (
@@ -30,6 +30,7 @@ from fencepost.results import (
     AuditCoverage,
     AuditResult,
     CheckResult,
+    CounterexampleStep,
     Graph,
     NearestPass,
     PropertyResult,
@@ -44,6 +45,8 @@ from fencepost.results import (
 KINDS = {"model": "everything on", "broken": "mistake"}
 LINES_MAX = 150
 """Of one counterexample: keeps the page small however long a run was."""
+BODY_LENGTH = 80
+"""Of a body, or of what differs between two."""
 COLUMNS = ("requests", "hops", "bytes")
 
 
@@ -250,7 +253,9 @@ def _violated_program(entry: Entry, violation: Violation, number: str) -> Markup
         else None,
         folded(
             "The same as a list of steps",
-            _lines(violation.counterexample, f"The steps of {name}"),
+            _code_steps(violation.steps, f"The steps of {name}")
+            if violation.steps
+            else _lines(violation.counterexample, f"The steps of {name}"),
             open_=not violation.events,
         ),
         _mermaid(violation.events),
@@ -274,6 +279,49 @@ def _drawn(events: Sequence[Mapping[str, Any]], title: str, label: str, number: 
 
 def _mermaid(events: Sequence[Mapping[str, Any]]) -> Markup | None:
     return folded("The same as Mermaid text", tag("pre", mermaid(events))) if events else None
+
+
+def _code_steps(steps: Sequence[CounterexampleStep], caption: str) -> Markup:
+    """Each step with its line of code and, of a write, how the body differs from the one that stood there."""
+    rows = [
+        (
+            str(step.number),
+            step.process,
+            " ".join(filter(None, (step.kind, step.subject, step.condition))),
+            tag("span", f"{step.fault}: {step.outcome}", class_="verdict bad")
+            if step.fault
+            else step.outcome,
+            tag("code", f"{step.file}:{step.line}") if step.file else "",
+            _body_difference(step),
+        )
+        for step in steps[:LINES_MAX]
+    ]
+    return table(caption, ("step", "process", "request", "outcome", "at", "body"), rows)
+
+
+def _body_difference(step: CounterexampleStep) -> Content:
+    """What stood before, struck out, and what was written; the common ends of long bodies are left out."""
+    if step.body is None:
+        return ""
+    if step.previous is None or step.previous == step.body:
+        return shortened_end(step.body, BODY_LENGTH)
+    ahead = _same(step.previous, step.body)
+    back = _same(step.previous[ahead:][::-1], step.body[ahead:][::-1])
+    old, new = (
+        shortened_end(text[ahead : len(text) - back], BODY_LENGTH) for text in (step.previous, step.body)
+    )
+    return join(
+        "…" if ahead else "",
+        tag("del", old) if old else None,
+        tag("ins", new) if new else None,
+        "…" if back else "",
+    )
+
+
+def _same(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 def _nearest(near: NearestPass, name: str, number: str) -> Markup:

@@ -158,6 +158,8 @@ def within(entry: Entry) -> str:
             sizes = ", ".join(f"{name}={value}" for name, value in check.parameters.items())
             stopped = f"; stopped by {check.stopped_by}" if check.stopped_by else ""
             return f"{amount(check.distinct)} states, depth {check.depth} ({sizes or 'no sizes'}){stopped}"
+        case AuditResult(error=error) if error is not None:
+            return f"{error.message} ({error.file}:{error.line})" if error.file else error.message
         case AuditResult() as audit:
             return f"{audit.bound} ({plural(audit.schedules, 'schedule')})"
         case ZooResult(rows=rows) | MutantsResult(rows=rows):

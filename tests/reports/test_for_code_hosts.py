@@ -127,3 +127,23 @@ def test_a_finding_points_at_the_line_that_defines_the_program(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.py").write_text("import x\n\n\ndef f(world):\n    pass\n")
     assert annotations(Findings([mine()])).startswith("::error file=m.py,line=4,")
+
+
+STEP = {"number": 1, "process": "a", "kind": "put", "operation": "put k", "outcome": "done"}
+
+
+def test_each_step_of_a_code_flow_has_its_own_line_and_an_error_its_own() -> None:
+    steps = [{**STEP, "file": "m.py", "line": 3}, {**STEP, "number": 2, "file": "n.py", "line": 9}]
+    trace = ["1 a put", "2 a put", "=> p"]
+    violation = {"property": "p", "reason": "r", "counterexample": trace, "steps": steps}
+    (row,) = json.loads(sarif(Findings([mine(violations=[violation])])))["runs"][0]["results"]
+    flow = row["codeFlows"][0]["threadFlows"][0]["locations"]
+    places = [step["location"]["physicalLocation"] for step in flow]
+    lines = [(one["artifactLocation"]["uri"], one["region"]["startLine"]) for one in places]
+    assert lines == [("m.py", 3), ("n.py", 9), ("n.py", 9)]
+    error = {"message": "it never ends", "file": "m.py", "line": 4}
+    broken = Findings([mine(verdict="error", violations=[], error=error)])
+    assert broken.verdict == "error"
+    message = "::error file=m.py,line=4,title=audit m.py%3Af::error: it never ends"
+    assert annotations(broken).startswith(message)
+    assert ET.fromstring(junit(broken).encode()).find("testsuite/testcase/error") is not None

@@ -383,3 +383,20 @@ def test_a_result_of_the_invalid_shape_is_named_in_every_form(
     assert ends(str(tmp_path), *words) == Exit.BAD_REQUEST
     assert "replay publish" in (tmp_path / "m.md").read_text()
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_step_of_code_has_its_line_and_what_changed_in_the_body(tmp_path: Path) -> None:
+    step = {
+        "number": 1,
+        "process": "a",
+        "kind": "put",
+        "operation": "put k",
+        "outcome": "done",
+        "subject": "k",
+    }
+    steps = [{**step, "file": "m.py", "line": 7, "previous": '{"epoch": 3}', "body": '{"epoch": 41}'}]
+    violation = {"property": "p", "reason": "r", "counterexample": ["1 a"], "token": "t", "steps": steps}
+    write(tmp_path, "audit.json", {**AUDIT, "verdict": "violated", "violations": [violation]})
+    text = page(read_folder(tmp_path))
+    assert "<code>m.py:7</code>" in text
+    assert "…<del>3</del><ins>41</ins>…" in text
