@@ -5,6 +5,7 @@ import os
 import secrets as _secrets  # noqa: TID251  a token of the operator's, not of any protocol
 import socket
 import ssl
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -52,9 +53,7 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
 TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the root token, and nothing else.")
 
 
-@subcommand(
-    "serve",
-    "Run the server.",
+SERVING: tuple[Parameter, ...] = (
     click.argument("directory"),
     click.option("--listen", default="127.0.0.1:9000", show_default=True, metavar="HOST:PORT"),
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
@@ -78,6 +77,9 @@ TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the r
         help="Time to finish the requests in flight on SIGTERM.",
     ),
 )
+
+
+@subcommand("serve", "Run the server.", *SERVING)
 def serve(directory: str, listen: str, workers: int, root_token_file: str | None, **options: Any) -> Result:
     """Serve DIRECTORY, which is made if it is missing. SIGTERM or ctrl-C finishes what is in flight and ends.
 
@@ -87,6 +89,7 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
     from fencepost.impl.http.workers import Workers
     from fencepost.impl.objects.buckets import Buckets
     from fencepost.impl.objects.credentials import Credentials
+    from fencepost.impl.objects.handoff import VARIABLE
     from fencepost.impl.objects.owner import Owner
 
     if (options["certificate"] is None) != (options["key"] is None):
@@ -97,10 +100,14 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
         credentials = Credentials(token)
     except ValueError as error:
         raise BadRequest(str(error)) from None
-    buckets = Buckets(directory)
+    buckets, owner = Buckets(directory), Owner(directory)
+    supervised = os.environ.pop(VARIABLE, "")
+    if supervised:
+        _serve_supervised(buckets, credentials, owner, supervised, workers, options)
+        return Result({})
     with contextlib.closing(_bind(listen)) as bound:
         Path(directory).mkdir(parents=True, exist_ok=True)
-        Owner(directory).acquire()
+        owner.acquire()
         buckets.verify()
         if workers == 1:
             _serve(buckets, credentials, bound, options)
@@ -114,8 +121,90 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
     return Result({})
 
 
+@subcommand("supervise", "Run the server so that it can be replaced.", *SERVING)
+def supervise(
+    directory: str, listen: str, workers: int, root_token_file: str | None, **options: Any
+) -> Result:
+    """Serve DIRECTORY like `serve`, by a process that `handoff` replaces without refusing a connection.
+
+    The supervisor owns the listening socket and starts the server again whenever it has ended.
+    """
+    from fencepost.impl.http.server import address
+    from fencepost.impl.objects.handoff import BACKLOG, VARIABLE, Supervisor
+    from fencepost.impl.objects.owner import Owner
+
+    if (options["certificate"] is None) != (options["key"] is None):
+        raise BadRequest("--certificate and --key come together")
+    _check_tls(options["certificate"], options["key"])
+    token = _root_token(root_token_file) or _generated()
+    arguments = ["--workers", str(workers)]
+    for name, value in options.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
+
+    def start(inherited: tuple[int, int]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603  this program
+            [sys.executable, "-m", "fencepost", "objects", "serve", directory, *arguments],
+            pass_fds=inherited,
+            env={**os.environ, ROOT_TOKEN: token, VARIABLE: "{},{}".format(*inherited)},
+        )
+
+    with contextlib.closing(_bind(listen)) as bound:
+        Path(directory, ".objects").mkdir(parents=True, exist_ok=True)
+        owner = Owner(directory)
+        owner.acquire()  # says who serves, in one line, before servers are started again and again
+        owner.release()
+        bound.listen(BACKLOG)
+        click.echo(f"listening on {address(bound, secure=options['certificate'] is not None)}")
+        Supervisor(directory, start, bound, ENV, drain_s=options["drain_s"]).run()
+    return Result({})
+
+
+@subcommand("handoff", "Replace the running server.", click.argument("directory"))
+def handoff(directory: str) -> Result:
+    """Have the supervisor of DIRECTORY replace its server by a new one, for example of another release.
+
+    No connection is refused meanwhile. If the new server does not begin to serve, the old one goes on.
+    """
+    from fencepost.impl.objects.handoff import request_handoff
+
+    try:
+        answer = request_handoff(directory)
+    except OSError as error:
+        raise BadRequest(
+            f"{directory} has no supervisor ({error.strerror}); start one with: fencepost objects supervise"
+        ) from None
+    outcome, _, text = answer.partition(" ")
+    if outcome != "done":
+        return Result({"replaced": False, "reason": text}, f"the old server goes on: {text}", Exit.VIOLATED)
+    return Result({"replaced": True, "process": int(text)}, f"process {text} serves now")
+
+
+def _serve_supervised(
+    buckets: Any, credentials: Any, owner: Any, inherited: str, workers: int, options: dict[str, Any]
+) -> None:
+    """As one of the servers that a supervisor replaces by each other."""
+    import fencepost.impl.objects.app  # noqa: F401  workers begin sooner with what they need imported
+    from fencepost.impl.http.workers import Workers
+    from fencepost.impl.objects.handoff import Line, Member
+
+    listening, control = (socket.socket(fileno=int(number)) for number in inherited.split(","))
+
+    def work(_: int) -> None:
+        control.close()
+        _serve(buckets, credentials, listening, options, quiet=True, on_listening=team.announce)
+
+    team = Workers(work, workers, ENV, patience_s=options["drain_s"] + 5)
+    Member(Line(control), owner, team, ENV, options["drain_s"]).run()
+
+
 def _serve(
-    buckets: Any, credentials: Any, bound: socket.socket, options: dict[str, Any], *, quiet: bool = False
+    buckets: Any,
+    credentials: Any,
+    bound: socket.socket,
+    options: dict[str, Any],
+    *,
+    quiet: bool = False,
+    on_listening: Callable[[], None] = lambda: None,
 ) -> None:
     from fencepost.impl.http.limits import Limits
     from fencepost.impl.http.server import Server
@@ -130,9 +219,15 @@ def _serve(
     )
     service = ObjectServer(buckets, credentials, domain=options["domain"] or "", limits=limits)
     maintenance = Maintenance(buckets)
+
+    def listening(url: str) -> None:
+        if not quiet:
+            click.echo(f"listening on {url}")
+        on_listening()
+
     server = Server(
         service,
-        on_listening=lambda url: None if quiet else click.echo(f"listening on {url}"),
+        on_listening=listening,
         certificate=options["certificate"],
         key=options["key"],
     )

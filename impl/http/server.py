@@ -1,7 +1,8 @@
 """The server process: connections with deadlines, signals, and a graceful stop.
 
 On SIGTERM or SIGINT the server accepts no more connections, closes idle ones, finishes the requests in flight
-and ends. A second SIGINT ends it at once; requests that hang longer than `drain_s` are aborted.
+and ends. A second SIGINT ends it at once; requests that hang longer than `drain_s` are aborted. On SIGUSR1 it
+drains: another process takes over its listening socket, and no client is to notice.
 
 uvicorn limits how long a connection is idle between requests. This module adds the missing deadlines:
 
@@ -31,6 +32,7 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -41,6 +43,8 @@ from fencepost.impl.http.service import Service
 
 HEADER_BYTES = 16 * 1024
 """h11 keeps no more of a request's head than this."""
+DRAIN_IDLE_S = 1.0
+"""How long a draining server keeps a connection on which no request comes."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -56,9 +60,12 @@ class Server(uvicorn.Server):
         key: str | None = None,
     ) -> None:
         limits = service.limits
+        self._service = service
+        self._draining = False
         super().__init__(
             uvicorn.Config(
-                service,
+                self._closing,
+                interface="asgi3",
                 http=protocol(limits, service.count_refused, lambda: self.should_exit),
                 ws="none",
                 lifespan="off",
@@ -73,10 +80,10 @@ class Server(uvicorn.Server):
                 ssl_keyfile=key,
             )
         )
-        self._service = service
         self._on_listening = on_listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         assert sockets is not None, "the caller binds the socket, so that its port is known"
         self._on_listening(address(sockets[0], secure=self.config.is_ssl))
@@ -87,6 +94,7 @@ class Server(uvicorn.Server):
             yield
             return
         before = {number: signal.signal(number, self._on_signal) for number in _STOPPING}
+        before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._on_drain)
         try:
             yield
         finally:
@@ -98,6 +106,33 @@ class Server(uvicorn.Server):
             self.force_exit = True
         else:
             self.stop()
+
+    async def _closing(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The service; a server that drains closes each connection after its response."""
+
+        async def closing(message: Message) -> None:
+            if self._draining and message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+            await send(message)
+
+        await self._service(scope, receive, closing)
+
+    def _on_drain(self, number: int, frame: object) -> None:
+        self._draining = True
+        self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        """Accept no more, answer every request, and end when no connection is left. Another process listens
+        on the same socket, so no client is refused; one that leaves its connection idle for long loses it."""
+        for listening in self.servers:
+            listening.close()
+        self._drain_task = self._loop.create_task(self._end_drained(), name="drain")
+
+    async def _end_drained(self) -> None:
+        deadline = self._loop.time() + DRAIN_IDLE_S
+        while self.server_state.connections and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        self.should_exit = True
 
     def stop(self) -> None:
         """Finish the requests in flight, and end."""

@@ -7,6 +7,7 @@ started again after a pause, so that a mistake in a setting does not become a lo
 
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -34,6 +35,7 @@ class Workers:
         self._running: dict[int, tuple[int, int]] = {}
         """Process id to the number of the worker and when it began."""
         self._ending = False
+        self._ready = os.pipe()
         self._watched, self._held = os.pipe()
         """Nothing is ever written: a read ends when the parent, which holds the writing end, is gone."""
         self._log = logging.getLogger("fencepost.workers")
@@ -50,6 +52,42 @@ class Workers:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    # For a parent that has more to do than to wait.
+
+    def start_all(self, timeout_s: float = 60.0) -> None:
+        """Return once each has called `announce`; raises `TimeoutError`."""
+        for number in range(self._count):
+            self._start(number)
+        for _ in range(self._count):
+            if not select.select([self._ready[0]], [], [], timeout_s)[0]:
+                raise TimeoutError("a worker did not begin to serve")
+            os.read(self._ready[0], 1)
+
+    def announce(self) -> None:
+        """In a worker: it serves."""
+        os.write(self._ready[1], b".")
+
+    def replace_ended(self) -> None:
+        while self._running:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            self._ended(pid, status)
+
+    def end_all(self, number: int, patience_s: float) -> None:
+        """Send a signal to all, and return when they have ended; kill those that take longer."""
+        for pid in self._running:
+            os.kill(pid, number)
+        deadline_ns = self._env.monotonic_ns() + round(patience_s * 1e9)
+        while self._running:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+            self._running.pop(pid, None)
+            if not pid:
+                if self._env.monotonic_ns() > deadline_ns:
+                    for late in self._running:
+                        os.kill(late, signal.SIGKILL)
+                self._env.sleep(0.01)
+
     def _start(self, number: int) -> None:
         signal.pthread_sigmask(
             signal.SIG_BLOCK, _ENDING
@@ -61,7 +99,8 @@ class Workers:
             return
         code = 1
         try:
-            for ending in _ENDING:
+            signal.set_wakeup_fd(-1)
+            for ending in (*_ENDING, signal.SIGCHLD):
                 signal.signal(ending, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
             os.close(self._held)
@@ -76,7 +115,9 @@ class Workers:
             os._exit(code)
 
     def _wait(self) -> None:
-        pid, status = os.wait()
+        self._ended(*os.wait())
+
+    def _ended(self, pid: int, status: int) -> None:
         number, began_ns = self._running.pop(pid, (-1, 0))
         if self._ending or number < 0:
             return

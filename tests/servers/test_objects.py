@@ -15,6 +15,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.objects.handoff import request_handoff
 from fencepost.impl.objects.reconcile import reconcile
 from tests.impl.objects.serving import ROOT_TOKEN, client
 
@@ -26,7 +27,7 @@ KILLS = int(os.environ.get("FENCEPOST_KILLS", "5"))
 
 @contextlib.contextmanager
 def serving(
-    directory: Path, workers: int, wrapper: Sequence[str] = ()
+    directory: Path, workers: int, wrapper: Sequence[str] = (), verb: str = "serve"
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process and its address."""
     command = [
@@ -34,7 +35,7 @@ def serving(
         "-m",
         "fencepost",
         "objects",
-        "serve",
+        verb,
         str(directory),
         "--listen",
         "127.0.0.1:0",
@@ -203,6 +204,75 @@ def test_a_second_server_of_a_directory_is_refused(tmp_path: Path) -> None:
         assert ended.returncode == 1
         assert f"is served by process {process.pid}; stop it first" in ended.stderr
         assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("handoffs", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_no_request_fails_while_servers_are_replaced(tmp_path: Path, handoffs: int) -> None:
+    done = threading.Event()
+    stored: dict[str, bytes] = {}
+    failures: list[str] = []
+    with serving(tmp_path, 2, verb="supervise") as (process, address):
+        client(address).create_bucket(Bucket=BUCKET)
+
+        def use(name: str) -> None:
+            mine, number = client(address, read_timeout=60), 0
+            while not done.is_set():
+                key, body = f"{name}/{number}", os.urandom(2000 + number % 5 * 400_000)
+                try:
+                    mine.put_object(Bucket=BUCKET, Key=key, Body=body, IfNoneMatch="*")
+                    stored[key] = body
+                    assert mine.get_object(Bucket=BUCKET, Key=key)["Body"].read() == body
+                except Exception as error:  # noqa: BLE001  a thread reports it
+                    failures.append(f"{key}: {error!r}")
+                number += 1
+
+        def replace() -> None:
+            try:
+                servers = set()
+                for _ in range(handoffs):
+                    wanted = len(stored) + 4
+                    while len(stored) < wanted and not failures:
+                        done.wait(0.02)
+                    answer = request_handoff(str(tmp_path))
+                    assert answer.startswith("done "), answer
+                    servers.add(answer)
+                assert len(servers) == handoffs
+            except Exception as error:  # noqa: BLE001  a thread reports it
+                failures.append(repr(error))
+            finally:
+                done.set()
+
+        run_all([replace, *(lambda name=f"w{n}": use(name) for n in range(4))])
+        assert failures == []
+        s3 = client(address)
+        for key, body in stored.items():
+            assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == body, key
+        assert len(children(process)) == 1
+    check_events(tmp_path, stored)
+
+
+def test_a_server_that_cannot_be_replaced_goes_on(tmp_path: Path) -> None:
+    """The successor is killed; then the incumbent is, and the supervisor starts another."""
+    with serving(tmp_path, 2, verb="supervise") as (process, address):
+        s3 = client(address, read_timeout=60)
+        s3.create_bucket(Bucket=BUCKET)
+        old = children(process)
+        killer = threading.Event()
+
+        def kill_successor() -> None:
+            while not killer.wait(0.001):
+                for pid in set(children(process)) - {*old}:
+                    os.kill(pid, signal.SIGKILL)
+                    return
+
+        failed: list[str] = []
+        run_all([kill_successor, lambda: failed.append(request_handoff(str(tmp_path)))])
+        assert failed[0].startswith("failed ")
+        assert children(process) == old
+        s3.put_object(Bucket=BUCKET, Key="k", Body=b"1")
+        os.kill(old[0], signal.SIGKILL)
+        s3.put_object(Bucket=BUCKET, Key="k", Body=b"2")  # waits in the backlog
+        assert children(process) != old
 
 
 def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
