@@ -224,6 +224,8 @@ class AuditCoverage:
     steps: Counts = field(default_factory=dict)
     conflicts: int = 0
     sometimes: Mapping[str, bool] = field(default_factory=dict)
+    tested: Counts = field(default_factory=dict)
+    """By property: how often it was judged in a state in which its condition (`when`) was met."""
 
 
 @dataclass(frozen=True)

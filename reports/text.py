@@ -15,6 +15,7 @@ COLOURS = {
     "error": "bold red",
     "violated": "bold red",
     "unsafe": "bold red",
+    "error": "bold red",
     "undecided": "yellow",
     "unsupported": "yellow",
 }

@@ -241,7 +241,8 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     whole = system.path is not None and token is None and not name
     with hash_seed.OtherSeed(wanted=whole) as other:
         found = audit_sizes(name, requests, _explore, search) if name else search(requests[0])
-        seeds = () if found.counterexamples else other.compare(system.name, requests[0])
+        decided = found.counterexamples or found.error_at is not None or found.verdict == "error"
+        seeds = () if decided else other.compare(system.name, requests[0])
     if options["trace"]:
         # Without a failing run, the run without any fault.
         _write_trace(found.events or run_token(requests[0], "default").events, options["trace"])

@@ -19,6 +19,10 @@ class Misuse(StoreError):
     """The request can never make sense."""
 
 
+class WrongType(Misuse):
+    """A body or a name is no bytes or no text: a mistake in the code whatever the store does."""
+
+
 class Unusable(StoreError):
     """The store's outside must change first: missing bucket, full disk, bad credentials."""
 

@@ -35,6 +35,7 @@ from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from fencepost.sim.explore.watchdog import watching
 from fencepost.sim.world import Budget, Program, places
 from fencepost.sim.world.costs import AtMost
+from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
 from fencepost.sim.world.process import Stuck
 
@@ -155,7 +156,7 @@ class AuditResult:
         if self.verdict == "error":
             result["error"] = {"message": self.bound, **(self.error_at._asdict() if self.error_at else {})}
         if self.replayed is not None:
-            for key in ("conflicts", "sometimes"):  # one run is not compared with others
+            for key in ("conflicts", "sometimes", "tested"):  # one run is not compared with others
                 del result["coverage"][key]
             return {**result, "counterexample": list(self.replayed), "token": self.token}
         if cost := self.cost():
@@ -293,6 +294,8 @@ def _judge(
     gaps = [] if counterexamples else searched.coverage.findings()
     # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
     verdict = "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
+    if counterexamples and counterexamples[0].property == PROPERTY:
+        verdict = "error"  # what the world does not control is no violation of the program
     return AuditResult(
         request,
         request.strategy,
@@ -329,6 +332,8 @@ def _bound(
     coverage = searched.coverage
     processes = counterexamples[0].processes if counterexamples else coverage.processes or len(coverage.steps)
     scope = f"{processes} process{'' if processes == 1 else 'es'} with {request.budget.sentence()}"
+    if verdict == "error":
+        return counterexamples[0].reason
     if verdict == "violated":
         return f"a schedule of {scope} breaks a property"
     if verdict == "holds":

@@ -139,6 +139,7 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "measured": dict(coverage.measured),
         "processes": coverage.processes,
         "cut": dict(coverage.cut),
+        "tested": dict(coverage.tested),
         "unjudged": sorted(coverage.unjudged),
         "costs": coverage.costs.packed(),
     }
@@ -156,6 +157,7 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         measured=dict(data["measured"]),
         processes=data["processes"],
         cut=Counter(data["cut"]),
+        tested=Counter(data["tested"]),
         unjudged=set(data["unjudged"]),
         costs=Costs.unpacked(data["costs"]),
     )

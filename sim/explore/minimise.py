@@ -15,6 +15,7 @@ from fencepost.sim.explore.runs import Choice, Setting
 from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World
+from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.stamps import STAMPED
 
@@ -104,6 +105,8 @@ class _Bounded:
             try:
                 if self._run(world):
                     return self._names()
+            except AuditError:
+                pass  # no violation, so not what is looked for
             finally:
                 world.close()
             if not self._next():

@@ -43,6 +43,7 @@ class Plain:
                 self._run(world)
             finally:
                 world.close()
+            self.coverage.judge(world)
             if world.violation is not None:
                 choices = tuple(options[at] for options, at in self._path)
                 self.failures.append(Failure(world.violation, choices, timed=STAMPED))

@@ -112,6 +112,7 @@ class ReducedSearch:
                     return  # a piece of a search cannot start over by itself
                 self.clear()
                 continue
+            self.coverage.judge(world)
             for finding in world.findings:
                 if finding not in self.findings:
                     self.findings.append(finding)

@@ -26,6 +26,7 @@ from fencepost.sim.explore.runs import Coverage, Diverged
 from fencepost.sim.explore.steps import lines_of
 from fencepost.sim.explore.tokens import Replay, follow, read, write
 from fencepost.sim.world import Program
+from fencepost.sim.world.finalizers import PROPERTY
 
 HARNESS = [Path(package.__file__ or "").parent for package in (fencepost.sim, fencepost.impl.store)]
 """Frames below these folders do not help to find the line that raised."""
@@ -85,10 +86,13 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
     again, objects = follow_located(request.setting, read(token))
     lines = lines_of(again.world, objects)
     counterexamples: tuple[Counterexample, ...] = ()
-    if again.violation is not None:
+    if again.violation is not None and not again.misfit:
         found = Counterexample.of(again, token, objects)
         counterexamples = (replace(found, raised_at=_raised_at(again), events=()),)
     verdict = "violated" if counterexamples else "undecided" if again.misfit else "holds"
+    bound = _BOUNDS[verdict]
+    if counterexamples and counterexamples[0].property == PROPERTY:
+        verdict, bound = "error", counterexamples[0].reason
     coverage = Coverage()
     for place in range(len(again.world.trace)):
         coverage.step(again.world, place)
@@ -96,7 +100,7 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
         request,
         "replay",
         verdict,
-        _BOUNDS[verdict],
+        bound,
         1,
         0,
         time.perf_counter() - started,

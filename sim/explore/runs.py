@@ -177,6 +177,8 @@ class Coverage:
     """How many the program spawned."""
     cut: Counter[str] = field(default_factory=Counter)
     """By process that went on at the end of a run that was cut: how many such runs."""
+    tested: Counter[str] = field(default_factory=Counter)
+    """By property: how often it was judged where its condition (`when`) was met."""
     unjudged: set[str] = field(default_factory=set)
     """The properties that runs that were cut leave undecided."""
     reports: tuple[Callable[[], Any], ...] = ()
@@ -222,6 +224,12 @@ class Coverage:
             if promise.kind == FINALLY or (promise.kind == EVENTUALLY and not promise.met)
         )
 
+    def judge(self, world: World) -> None:
+        """Take up how often properties were tested in a run, however it ended."""
+        for promise in world.properties:
+            if promise.tested or promise.when is not None:
+                self.tested[promise.name] += promise.tested
+
     def meet(self, world: World) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
         actor = world.trace[-1][0]
@@ -266,6 +274,7 @@ class Coverage:
         self.limits |= other.limits
         self.processes = max(self.processes, other.processes)
         self.cut.update(other.cut)
+        self.tested.update(other.tested)
         self.unjudged |= other.unjudged
         self._keep(other.measured)
         self.costs.add(other.costs)
@@ -283,12 +292,18 @@ class Coverage:
             "steps": dict(sorted(self.steps.items())),
             "conflicts": self.conflicts,
             "sometimes": {name: name in self.met for name in sorted(self.wanted)},
+            "tested": dict(sorted(self.tested.items())),
         }
 
     def findings(self) -> list[str]:
         """What makes a pass worth little."""
         found = [
             f"sometimes {name!r}: it never happened in any run" for name in sorted(self.wanted - self.met)
+        ]
+        found += [
+            f"{name}: it was never tested, because its condition (when=) was never met"
+            for name, count in sorted(self.tested.items())
+            if not count
         ]
         found += self.costs.findings()
         if self.covers_nothing():

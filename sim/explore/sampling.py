@@ -80,6 +80,7 @@ class Sampled:
 
     def _after(self, world: World, ended: bool) -> None:
         self.schedules += 1
+        self.coverage.judge(world)
         self.cut += not ended
         if ended:
             self.coverage.end(world)

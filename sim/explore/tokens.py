@@ -19,6 +19,7 @@ from fencepost.impl.store.events import Event
 from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.faults import KINDS
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
+from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.operations import Parallel
 from fencepost.sim.world.stamps import STAMPED
 from fencepost.sim.world.trace import events
@@ -153,7 +154,10 @@ def follow(
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)
-        run.go(setting.steps_max)
+        try:
+            run.go(setting.steps_max)
+        except AuditError as error:
+            run.misfit = str(error)
         return Replay(world, run.steps, world.violation, run.misfit)
     finally:
         world.close()

@@ -28,9 +28,9 @@ class Declaring:
     def setting_up(self) -> bool:
         """Whether the program that sets the world up has not returned yet."""
 
-    def always(self, name: str, check: Check) -> None:
-        """`check` must hold after every step."""
-        self._promise(name, ALWAYS, check)
+    def always(self, name: str, check: Check, *, when: Check | None = None) -> None:
+        """`check` must hold after every step in which `when` is true; if it never is, that is a finding."""
+        self._promise(name, ALWAYS, check, when)
 
     def eventually(self, name: str, check: Check) -> None:
         """`check` must hold at some time in every run."""
@@ -40,15 +40,15 @@ class Declaring:
         """`check` should hold at some time in some run; when it never does, that is a finding."""
         self._promise(name, SOMETIMES, check)
 
-    def finally_(self, name: str, check: Check) -> None:
-        """`check` must hold at the end of every run, when every process has ended."""
-        self._promise(name, FINALLY, check)
+    def finally_(self, name: str, check: Check, *, when: Check | None = None) -> None:
+        """`check` must hold at the end of every run in which `when` is true, when every process has ended."""
+        self._promise(name, FINALLY, check, when)
 
-    def _promise(self, name: str, kind: str, check: Check) -> None:
+    def _promise(self, name: str, kind: str, check: Check, when: Check | None = None) -> None:
         self._only_at_first("properties are declared")
         if name in [promise.name for promise in self.properties]:
             raise Misuse(f"two properties cannot both be called {name!r}")
-        self.properties.append(Property(name, kind, check, repeats=self.repeats))
+        self.properties.append(Property(name, kind, check, when=when, repeats=self.repeats))
 
     def _only_at_first(self, what: str) -> None:
         if not self.setting_up:

@@ -26,6 +26,7 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Outcome
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING, FLIGHTS_FROM
+from fencepost.sim.world.located import AuditError, mistake_of, users_lines_of
 from fencepost.sim.world.monitor import Monitor, Violation
 from fencepost.sim.world.operations import (
     ADVANCE,
@@ -270,6 +271,9 @@ class Executor:
         world.learnt = (process.index, op.result)
         if op.error is not None and not isinstance(op.error, process.may_raise):
             kind = type(op.error).__name__
+            if mistake := mistake_of(op.error):
+                text = f"{process.name} raised {kind}: {op.error}; {mistake}"
+                raise AuditError(text, users_lines_of(op.error))
             world.violation = Violation(f"{process.name} ends well", f"it raised {kind}: {op.error}")
 
     def _advance(self, alternative: str) -> None:

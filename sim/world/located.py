@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+from fencepost.impl.store.errors import WrongType
 from fencepost.sim.world.present import is_library_file
 
 FRAMES_MAX = 8
@@ -51,6 +52,25 @@ def users_lines_of(error: BaseException) -> tuple[CodeLine, ...]:
             found.append(CodeLine(_relative(code.co_filename), trace.tb_lineno, code.co_name))
         trace = trace.tb_next
     return tuple(found[-FRAMES_MAX:])
+
+
+def mistake_of(error: BaseException) -> str:
+    """The mistake that an exception shows, if it is none of the protocol but of the set-up or the call."""
+    if isinstance(error, WrongType):
+        return "give the store bytes, and names as text"
+    kind = type(error).__name__ if type(error).__module__.startswith("botocore.") else ""
+    if kind == "ClientError" or kind.startswith("NoSuch"):
+        code = getattr(error, "response", {}).get("Error", {}).get("Code")
+        return "declare the bucket with world.boto3_bucket(NAME)" if code == "NoSuchBucket" else ""
+    return _MISTAKES.get(kind, "")
+
+
+_MISTAKES = {
+    "ParamValidationError": "the SDK refuses the call before it is sent",
+    "NoCredentialsError": "make the client inside of the program, with world.boto3_client()",
+    "PartialCredentialsError": "make the client inside of the program, with world.boto3_client()",
+    "NoRegionError": "make the client inside of the program, with world.boto3_client()",
+}
 
 
 def users_lines(frame: FrameType | None = None) -> tuple[CodeLine, ...]:

@@ -16,7 +16,7 @@ A check returns nothing or True (fine), False, or a text with the reason, or rai
 `eventually` and `sometimes` it returns whether the good thing has happened.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from fencepost.sim.world import kept_state
 from fencepost.sim.world.costs import dearest
 from fencepost.sim.world.folds import Fold, MonitorEvent, Past
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP
+from fencepost.sim.world.located import AuditError, users_lines_of
 from fencepost.sim.world.operations import own
 
 Check = Callable[..., Any]
@@ -134,10 +135,17 @@ class View:
 class Property:
     """One named check with its kind, and its state in this run."""
 
-    __slots__ = ("bit", "check", "kept", "kind", "met", "name", "reads")
+    __slots__ = ("bit", "check", "kept", "kind", "met", "name", "reads", "tested", "when")
 
-    def __init__(self, name: str, kind: str, check: Check, *, repeats: bool = True) -> None:
-        """`repeats`: runs are repeated and merged, so a check that keeps state of its own is refused."""
+    def __init__(
+        self, name: str, kind: str, check: Check, *, when: Check | None = None, repeats: bool = True
+    ) -> None:
+        """`repeats`: runs are repeated and merged, so a check that keeps state of its own is refused. `when`:
+        the check says nothing about states in which this is false.
+        """
+        self.when = when
+        self.tested = 0
+        """How often it was judged in this run where `when` was true."""
         self.name = name
         self.kind = kind
         self.check = check
@@ -157,11 +165,15 @@ class Property:
             view.mask = EVERY_STEP
         before = None if self.kept is None or self.kept.empty else self.kept.take()
         try:
-            verdict = self.check(*views)
+            verdict = self.check(*views) if self._applies(views) else None
         except AssertionError as failure:
             verdict = _reason(failure)
-        except Exception as error:  # noqa: BLE001 - a check that breaks is reported with the run that broke it
-            verdict = f"the check itself raised {type(error).__name__}: {error}"
+        except Exception as error:
+            if self.kept is None:  # a real run, where also the store may fail
+                verdict = f"the check itself raised {type(error).__name__}: {error}"
+            else:
+                text = f"the check of {self.name!r} raised {type(error).__name__}: {error}"
+                raise AuditError(text, users_lines_of(error)) from error
         if self.kept is not None and before is not None and self.kind != FINALLY:
             self.kept.compare(before, self.name, "while it ran")
         self.reads = 0
@@ -174,6 +186,12 @@ class Property:
         if verdict is None or verdict is True:
             return None
         return verdict if isinstance(verdict, str) else "the check returned False"
+
+    def _applies(self, views: Sequence[View]) -> bool:
+        if self.when is not None and not self.when(views[-1]):
+            return False
+        self.tested += 1
+        return True
 
 
 def _reason(failure: AssertionError) -> str:
