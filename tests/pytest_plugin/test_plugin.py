@@ -108,7 +108,7 @@ def test_a_failure_shows_the_shortest_counterexample_and_how_to_replay_it(projec
     printed = lines_after(result, "_ test_bad _")
     assert printed[1] == "E   one leader: assert 2 <= 1"
     assert "- fencepost -" in printed[2]
-    assert printed[3].split() == ["1", "ann", "head", "leader", "->", "missing"]
+    assert printed[3].split() == ["1", "ann", "head", "leader", "->", "missing", "test_it.py:6"]
     assert printed[9].strip() == "=> one leader: assert 2 <= 1"
     again = next(
         line for line in printed if line.startswith("pytest test_it.py::test_bad --fencepost-token=")
