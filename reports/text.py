@@ -15,7 +15,6 @@ COLOURS = {
     "error": "bold red",
     "violated": "bold red",
     "unsafe": "bold red",
-    "error": "bold red",
     "undecided": "yellow",
     "unsupported": "yellow",
 }
