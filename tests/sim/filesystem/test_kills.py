@@ -130,3 +130,23 @@ def test_a_token_repeats_the_run() -> None:
     assert not again.misfit
     assert again.violation is not None
     assert again.violation.name == "count"
+
+
+def test_a_program_may_forbid_a_fault_and_the_bound_says_so() -> None:
+    def program(world: World) -> None:
+        root = world.filesystem()
+        if world.pick("crashes", (True, False)):
+            world.forbid("crash")
+            world.note("safe")
+
+        def write() -> None:
+            (root / "a").touch()
+            (root / "b").touch()
+
+        world.spawn(write, name="ann", restart=False)
+        world.always("stays up", lambda view: not view.notes("safe") or view.state("ann") != "down")
+        world.sometimes("goes down", lambda view: view.state("ann") == "down")
+
+    result = audit(program, budget=CRASH)
+    assert result.verdict == "holds", str(result)
+    assert "the program forbids crash in some runs" in result.bound

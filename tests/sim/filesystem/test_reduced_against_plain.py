@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.reduction import RaceTracker
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.filesystem.survival import PROFILES
-from fencepost.sim.world import NO_FAULTS, Budget
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints
 from tests.sim.filesystem.programs import NAMES, ON_NAMES, OTHERS, WATCHES, Code, program_of
 
-PLAIN_MAX = 3_000
+PLAIN_MAX = 250
 NONE: dict[str, int] = {"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0}
 BUDGETS = [
     NO_FAULTS,
@@ -55,8 +56,9 @@ def compare(codes: list[Code], budget: Budget, watch: str, profile: str, **optio
     return plain.schedules, reduced.runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("merge", [True, False])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     codes=CODES,
     budget=st.sampled_from(BUDGETS),
@@ -78,3 +80,40 @@ def random_codes(draw: Random) -> list[Code]:
         ]
         for _ in range(draw.choice([2, 2, 3]))
     ]
+
+
+POWER = Budget(**NONE, power_loss=1, restart=0)
+DECISIVE: dict[str, tuple[list[Code], Budget, str]] = {
+    "inode": ([[("append", "a")], [("read", "a")]], NO_FAULTS, "strict"),
+    "entry": ([[("unlink", "a")], [("read", "a")]], NO_FAULTS, "strict"),
+    "folder": ([[("create", "b")], [("list", "")]], NO_FAULTS, "strict"),
+    "links": ([[("link", "a")], [("size", "a")]], NO_FAULTS, "strict"),
+    "flock": ([[("try", "a")], [("try", "a")]], NO_FAULTS, "strict"),
+    "journal": ([[("create", "b")], [("unlink", "a")]], POWER, "ext4"),
+}
+"""For each kind of object a program whose endings depend on the order of what touches it."""
+
+
+@pytest.mark.parametrize("family", DECISIVE)
+def test_every_kind_of_object_has_a_program_that_needs_its_footprint(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes, budget, profile = DECISIVE[family]
+    plain, reduced = compare(codes, budget, "nothing", profile)
+    assert 1 < reduced <= plain
+
+    def bit(self: Footprints, of: str, name: str, real: Any = Footprints.bit) -> int:
+        return 0 if of == family else int(real(self, of, name))
+
+    monkeypatch.setattr(Footprints, "bit", bit)
+    with pytest.raises(AssertionError):
+        compare(codes, budget, "nothing", profile)
+
+
+def test_power_is_lost_in_every_state_that_some_order_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two writers of different names never conflict; only the observer's races reach each alone."""
+    codes: list[Code] = [[("create", "b")], [("mkdir", "d")]]
+    assert compare(codes, POWER, "nothing", "strict")[1] > 1
+    monkeypatch.setattr(RaceTracker, "reverse", lambda *_: None)
+    with pytest.raises(AssertionError):
+        compare(codes, POWER, "nothing", "strict")
