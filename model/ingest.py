@@ -7,27 +7,27 @@ twin of the agent (a restored disk, a cloned machine). "The steps of the model" 
 step here loses nothing.
 
 Time is counted in eras: in each, the retry horizon passes once. The generation of a blob is the era in which
-it was stored, so `s.blob[h]` is the set of generations that stand, and a removed one never returns: its era
-is over. In a *versioned* bucket a generation is a version of the key. The store's clock gives its age and
-that of the manifest, so no clock of ours takes part, and `manifest.generation` is the era of its creation. In
-a *plain* bucket a generation is a key, which names the era by the collector's clock; the manifest names that
-key: `manifest.generation`. Without `gc-stalled-writer-generation` a plain bucket has one key per blob, and a
-delete takes whatever stands there by then; the same holds without `gc-stalled-writer-version` in a versioned
-one.
+it was stored: `s.blob[h]` is the set of generations that stand, and a removed one never returns. In a
+*versioned* bucket a generation is a version of the key; the store's clock gives its age, and
+`manifest.generation` is the era of the manifest's creation. In a *plain* bucket it is a key, which names the
+era by the collector's clock, and `manifest.generation` is the key that the manifest names. A plain bucket
+without `gc-stalled-writer-generation` has one key per blob, and a delete takes whatever stands there by then;
+the same holds without `gc-stalled-writer-version` in a versioned one.
 """
 
 from fencepost.model import *
 from fencepost.model.store import Budget, Key, KeyView, Late
 
-USABLE, OVERLAP = 2, 1
-"""Eras: how long a blob name is relied on (a clock one behind, a request one under way), an overlap."""
-CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}
-"""By how many eras a collector's clock is behind."""
+USABLE = 2  # eras that a blob name is relied on: a clock may be one behind, a request one under way
+CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}  # by how many eras a collector's clock is behind
+SENDERS = ("owner", "stranger")
+ANSWERS = {"stored": "stored", "unheard": "nothing", "duplicate": "stored", "parked": "parked"}
 BLOB_ANSWERS = ("done", "exists", "request-lost", "reply-lost", "conflict")
+MANIFEST_ANSWERS = ("done", "exists", "conflict", "reply-lost", "request-lost", "late")
 ENTRIES = ("listing", "reference")
 PARTS = ("blob", "manifest", "unsure", "compare", "stored", "duplicate", "conflict", "parked")
 ALWAYS = Truth.constant(True)
-ACCEPTING = {"horizons": 0, "shared": 0}
+SCANNING = {"collectors": 1, "contents": 1, "horizons": 2, "scanning": 1}
 PLAIN = {"contents": 1, "horizons": 3, "versioned": 0, "shared": 0}
 
 
@@ -35,7 +35,6 @@ class Ingest(Machine):
     """Batches that any collector may accept, with nothing shared but a bucket."""
 
     # Constants.
-
     collectors = Size(2, most=4, doc="processes that accept batches")
     contents = Size(2, most=3, doc="different batches that come under the one identity")
     horizons = Size(1, least=0, most=16, doc="how often the retry horizon passes in one run")
@@ -72,26 +71,14 @@ class Ingest(Machine):
         "bounded-skew": "two clocks differ by less than the margin",
     }
     shown_at = {
-        "create-only-manifest": ACCEPTING,
-        "compare-after-412": ACCEPTING,
-        "effects-after-create": ACCEPTING,
-        "reconcile": ACCEPTING,
-        "single-authority": ACCEPTING,
-        "linearizable-create": ACCEPTING,
-        "gc-stalled-writer-duplicate": {"contents": 1},
+        "reconcile": {"horizons": 0, "shared": 0},
         "gc-stalled-writer-generation": {**PLAIN, "troubles": 0},
-        "gc-stalled-writer-version": {"contents": 1, "shared": 0, "troubles": 0},
         "cursor-overlap": {"contents": 1, "scanning": 1},
-        "bounded-landing": PLAIN,
-        "bounded-skew": PLAIN,
+        **dict.fromkeys(("bounded-landing", "bounded-skew"), PLAIN),
     }
-    fires_at = {
-        "manifest_deleted": "deny-deletes",
-        "move_cursor": {"collectors": 1, "contents": 1, "horizons": 2, "scanning": 1},
-    }
+    fires_at = {"manifest_deleted": "deny-deletes", "move_cursor": SCANNING}
 
     # State: the bucket, the collectors, the agents, what is derived of the manifest, garbage collection.
-
     era = Int(0, horizons)
     blob = Each(contents, Flags(horizons + 1))
     manifest = Key(content=Id(contents), generation=Int(0, horizons))
@@ -100,7 +87,7 @@ class Ingest(Machine):
     conflict = Each(contents, Key(generation=Int(0, horizons)))  # quarantine record of a refused content
     trouble = Budget(troubles)
     first = Id(contents, nobody=True)  # ghost: what was accepted first
-    overwritten = Bool()  # ghost: a manifest replaced one with another content
+    overwritten, forged = Bool(), Bool()  # ghosts: another content replaced; a stranger's first
     at = Each(collectors, Enum("idle", *PARTS))
     batch = Each(collectors, Id(contents))
     known = Each(collectors, Id(horizons + 1, nobody=True))  # the generation relied on; -1: one stands
@@ -111,24 +98,13 @@ class Ingest(Machine):
     news = Int(0, 2)  # ghost: how often `duplicate=false` was answered
     live = Each(contents, Bool())  # ghost: some collector's live state shows the batch
     stranger = Each(collectors, Bool())  # ghost
-    forged = Bool()  # ghost: what was accepted first came from a stranger
-    cursor = Int(0, horizons)  # listed entries of earlier eras are repaired
-    rolled = Int(0, 2)
-    doomed = Bool()
-    doomed_content = Id(contents)
-    doomed_generation = Id(horizons + 1)
+    cursor, rolled = Int(0, horizons), Int(0, 2)  # listed entries of eras before the cursor are repaired
+    doomed = Key(content=Id(contents), generation=Id(horizons + 1))
 
     # Definitions: blobs and clocks. Where names say nothing, the store's clock decides.
-
-    @define(without={"gc-stalled-writer-generation": lambda s: False})
-    def is_named(s) -> bool:
-        """Whether the keys of blobs name their generation."""
-        return not s.versioned
-
-    @define(without={"gc-stalled-writer-version": lambda s: False})
-    def names_version(s) -> bool:
-        """Whether a delete names the version that was judged."""
-        return bool(s.versioned)
+    # Whether the keys of blobs name their generation, and whether a delete names the version that was judged.
+    is_named = define(lambda s: not s.versioned, without={"gc-stalled-writer-generation": lambda s: False})
+    names_version = define(lambda s: s.versioned > 0, without={"gc-stalled-writer-version": lambda s: False})
 
     def margin(s) -> int:
         """For how many eras after its own a generation may be relied on; an older one may be collected."""
@@ -143,25 +119,20 @@ class Ingest(Machine):
         generations = [since] if s.is_named() else range(s.horizons + 1)
         return any_of(s.blob[h].has(g) & (since <= g) for g in generations)
 
-    def is_readable(s) -> Truth:
-        return any_of(
-            s.manifest.holds(content=h) & s.stands(h, s.manifest.generation) for h in range(s.contents)
-        )
-
-    @define(
+    finds = define(lambda s, m, h: m.holds(content=h) & s.stands(h, m.generation))
+    is_readable = define(lambda s: any_of(s.finds(s.manifest, h) for h in range(s.contents)))
+    keeps = define(lambda s, h: s.conflict[h].is_there & s.stands(h, s.conflict[h].generation))
+    proves_blob = define(  # without a new upload the next attempt finds none, and takes it for completed
+        lambda s, answer: answer in ("done", "exists"),
         without={
             "new-upload-on-multipart-409": lambda s, answer: answer in ("done", "exists", "conflict"),
             "blob-before-manifest": lambda s, answer: True,
-        }
+        },
     )
-    def proves_blob(s, answer: str) -> bool:
-        """With the upload of before a conflict, the next attempt finds none, and takes it for completed."""
-        return answer in ("done", "exists")
-
-    @define(without={("gc-stalled-writer", "bounded-skew"): True})
-    def is_current(s, generation: Number) -> Truth:
-        """A collector, by its clock, may still rely on the name."""
-        return generation >= s.era - USABLE if s.is_named() else ALWAYS
+    is_current = define(  # a collector, by its clock, may still rely on the name
+        lambda s, generation: generation >= s.era - USABLE if s.is_named() else ALWAYS,
+        without={("gc-stalled-writer", "bounded-skew"): True},
+    )
 
     def generation(s, c: int) -> Number:
         """Of a document that collector c writes now."""
@@ -174,7 +145,6 @@ class Ingest(Machine):
         return pick(s.at[c] == "parked", recorded, accepted)
 
     # Definitions: manifests, the reconciler, the garbage collector.
-
     @define(without={"single-authority": lambda s, c: s.manifest if c % 2 == 0 else s.replica})
     def authority(s, c: int) -> KeyView:
         """The manifest as collector c can see it."""
@@ -184,22 +154,18 @@ class Ingest(Machine):
     after_exists = define("compare", without={"compare-after-412": "duplicate"})
     after_unknown = define("unsure", without={"read-back-on-unknown": "stored"})
     has_effect = define(
-        lambda s, manifest, mine: mine,
-        without={"effects-after-create": lambda s, manifest, mine: manifest.is_there},
+        lambda s, m, mine: mine, without={"effects-after-create": lambda s, m, mine: m.is_there}
     )
+    is_unrepaired = define(lambda s: s.derived["listing"] & ~s.derived["reference"])
     reconciles = define(True, without={"reconcile": False})
-    is_scanned = define(  # by the next listing
-        lambda s: s.manifest.generation >= s.cursor - OVERLAP,
-        without={"cursor-overlap": lambda s: s.manifest.generation >= s.cursor},
-    )
-    finds_manifest = define(
-        lambda s, h: s.manifest.holds(content=h),
-        without={"gc-audit-before-trust": lambda s, h: s.manifest.holds(content=h) & s.derived["reference"]},
-    )
+    overlap = define(1, without={"cursor-overlap": 0})  # of two listings, in eras
+    is_scanned = define(lambda s: s.manifest.generation >= s.cursor - s.overlap())  # by the next listing
+    is_passed = define(lambda s: s.manifest.is_there & ~s.is_scanned())
+    is_audited = define(True, without={"gc-audit-before-trust": lambda s: s.derived["reference"]})
+    finds_manifest = define(lambda s, h: s.manifest.holds(content=h) & s.is_audited())
     finds_record = define(lambda s, h: s.conflict[h].is_there, without={"gc-quarantine-refs": False})
 
     # Actions: the world.
-
     @action(h=shared)
     def another_stores_it(s, h: int) -> None:
         """A batch of another identity has the same bytes; or a request of ours was late, or needless."""
@@ -210,8 +176,7 @@ class Ingest(Machine):
     @action
     def time_passes(s) -> None:
         s.require(s.era < s.horizons)
-        landed = s.late.is_free | (s.late.generation > s.era - USABLE)
-        s.assume("bounded-landing", bool(s.versioned) or landed)
+        s.assume("bounded-landing", s.versioned > 0 or s.late.is_free | (s.late.generation > s.era - USABLE))
         s.era += 1
 
     @action
@@ -222,18 +187,15 @@ class Ingest(Machine):
         s.manifest.delete()
 
     # Actions of a collector: the batch and its blob.
-
-    @action(c=collectors, h=contents, sender=("owner", "stranger"))
+    @action(c=among(collectors, at="idle"), h=among(contents, outcome="nothing"), sender=SENDERS)
     def receive(s, c: int, h: int, sender: str) -> None:
         """An agent sends a batch, perhaps again, to any collector, while others may still work on it."""
-        s.require((s.at[c] == "idle") & (s.outcome[h] == "nothing"))
         s.guard("identity-bound-to-agent", sender == "owner")
         s.at[c], s.batch[c], s.stranger[c] = "blob", h, sender == "stranger"
 
-    @action(c=collectors, answer=BLOB_ANSWERS, clock=tuple(CLOCKS))
+    @action(c=among(collectors, at="blob"), answer=BLOB_ANSWERS, clock=tuple(CLOCKS))
     def put_blob(s, c: int, answer: str, clock: str) -> None:
         """Create-only, again until it is answered. After a conflict an upload in parts is begun anew."""
-        s.require(s.at[c] == "blob")
         h, generation = s.batch[c], s.read_clock(clock)
         if answer == "exists":
             s.require(s.stands(h, generation))
@@ -251,20 +213,17 @@ class Ingest(Machine):
         s.require(s.era >= CLOCKS[clock])
         return s.era - CLOCKS[clock]
 
-    @action(c=collectors, clock=tuple(CLOCKS))
+    @action(c=among(collectors, at=("manifest", "unsure", "conflict")), clock=tuple(CLOCKS))
     def store_anew(s, c: int, clock: str) -> None:
         """Before the manifest: by its name too old to rely on, or of an unknown age."""
-        s.require(s.at[c].is_in("manifest", "unsure", "conflict"))
         s.require((s.known[c] < 0) | ~s.is_current(s.known[c]))
         h, s.known[c] = s.batch[c], s.read_clock(clock)
         s.blob[h] = s.blob[h].plus(s.known[c])
 
     # Actions of a collector: the manifest.
-
-    @action(c=collectors, answer=("done", "exists", "conflict", "reply-lost", "request-lost", "late"))
+    @action(c=among(collectors, at=("manifest", "unsure")), answer=MANIFEST_ANSWERS)
     def create_manifest(s, c: int, answer: str) -> None:
         """The only moment at which a batch becomes accepted. Repeated after a lost answer."""
-        s.require(s.at[c].is_in("manifest", "unsure"))
         s.require(s.is_current(s.known[c]))
         s.trouble.spend(answer in ("reply-lost", "request-lost", "late"))
         manifest, h = s.authority(c), s.batch[c]
@@ -308,98 +267,69 @@ class Ingest(Machine):
         s.author, s.late_author = s.late_author, -1
         s.late.clear()
 
-    @action(c=collectors)
+    @action(c=among(collectors, at=("compare", "unsure", "manifest")))
     def read_manifest(s, c: int) -> None:
         """Whose is it, and is it the same batch? After 412, after a lost answer, or before the create."""
-        s.require(s.at[c].is_in("compare", "unsure", "manifest"))
         manifest = s.authority(c)
         s.require(manifest.is_there | (s.at[c] != "manifest"))
         same = manifest.holds(content=s.batch[c])
         mine = same & (s.author == c)
         s.live[s.batch[c]] = s.live[s.batch[c]] | s.has_effect(manifest, mine)
         s.known[c] = pick(same & ~mine, -1, s.known[c])
-        s.at[c] = case(
-            (mine, "stored"), (same, "duplicate"), (manifest.is_there, "conflict"), otherwise="manifest"
-        )
+        found = (mine, "stored"), (same, "duplicate"), (manifest.is_there, "conflict")
+        s.at[c] = case(*found, otherwise="manifest")
 
     # Actions of a collector: the data behind the manifest, or behind the quarantine record.
-
-    @action(c=collectors)
+    @action(c=among(collectors, at=("stored", "duplicate", "parked")))
     def see_blob(s, c: int) -> None:
         """The blob stands, and was within the horizon when the manifest came to be."""
-        s.require(s.at[c].is_in("stored", "duplicate", "parked"))
         since = s.since(c)
         s.require(s.known[c] < since, s.is_kept(s.batch[c], since))
         s.known[c] = since
 
-    @action(c=collectors)
+    @action(c=among(collectors, at=("stored", "duplicate", "parked")))
     def put_blob_back(s, c: int) -> None:
         """Missing, or of an unknown age: store it anew from the frame at hand."""
-        s.require(s.at[c].is_in("stored", "duplicate", "parked"))
         h, generation = s.batch[c], s.since(c) if s.is_named() else s.era
         s.require(~s.is_kept(h, s.since(c)), s.known[c] < generation)
         s.blob[h] = s.blob[h].plus(generation)
         s.known[c] = generation
 
-    @action(c=collectors, answer=("done", "exists"))
+    @action(c=among(collectors, at="conflict"), answer=("done", "exists"))
     def record_conflict(s, c: int, answer: str) -> None:
         """Create-only: the first record that stands is as good as another."""
-        s.require(s.at[c] == "conflict")
         s.require(s.is_current(s.known[c]))
         s.conflict[s.batch[c]].create(answer, generation=s.generation(c))
         s.known[c] = s.known[c] if answer == "done" else -1
         s.at[c] = "parked"
 
     # Actions of a collector: the answer, which needs a generation that nobody can have decided to collect.
-
-    @action(c=collectors, heard=("yes", "no"))
-    def answer_stored(s, c: int, heard: str) -> None:
-        """200, `duplicate=false`."""
-        s.require(s.at[c] == "stored")
-        s.guard("gc-stalled-writer", s.since(c) <= s.known[c])
-        s.trouble.spend(heard == "no")
-        s.news = pick(s.news < 2, s.news + 1, 2)
-        s.answer(c, "stored" if heard == "yes" else "nothing")
-
-    @action(c=collectors)
-    def answer_duplicate(s, c: int) -> None:
-        """200, `duplicate=true`: the batch is safe, and what follows is not this collector's work."""
-        s.require(s.at[c] == "duplicate")
-        s.guard("gc-stalled-writer-duplicate", s.since(c) <= s.known[c])
-        s.answer(c, "stored")
-
-    @action(c=collectors)
-    def answer_conflict(s, c: int) -> None:
-        """409: the agent parks the batch and goes on with later ones."""
-        s.require(s.at[c] == "parked")
-        s.guard("gc-stalled-writer", s.since(c) <= s.known[c])
-        s.answer(c, "parked")
-
-    def answer(s, c: int, what: str) -> None:
-        """The agent learns the outcome, unless another collector answered earlier."""
+    @action(c=collectors, reply=tuple(ANSWERS))
+    def answer(s, c: int, reply: str) -> None:
+        """200 with `duplicate=false`, perhaps unheard; 200 with `duplicate=true`: what follows is not this
+        collector's work; 409: the agent parks the batch. An agent that was answered before learns nothing.
+        """
+        s.require(s.at[c] == ("stored" if reply == "unheard" else reply))
+        safeguard = "gc-stalled-writer-duplicate" if reply == "duplicate" else "gc-stalled-writer"
+        s.guard(safeguard, s.since(c) <= s.known[c])
+        s.trouble.spend(reply == "unheard")
+        if reply in ("stored", "unheard"):
+            s.news = pick(s.news < 2, s.news + 1, 2)
         outcome = s.outcome[s.batch[c]]
-        s.outcome[s.batch[c]] = pick(outcome == "nothing", what, outcome)
+        s.outcome[s.batch[c]] = pick(outcome == "nothing", ANSWERS[reply], outcome)
         s.rest(c)
 
-    @action(c=collectors, entry=ENTRIES)
+    @action(c=among(collectors, at="stored"), entry=among(ENTRIES, derived=False))
     def follow_up(s, c: int, entry: str) -> None:
-        """Derive entries of an accepted batch, in any order. They are written after the answer; but what is
-        written then can as well be written right before, and what is late is `repair`.
-        """
-        s.require((s.at[c] == "stored") & ~s.derived[entry])
+        """Derive entries of an accepted batch, in any order."""
+        # Written after the answer: as well right before it, and what is late is `repair`.
         s.derived[entry] = True
 
-    @action(c=collectors)
+    @action(c=among(collectors, at=PARTS))
     def give_up(s, c: int) -> None:
         """503: the store is away, or only answers 409. A crash looks the same to all others."""
-        s.require(s.at[c].is_in("blob", "manifest", "unsure", "compare"))
-        s.rest(c)
-
-    @action(c=collectors)
-    def crash(s, c: int) -> None:
-        """The same after the manifest was read; it costs trouble, which keeps the space small."""
-        s.require(s.at[c].is_in("stored", "duplicate", "conflict", "parked"))
-        s.trouble.spend()
+        # After the manifest was read it costs trouble, which keeps the space small.
+        s.trouble.spend(s.at[c].is_in("stored", "duplicate", "conflict", "parked"))
         s.rest(c)
 
     def rest(s, c: int) -> None:
@@ -408,7 +338,6 @@ class Ingest(Machine):
         s.late_author = pick(s.late_author == c, -1, s.late_author)
 
     # Actions: the reconciler, the owner of the rollups, the garbage collector.
-
     @action(entry=ENTRIES)
     def repair(s, entry: str) -> None:
         """Whether the data stands is checked and reported, but decides nothing here."""
@@ -419,7 +348,7 @@ class Ingest(Machine):
     def move_cursor(s) -> None:
         """Never past an entry that is listed and not repaired."""
         s.require(s.scanning > 0, s.reconciles(), s.cursor < s.era)
-        s.require(~(s.derived["listing"] & ~s.derived["reference"] & s.is_scanned()))
+        s.require(~(s.is_unrepaired() & s.is_scanned()))
         s.cursor = s.era
 
     @action
@@ -431,75 +360,56 @@ class Ingest(Machine):
     @action(h=contents, generation=horizons + 1)
     def decide(s, h: int, generation: int) -> None:
         """Older than the horizon and the margin, and nothing refers to it."""
-        s.require(~s.doomed & s.blob[h].has(generation))
+        s.require(~s.doomed.is_there & s.blob[h].has(generation))
         s.guard("gc-age", s.era > generation + s.margin())
         s.require(~(s.finds_manifest(h) | s.finds_record(h)))
-        s.doomed, s.doomed_content, s.doomed_generation = True, h, generation
+        s.doomed.put(content=h, generation=generation)
 
     @action(h=contents, generation=horizons + 1)
     def delete(s, h: int, generation: int) -> None:
         """That generation alone; without generations, whatever stands there by now."""
-        s.require(s.doomed & (s.doomed_content == h) & (s.doomed_generation == generation))
+        s.require(s.doomed.holds(content=h, generation=generation))
         alone = s.is_named() or s.names_version()
         s.blob[h] = s.blob[h].minus(generation) if alone else frozenset[int]()
-        s.doomed, s.doomed_content, s.doomed_generation = False, 0, 0
+        s.doomed.delete()
 
     # Properties: never bad.
+    both = define(lambda s: s.manifest.is_there & s.replica.is_there)
+    one_acceptance = invariant(
+        "An identity has one manifest, never another, and `duplicate=false` is answered at most once."
+    )(lambda s: (s.news < 2) & ~s.overwritten & ~(s.both() & (s.manifest.content != s.replica.content)))
+    never_reopened = invariant("What was accepted first is what is accepted.")(
+        lambda s: implies(s.manifest.is_there & ~s.overwritten, s.manifest.content == s.first)
+    )
 
-    @invariant
-    def one_acceptance(s) -> Truth:
-        """An identity has one manifest, never another, and `duplicate=false` is answered at most once."""
-        split = s.manifest.is_there & s.replica.is_there
-        return (s.news < 2) & ~s.overwritten & ~(split & (s.manifest.content != s.replica.content))
-
-    @invariant
-    def never_reopened(s) -> Truth:
-        """What was accepted first is what is accepted."""
-        return implies(s.manifest.is_there & ~s.overwritten, s.manifest.content == s.first)
-
-    @invariant(h=contents)
-    def ack_durable(s, h: int) -> Truth:
-        """After any 200 the manifest stands and finds its data, for ever."""
-        found = any_of(m.holds(content=h) & s.stands(h, m.generation) for m in (s.manifest, s.replica))
-        return implies(s.outcome[h] == "stored", found)
-
-    @invariant(h=contents)
-    def conflict_durable(s, h: int) -> Truth:
-        """A parked batch has its record, and the record finds its data, until an operator has decided."""
-        kept = s.conflict[h].is_there & s.stands(h, s.conflict[h].generation)
-        return implies(s.outcome[h] == "parked", kept)
-
-    @step(h=contents)
-    def truthful_duplicate(before, after: "Ingest", h: int) -> Truth:
-        """200 is answered only for a batch that the manifest names."""
-        named = before.manifest.holds(content=h) | before.replica.holds(content=h)
-        return implies((before.outcome[h] != after.outcome[h]) & (after.outcome[h] == "stored"), named)
-
-    @step(h=contents)
-    def truthful_conflict(before, after: "Ingest", h: int) -> Truth:
-        """409 is answered only for a batch whose identity another one has."""
-        others = any_of(m.is_there & (m.content != h) for m in (before.manifest, before.replica))
-        return implies((before.outcome[h] != after.outcome[h]) & (after.outcome[h] == "parked"), others)
-
-    @invariant(h=contents)
-    def no_early_effect(s, h: int) -> Truth:
-        """Nothing is done with a batch that is not accepted."""
-        return implies(s.live[h], s.first == h)
-
-    @invariant
-    def effects_once(s) -> Truth:
-        """No batch is counted twice, and none that is not accepted."""
-        return (s.rolled < 2) & implies(s.rolled > 0, s.first >= 0)
-
-    @always_recoverable
-    def effects_eventually(s) -> Truth:
-        """What is accepted can always still be found by every index and counted."""
-        return implies(s.manifest.is_there, s.derived.all(True) & (s.rolled == 1) & s.is_readable())
-
-    @always_recoverable
-    def answered(s) -> Truth:
-        """Every agent can still learn the outcome of its batch."""
-        return ~s.outcome.any("nothing")
+    ack_durable = invariant("After any 200 the manifest stands and finds its data, for ever.", h=contents)(
+        lambda s, h: implies(s.outcome[h] == "stored", s.finds(s.manifest, h) | s.finds(s.replica, h))
+    )
+    conflict_durable = invariant(
+        "A parked batch has its record, and the record finds its data, until an operator has decided.",
+        h=contents,
+    )(lambda s, h: implies(s.outcome[h] == "parked", s.keeps(h)))
+    learns = define(lambda s, after, h, what: (s.outcome[h] != after.outcome[h]) & (after.outcome[h] == what))
+    is_accepted = define(lambda s, h: s.manifest.holds(content=h) | s.replica.holds(content=h))
+    is_other = define(lambda s, h: any_of(m.is_there & (m.content != h) for m in (s.manifest, s.replica)))
+    truthful_duplicate = step("200 is answered only for a batch that the manifest names.", h=contents)(
+        lambda before, after, h: implies(before.learns(after, h, "stored"), before.is_accepted(h))
+    )
+    truthful_conflict = step("409 is answered only for a batch whose identity another one has.", h=contents)(
+        lambda before, after, h: implies(before.learns(after, h, "parked"), before.is_other(h))
+    )
+    no_early_effect = invariant("Nothing is done with a batch that is not accepted.", h=contents)(
+        lambda s, h: implies(s.live[h], s.first == h)
+    )
+    effects_once = invariant("No batch is counted twice, and none that is not accepted.")(
+        lambda s: (s.rolled < 2) & implies(s.rolled > 0, s.first >= 0)
+    )
+    effects_eventually = always_recoverable(
+        "What is accepted can always still be found by every index and counted."
+    )(lambda s: implies(s.manifest.is_there, s.derived.all(True) & (s.rolled == 1) & s.is_readable()))
+    answered = always_recoverable("Every agent can still learn the outcome of its batch.")(
+        lambda s: s.all_answered()
+    )
 
     @step(h=contents, g=horizons + 1)
     def gc_safe(before, after: "Ingest", h: int, g: int) -> Truth:
@@ -510,57 +420,31 @@ class Ingest(Machine):
         relied = any_of(there & (since == g if named else since <= g) for there, since in documents)
         return implies(before.blob[h].has(g) & relied, after.blob[h].has(g))
 
-    @invariant
-    def cursor_honest(s) -> Truth:
-        """What the cursor has passed and nobody repaired is old enough for the next audit."""
-        passed = s.manifest.is_there & ~s.derived["reference"] & ~s.is_scanned()
-        return ~(passed & (s.manifest.generation >= s.era - 1))
-
-    @step
-    def cursor_waits(before, after: "Ingest") -> Truth:
-        """What is listed and cannot be repaired yet stays within the reach of the next listing."""
-        unrepaired = before.derived["listing"] & ~before.derived["reference"]
-        return implies(unrepaired & before.is_scanned(), after.is_scanned())
-
-    @invariant
-    def no_forgery(s) -> Truth:
-        """No agent's batch is accepted in the name of another."""
-        return ~s.forged
-
+    cursor_honest = invariant(
+        "What the cursor has passed and nobody repaired is old enough for the next audit."
+    )(lambda s: ~(s.is_passed() & ~s.derived["reference"] & (s.manifest.generation >= s.era - 1)))
+    cursor_waits = step(
+        "What is listed and cannot be repaired yet stays within the reach of the next listing."
+    )(lambda before, after: implies(before.is_unrepaired() & before.is_scanned(), after.is_scanned()))
+    no_forgery = invariant("No agent's batch is accepted in the name of another.")(lambda s: ~s.forged)
     # Properties: sometimes good. A property holds where the size is too small for it.
-
-    @reachable
-    def counted(s) -> Truth:
-        """Everybody is answered, and what is accepted is listed, referenced and counted."""
-        return s.all_answered() & s.derived.all(True) & (s.rolled == 1)
-
-    @reachable
-    def accepted_unawares(s) -> Truth:
-        """A batch can be accepted while its agent knows nothing and no collector works on it."""
-        return s.manifest.is_there & s.outcome.all("nothing") & s.at.all("idle")
-
-    @reachable
-    def answered_as_duplicate(s) -> Truth:
-        """A batch can be answered as a duplicate though nobody was answered before."""
-        return s.outcome.any("stored") & (s.news == 0)
-
-    @reachable
-    def conflict_parked(s) -> Truth:
-        """One batch can be stored and another one parked."""
-        return s.outcome.any("stored") & s.outcome.any("parked") if s.contents > 1 else ALWAYS
-
-    @reachable
-    def without_data(s) -> Truth:
-        """Where nothing is assumed of time: a batch can be accepted though its data is gone, unanswered."""
-        return s.manifest.is_there & ~s.is_readable() if s.versioned and s.horizons else ALWAYS
-
-    @reachable(h=contents)
-    def stored_anew(s, h: int) -> Truth:
-        """Where the horizon passes, a blob can stand in two generations, the older of them doomed."""
-        doomed = s.doomed & (s.doomed_content == h) & (s.blob[h].size() > 1)
-        return doomed if s.horizons > s.margin() else ALWAYS
-
-    @may_end
-    def all_answered(s) -> Truth:
-        """All agents know the outcome of their batches."""
-        return ~s.outcome.any("nothing")
+    counted = reachable("Everybody is answered, and what is accepted is listed, referenced and counted.")(
+        lambda s: s.all_answered() & s.derived.all(True) & (s.rolled == 1)
+    )
+    accepted_unawares = reachable(
+        "A batch can be accepted while its agent knows nothing and no collector works on it."
+    )(lambda s: s.manifest.is_there & s.outcome.all("nothing") & s.at.all("idle"))
+    answered_as_duplicate = reachable(
+        "A batch can be answered as a duplicate though nobody was answered before."
+    )(lambda s: s.outcome.any("stored") & (s.news == 0))
+    conflict_parked = reachable("One batch can be stored and another one parked.")(
+        lambda s: s.outcome.any("stored") & s.outcome.any("parked") if s.contents > 1 else ALWAYS
+    )
+    without_data = reachable(
+        "Where nothing is assumed of time: a batch can be accepted though its data is gone, unanswered."
+    )(lambda s: s.manifest.is_there & ~s.is_readable() if s.versioned and s.horizons else ALWAYS)
+    stored_anew = reachable(
+        "Where the horizon passes, a blob can stand in two generations, the older of them doomed.", h=contents
+    )(lambda s, h: (s.horizons <= s.margin()) | (s.doomed.holds(content=h) & (s.blob[h].size() > 1)))
+    # All agents know the outcome of their batches.
+    all_answered = may_end(lambda s: ~s.outcome.any("nothing"))

@@ -15,12 +15,13 @@ under-way` describe it: each request lands at any later step, or never. An opene
 from collections.abc import Iterator, Sequence
 
 from fencepost.model import *
-from fencepost.model.store import Budget, Key, KeyView
+from fencepost.model.store import Budget, Key, KeyView, restart
 
 TABLES = ("nodes", "edges")
 KINDS = ("link", "drop", "add", "both")
 AT_WORK = ("heads", "commit", "unsure", "created", "undo")
 UNDER_WAY = ("heads-under-way", "manifest-under-way")
+OPENER = ("work", "whose", "epoch_of", "restores")
 NOBODY = -1
 
 
@@ -28,7 +29,6 @@ class Publish(Machine):
     """Writes to several tables that become visible all at once, over manifests, heads and sidecars."""
 
     # Constants.
-
     writers = Size(2, most=8, doc="plans in one run, each with its own writer")
     claims = Size(1, least=0, most=6, doc="epochs claimed in one run: keeps the space finite")
     troubles = Size(1, least=0, most=6, doc="crashes of writers, lost replies and cleanups in one run")
@@ -56,18 +56,15 @@ class Publish(Machine):
     shown_at = {
         "create-only-manifest": {"claims": 0, "troubles": 0},
         "shared-head": {"claims": 0, "troubles": 0},
-        "pins-re-evaluated-on-retry": {"troubles": 0},
         "grace-window": {"troubles": 0},
         "linearizable-create": {"claims": 0, "troubles": 0},
     }
     fires_at = {"finish_undo": {"writers": 1, "openers": 2}}
 
     # State: the chain, the tables, the plans with their writers, the openers.
-
     last = Int(1, ids, start=1)  # the newest id
     epoch = Int(0, claims)  # of the newest manifest
-    boundary = Int(0, ids)  # ids up to it are deleted, or may be
-    deleted = Int(0, ids)  # ids up to it are deleted
+    boundary, deleted = Int(0, ids), Int(0, ids)  # ids up to the boundary may be, up to `deleted` are deleted
     trouble = Budget(troubles)
     pin = Each(TABLES, Int(0, numbers))  # of the newest manifest
     # The plan that created the version, for itself or to undo itself, and the epoch that the object names.
@@ -88,10 +85,6 @@ class Publish(Machine):
     dropped = Each(writers, Bool())  # ghost: recovery has undone the plan, or promised that it never commits
 
     # Definitions: heads.
-
-    def plans(s) -> range:
-        return range(s.writers)
-
     def versions(s, t: str) -> Iterator[tuple[int, KeyView]]:
         return enumerate(s.version[t], start=1)
 
@@ -118,7 +111,7 @@ class Publish(Machine):
     @define(without={"late-head": False})
     def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NOBODY) -> Truth:
         """Version v can never be pinned: its plan is fenced, is undone, or stands on a pin that is gone."""
-        gone = any_of((v.plan == w) & ((s.base[w][t] < base) | (w == undone)) for w in s.plans())
+        gone = any_of((v.plan == w) & ((s.base[w][t] < base) | (w == undone)) for w in range(s.writers))
         return gone | s.is_fenced(v.epoch, epoch)
 
     def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
@@ -127,17 +120,23 @@ class Publish(Machine):
         s.version[t][case(*free, otherwise=2 * s.writers) - 1].create("done", plan=w, undo=undo, epoch=epoch)
 
     # Definitions: plans, their expectations, and recovery, which knows a plan by its sidecar.
-
     is_at_work = define(lambda s, w: s.at[w].is_in(*AT_WORK))  # neither crashed nor done with its caller
+    touches = define(lambda s, w, t: s.kind[w] != "link" if t == "nodes" else s.kind[w].is_in("link", "both"))
     is_current = define(lambda s, w, t: s.pin[t] == s.base[w][t])  # the pin is what the plan stands on
+    touched_hold = define(lambda s, w: all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in TABLES))
     is_taken = define(lambda s, w: (s.parent[w] < s.last) & (s.parent[w] >= s.deleted))  # the id parent + 1
     # A head of one's own could be in the way of others. It occupies the number: no rival does.
     must_undo = define(lambda s, w, t: s.touches(w, t) & s.is_current(w, t) & (s.head(t, w) > 0))
-    is_visible = define(lambda s, kind: any_of((s.manifest[w] > 0) & (s.kind[w] == kind) for w in s.plans()))
+    shows = define(lambda s, w, t: s.touches(w, t) & (s.head(t, w) > 0) & (s.pin[t] == s.head(t, w)))
+    is_pinned = define(lambda s, w: any_of(s.shows(w, t) for t in TABLES))
+    is_visible = define(lambda s, k: any_of((s.manifest[w] > 0) & (s.kind[w] == k) for w in range(s.writers)))
     after_unknown = define("unsure", without={"read-back-on-unknown": "undo"})
     sidecar_touches = define(  # without: one table of the plan, for `both` the nodes
         lambda s, w, t: s.touches(w, t),
         without={"whole-plan-in-sidecar": lambda s, w, t: (s.kind[w] == "link") ^ (t == "nodes")},
+    )
+    is_settled = define(  # every touched pin has moved on
+        lambda s, w: all_of(implies(s.sidecar_touches(w, t), ~s.is_current(w, t)) for t in TABLES)
     )
     # The grace window takes into account that a writer of this epoch may still create its heads.
     may_appear = define(lambda s, w, epoch: s.began[w] == epoch, without={"grace-window": False})
@@ -146,38 +145,25 @@ class Publish(Machine):
         without={"bounded-skew": lambda s, w: s.at[w] != "owes-retiring"},
     )
 
-    def touches(s, w: int, t: str) -> Truth:
-        return s.kind[w] != "link" if t == "nodes" else s.kind[w].is_in("link", "both")
-
-    def touched_are_current(s, w: int) -> Truth:
-        return all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in TABLES)
-
     @define(without={"pins-re-evaluated-on-retry": True})
-    def reads_are_current(s, w: int) -> Truth:
+    def reads_hold(s, w: int) -> Truth:
         reads = {"nodes": s.kind[w] == "link", "edges": s.kind[w] == "drop"}
         return all_of(implies(reads[t], s.is_current(w, t)) for t in TABLES)
 
-    @define(without={"shared-head": lambda s, w: s.touched_are_current(w)})
+    @define(without={"shared-head": lambda s, w: s.touched_hold(w)})
     def may_commit(s, w: int) -> Truth:
         """The newest manifest, as a new parent, meets the plan's expectations."""
-        return s.touched_are_current(w) & s.reads_are_current(w) & ~s.is_fenced(s.began[w], s.epoch)
-
-    def is_pinned(s, w: int) -> Truth:
-        return any_of(s.touches(w, t) & (s.head(t, w) > 0) & (s.pin[t] == s.head(t, w)) for t in TABLES)
+        return s.touched_hold(w) & s.reads_hold(w) & ~s.is_fenced(s.began[w], s.epoch)
 
     @define(without={"boundary-check-after-create": True})
     def is_above_boundary(s, w: int) -> Truth:
         return pick(s.manifest[w] > 0, s.manifest[w], s.parent[w] + 1) > s.boundary
 
-    def is_settled(s, w: int) -> Truth:
-        """Every touched pin has moved on."""
-        return all_of(implies(s.sidecar_touches(w, t), ~s.is_current(w, t)) for t in TABLES)
-
     def may_roll_forward(s, w: int, epoch: Number | int) -> Truth:
         """All heads are the plan's, and an executor of this epoch may commit it on the newest manifest."""
         own = {t: s.is_current(w, t) & (s.place(t, w, epoch) == "own") for t in TABLES}
         ready = all_of(implies(s.sidecar_touches(w, t), own[t]) for t in TABLES)
-        return ready & s.reads_are_current(w) & ~s.is_fenced(epoch, s.epoch)
+        return ready & s.reads_hold(w) & ~s.is_fenced(epoch, s.epoch)
 
     def must_restore(s, w: int, epoch: Number | int, t: str) -> Truth:
         """The plan's head stands, is being undone, or can still appear."""
@@ -186,7 +172,6 @@ class Publish(Machine):
         return s.sidecar_touches(w, t) & s.is_current(w, t) & (stands | undone)
 
     # Actions: the chain and its cleanup.
-
     @action
     def claim(s) -> None:
         """Open the catalog for writing: one manifest, which fences all earlier writers."""
@@ -218,7 +203,6 @@ class Publish(Machine):
         s.version[table][number].delete()
 
     # Actions: a writer stages its plan and moves heads.
-
     @action(w=writers, kind=KINDS)
     def begin(s, w: int, kind: str) -> None:
         """Capture the newest manifest, check the write against it, write the sidecar."""
@@ -229,27 +213,22 @@ class Publish(Machine):
         s.began[w], s.parent[w], s.base[w] = s.epoch, s.last, s.pin
         s.sidecar[w] = s.is_on("sidecar-before-heads")
 
-    @action(w=writers)
+    @action(w=among(writers, at="heads"))
     def probe_finds_winner(s, w: int) -> None:
         """Another plan was published before a head moved, and an expectation fails: nothing to undo."""
-        s.require((s.at[w] == "heads") & (s.parent[w] < s.last))
-        s.require(~s.may_commit(w), *(s.head(t, w) == 0 for t in TABLES))
+        s.require(s.parent[w] < s.last, ~s.may_commit(w), *(s.head(t, w) == 0 for t in TABLES))
         s.at[w], s.outcome[w] = "owes-retiring", "refused"
 
-    @action(w=writers)
+    @action(w=among(writers, at="heads", sidecar=False))
     def stage_again(s, w: int) -> None:
-        """After an unknown outcome of staging, the writer finds no sidecar, and creates it again. It had been
-        there: recovery has settled the plan meanwhile.
-        """
-        s.require((s.at[w] == "heads") & ~s.sidecar[w], s.is_on("sidecar-before-heads"))
-        s.require(*(s.head(t, w) == 0 for t in TABLES))
+        """After an unknown outcome, the writer creates anew a sidecar that recovery has retired meanwhile."""
+        s.require(s.is_on("sidecar-before-heads"), *(s.head(t, w) == 0 for t in TABLES))
         s.trouble.spend()
         s.sidecar[w] = True
 
-    @action(w=writers, table=TABLES)
+    @action(w=among(writers, at="heads"), table=TABLES)
     def move_head(s, w: int, table: str) -> None:
-        s.require((s.at[w] == "heads") & s.touches(w, table))
-        s.require(s.place(table, w, s.began[w]) == "free")
+        s.require(s.touches(w, table), s.place(table, w, s.began[w]) == "free")
         s.create_head(table, w, s.began[w])
         s.at[w] = pick(all_of(implies(s.touches(w, t), s.head(t, w) > 0) for t in TABLES), "commit", "heads")
 
@@ -258,25 +237,20 @@ class Publish(Machine):
         Publish.move_head(s, w, table)
         s.sidecar[w] = s.at[w] == "commit"
 
-    @action(w=writers)
+    @action(w=among(writers, at="heads"))
     def heads_blocked(s, w: int) -> None:
         """The head of a rival or of a later epoch is in the way; the other head is answered too."""
-        s.require(s.at[w] == "heads")
-        places = [(s.touches(w, t), s.place(t, w, s.began[w])) for t in TABLES]
-        s.require(*(implies(touched, place != "free") for touched, place in places))
-        later, rival, moved = (
-            any_of(touched & (place == met) for touched, place in places) for met in ("later", "rival", "own")
-        )
+        met = [pick(s.touches(w, t), s.place(t, w, s.began[w]), "full") for t in TABLES]
+        s.require(*(place != "free" for place in met))
+        later, rival, moved = (any_of(p == what for p in met) for what in ("later", "rival", "own"))
         s.require(later | rival)
         s.at[w] = case((moved & later, "over"), (moved, "undo"), otherwise="owes-retiring")
         s.outcome[w] = pick(moved & ~later, "nothing", "refused")
 
     # Actions: a writer commits.
-
-    @action(w=writers, answer=("done", "exists", "reply-lost", "request-lost"))
+    @action(w=among(writers, at="commit"), answer=("done", "exists", "reply-lost", "request-lost"))
     def create_manifest(s, w: int, answer: str) -> None:
         """The loser evaluates all expectations on the newest manifest. A winner may be the plan itself."""
-        s.require(s.at[w] == "commit")
         s.trouble.spend(answer)
         if answer in ("done", "reply-lost"):
             s.put_manifest(w)
@@ -305,7 +279,7 @@ class Publish(Machine):
     def overwrite_manifest(s, w: int) -> None:
         """A manifest that took the id is lost, and the newest one was perhaps built on another parent."""
         taken, newest = s.is_taken(w), s.is_taken(w) & (s.parent[w] == s.last - 1)
-        for q in s.plans():
+        for q in range(s.writers):
             s.manifest[q] = pick(taken & (s.manifest[q] == s.parent[w] + 1), 0, s.manifest[q])
         for t in TABLES:
             s.pin[t] = pick(newest, pick(s.touches(w, t), s.head(t, w), s.base[w][t]), s.pin[t])
@@ -313,16 +287,14 @@ class Publish(Machine):
         s.manifest[w] = pick(taken, s.parent[w] + 1, s.manifest[w])
         s.publish(w, [s.touches(w, t) for t in TABLES], s.parent[w] == s.last)
 
-    @action(w=writers)
+    @action(w=among(writers, at="unsure"))
     def look_again(s, w: int) -> None:
         """After an unknown outcome: read whose manifest it is, and create it again where there is none."""
-        s.require(s.at[w] == "unsure")
         s.at[w] = pick((s.manifest[w] > 0) & (s.manifest[w] == s.parent[w] + 1), "created", "commit")
 
-    @action(w=writers)
+    @action(w=among(writers, at="created"))
     def check_boundary(s, w: int) -> None:
         """An id up to the boundary may have been deleted before it was created."""
-        s.require(s.at[w] == "created")
         published = s.is_above_boundary(w) | s.is_pinned(w)
         s.conclude(w, case((published, "owes-retiring"), (s.may_commit(w), "commit"), otherwise="over"))
 
@@ -333,129 +305,112 @@ class Publish(Machine):
         s.outcome[w] = case(published, unknown, otherwise=s.outcome[w])
 
     # Actions: a writer undoes its plan after a refusal, retires its sidecar, or crashes.
-
-    @action(w=writers, table=TABLES)
+    @action(w=among(writers, at="undo"), table=TABLES)
     def undo_own_head(s, w: int, table: str) -> None:
-        s.require(s.at[w] == "undo")
         s.require(s.must_undo(w, table) & (s.place(table, w, s.began[w], undo=True) == "free"))
         s.create_head(table, w, s.began[w], undo=True)
 
-    @action(w=writers)
+    @action(w=among(writers, at="undo"))
     def undo_own_commit(s, w: int) -> None:
-        s.require((s.at[w] == "undo") & ~s.is_fenced(s.began[w], s.epoch))
         needed = [s.must_undo(w, t) for t in TABLES]
-        s.require(any_of(needed))
+        s.require(~s.is_fenced(s.began[w], s.epoch), any_of(needed))
         s.restore(w, needed)
         s.at[w], s.outcome[w] = "owes-retiring", "refused"
 
     def restore(s, w: int, tables: Sequence[Truth | bool]) -> None:
         """The next manifest pins the undo heads of the plan in these tables: all of them stand."""
-        wanted = [(t, restored, s.head(t, w, undo=True)) for t, restored in zip(TABLES, tables, strict=True)]
-        s.require(*(implies(restored, head > s.base[w][t]) for t, restored, head in wanted))
-        for t, restored, head in wanted:
-            s.pin[t] = pick(restored, head, s.pin[t])
+        for t, restored in zip(TABLES, tables, strict=True):
+            s.require(implies(restored, s.head(t, w, undo=True) > s.base[w][t]))
+            s.pin[t] = pick(restored, s.head(t, w, undo=True), s.pin[t])
         s.add_manifest()
 
-    @action(w=writers)
+    @action(w=among(writers, at="undo"))
     def undo_own_ends(s, w: int) -> None:
         """Nothing is left to undo, or another process will undo it: either way the plan is dead."""
-        s.require(s.at[w] == "undo")
         needed = [(s.must_undo(w, t), s.place(t, w, s.began[w], undo=True)) for t in TABLES]
         some = any_of(must for must, _ in needed)
         blocked = any_of(must & place.is_in("later", "rival") for must, place in needed)
         s.require(implies(some, blocked | s.is_fenced(s.began[w], s.epoch)))
         s.at[w], s.outcome[w] = pick(some, "over", "owes-retiring"), "refused"
 
-    @action(w=writers)
+    @action(w=among(writers, at="owes-retiring"))
     def retire(s, w: int) -> None:
-        s.require(s.at[w] == "owes-retiring")
         s.at[w], s.sidecar[w] = "over", False
 
-    @action(w=writers)
+    @action(w=among(writers, at=AT_WORK))
     def crash(s, w: int) -> None:
-        s.require(s.is_at_work(w))
         s.trouble.spend()
         heads, sent = s.at[w] == "heads", s.at[w].is_in("commit", "unsure")
         s.at[w] = case((heads, "heads-under-way"), (sent, "manifest-under-way"), otherwise="over")
 
-    @action(w=writers, table=TABLES)
+    @action(w=among(writers, at="heads-under-way"), table=TABLES)
     def head_lands(s, w: int, table: str) -> None:
-        s.require((s.at[w] == "heads-under-way") & s.touches(w, table))
         s.assume("bounded-landing", s.sidecar[w])
-        s.require(s.place(table, w, s.began[w]) == "free")
+        s.require(s.touches(w, table), s.place(table, w, s.began[w]) == "free")
         s.create_head(table, w, s.began[w])
 
-    @action(w=writers)
+    @action(w=among(writers, at="manifest-under-way"))
     def manifest_lands(s, w: int) -> None:
         """Landing on a deleted id is visible to nobody."""
-        s.require((s.at[w] == "manifest-under-way") & (s.parent[w] == s.last))
+        s.require(s.parent[w] == s.last)
         s.assume("bounded-landing", s.sidecar[w])
         s.put_manifest(w)
         s.at[w] = "over"
 
     # Actions: an opener, or a writer that met a rival's head, settles a plan whose sidecar it has read.
-
-    does = define(lambda s, o, work, w: (s.work[o] == work) & (s.whose[o] == w))
-
-    @action(o=openers, w=writers)
+    @action(o=among(openers, work="idle"), w=among(writers, sidecar=True))
     def read_sidecar(s, o: int, w: int) -> None:
         """With or without a claim before."""
-        s.require((s.work[o] == "idle") & s.sidecar[w])
         s.guard("grace-window", (s.began[w] < s.epoch) | s.is_expired(w))
         s.work[o], s.whose[o], s.epoch_of[o] = "has-read", w, s.epoch
 
-    @action(o=openers, w=writers)
+    @action(o=among(openers, work="has-read", whose="w"), w=writers)
     def roll_forward(s, o: int, w: int) -> None:
-        s.require(s.does(o, "has-read", w))
         s.require(s.may_roll_forward(w, s.epoch_of[o]))
         s.publish(w, [s.sidecar_touches(w, t) for t in TABLES])
         s.work[o] = "retires"
 
-    @action(o=openers, w=writers)
+    @action(o=among(openers, work="has-read", whose="w"), w=writers)
     def classify(s, o: int, w: int) -> None:
         """Restore the tables where a head is in the way. Where none is, a fenced plan may still be rolled
         forward (its requests may land, another opener may have read it); others are promised never to commit.
         """
-        s.require(s.does(o, "has-read", w))
         s.require(~s.is_settled(w) & ~s.may_roll_forward(w, s.epoch_of[o]))
         restores = tuple(s.must_restore(w, s.epoch_of[o], t) for t in TABLES)
         s.work[o], s.restores[o] = pick(any_of(restores), "undoes", "retires"), restores
         s.dropped[w] |= ~any_of(restores) & (s.began[w] == s.epoch)
 
-    @action(o=openers, w=writers, table=TABLES)
+    @action(o=among(openers, work="undoes", whose="w"), w=writers, table=TABLES)
     def undo_head(s, o: int, w: int, table: str) -> None:
-        s.require(s.does(o, "undoes", w) & s.restores[o][table])
-        s.require(s.place(table, w, s.epoch_of[o], undo=True) == "free")
+        s.require(s.restores[o][table], s.place(table, w, s.epoch_of[o], undo=True) == "free")
         s.create_head(table, w, s.epoch_of[o], undo=True)
 
-    @action(o=openers, w=writers, table=TABLES)
+    @action(o=among(openers, work="undoes", whose="w"), w=writers, table=TABLES)
     def leave_to_rival(s, o: int, w: int, table: str) -> None:
         """A rival occupies the number: no late head of this plan can land there; the other is restored."""
-        s.require(s.does(o, "undoes", w) & s.restores[o].all(True))
-        s.require(s.place(table, w, s.epoch_of[o], undo=True) == "rival")
+        s.require(s.restores[o].all(True), s.place(table, w, s.epoch_of[o], undo=True) == "rival")
         s.restores[o][table] = False
 
-    @action(o=openers, w=writers)
+    @action(o=among(openers, work="undoes", whose="w"), w=writers)
     def undo_commit(s, o: int, w: int) -> None:
-        s.require(s.does(o, "undoes", w) & ~s.is_fenced(s.epoch_of[o], s.epoch))
+        s.require(~s.is_fenced(s.epoch_of[o], s.epoch))
         s.require(*(implies(s.restores[o][t], s.is_current(w, t)) for t in TABLES))
         s.restore(w, [*s.restores[o]])
         s.work[o], s.restores[o], s.dropped[w] = "retires", (False, False), True
 
-    @action(o=openers, w=writers)
+    @action(o=among(openers, work="undoes", whose="w"), w=writers)
     def undo_lost(s, o: int, w: int) -> None:
         """A pin has moved, or a rival occupies the only number: classify again."""
-        s.require(s.does(o, "undoes", w))
         moved = any_of(s.restores[o][t] & ~s.is_current(w, t) for t in TABLES)
         met = {t: s.place(t, w, s.epoch_of[o], undo=True) == "rival" for t in TABLES}
         s.require(moved | all_of(implies(s.restores[o][t], met[t]) for t in TABLES))
         s.work[o], s.restores[o] = "has-read", (False, False)
 
-    @action(o=openers, w=writers)
+    @action(o=among(openers, work=("has-read", "retires"), whose="w"), w=writers)
     def retire_settled(s, o: int, w: int) -> None:
-        s.require(s.does(o, "retires", w) | (s.does(o, "has-read", w) & s.is_settled(w)))
+        s.require((s.work[o] == "retires") | s.is_settled(w))
         s.sidecar[w] = False
-        s.rest(o)
+        restart(s, o, *OPENER)
 
     @action(w=writers, table=TABLES)
     def finish_undo(s, w: int, table: str) -> None:
@@ -468,16 +423,11 @@ class Publish(Machine):
         s.restore(w, [t == table for t in TABLES])
         s.dropped[w] = True
 
-    @action(o=openers)
+    @action(o=among(openers, work=("has-read", "undoes", "retires")))
     def give_up(s, o: int) -> None:
-        s.require(s.work[o] != "idle")
-        s.rest(o)
-
-    def rest(s, o: int) -> None:
-        s.work[o], s.whose[o], s.epoch_of[o], s.restores[o] = "idle", NOBODY, 0, (False, False)
+        restart(s, o, *OPENER)
 
     # Properties: never bad.
-
     @invariant(w=writers, t=TABLES)
     def atomic_visibility(s, w: int, t: str) -> Truth:
         """The manifest that publishes a plan shows all of it."""
@@ -490,10 +440,9 @@ class Publish(Machine):
         moved = all_of(implies(s.touches(w, t), s.pin[t] > s.base[w][t]) for t in TABLES)
         return implies(s.outcome[w] == "published", (s.manifest[w] > 0) & moved)
 
-    @invariant(w=writers)
-    def no_phantom(s, w: int) -> Truth:
-        """A plan that was refused to its caller is invisible for ever."""
-        return implies(s.outcome[w] == "refused", s.manifest[w] == 0)
+    no_phantom = invariant("A plan that was refused to its caller is invisible for ever.", w=writers)(
+        lambda s, w: implies(s.outcome[w] == "refused", s.manifest[w] == 0)
+    )
 
     @step(w=writers)
     def fenced(before, after: "Publish", w: int) -> Truth:
@@ -507,34 +456,26 @@ class Publish(Machine):
         ahead = [
             ((s.pin[t] < n) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch), v) for n, v in s.versions(t)
         ]
-        left = [~s.sidecar[w] & ~s.is_at_work(w) for w in s.plans()]
-        return ~any_of(left[w] & stuck & (v.plan == w) for w in s.plans() for stuck, v in ahead)
+        left = [~s.sidecar[w] & ~s.is_at_work(w) for w in range(s.writers)]
+        return ~any_of(left[w] & stuck & (v.plan == w) for w in range(s.writers) for stuck, v in ahead)
 
-    @invariant(w=writers)
-    def live_writer(s, w: int) -> Truth:
-        """Recovery never drops a plan that its writer reports as published."""
-        return implies(s.dropped[w], s.outcome[w] != "published")
+    live_writer = invariant("Recovery never drops a plan that its writer reports as published.", w=writers)(
+        lambda s, w: implies(s.dropped[w], s.outcome[w] != "published")
+    )
 
     @step(o=openers, w=writers)
     def left_alone(before, after: "Publish", o: int, w: int) -> Truth:
-        """Recovery takes up no plan of the present epoch whose writer is at work: the window is for this.
-
-        Without the window, `live_writer` shows the cost.
-        """
+        """Recovery takes up no plan of the present epoch whose writer is at work: the window is for this."""
+        # Without the window, `live_writer` shows the cost.
         protected = before.is_at_work(w) & before.may_appear(w, before.epoch)
         return ~(protected & (before.whose[o] != w) & (after.whose[o] == w))
 
-    @invariant
-    def referential_integrity(s) -> Truth:
-        """No visible edge points at a node that is gone."""
-        return ~(s.is_visible("link") & s.is_visible("drop"))
-
-    @invariant(t=TABLES)
-    def cleanup_safe(s, t: str) -> Truth:
-        """The versions that the newest manifest and the oldest retained one pin are there."""
-        return all_of(
-            implies(pin == n, v.is_there) for pin in (s.pin[t], s.kept[t]) for n, v in s.versions(t)
-        )
+    referential_integrity = invariant("No visible edge points at a node that is gone.")(
+        lambda s: ~(s.is_visible("link") & s.is_visible("drop"))
+    )
+    cleanup_safe = invariant(
+        "The versions that the newest manifest and the oldest retained one pin are there.", t=TABLES
+    )(lambda s, t: all_of(implies((s.pin[t] == n) | (s.kept[t] == n), v.is_there) for n, v in s.versions(t)))
 
     @invariant(w=writers, undo=(False, True), t=TABLES)
     def same_plan(s, w: int, undo: bool, t: str) -> Truth:
@@ -545,14 +486,12 @@ class Publish(Machine):
     def no_wedge(s) -> Truth:
         """However writers crash, no head is in the way of a new one in some later state without work."""
         free = all_of(~s.place(t, NOBODY, s.epoch).is_in("rival", "later") for t in TABLES)
-        return free & ~any_of(s.is_at_work(w) for w in s.plans())
+        return free & ~any_of(s.is_at_work(w) for w in range(s.writers))
 
     # Properties: sometimes good.
-
-    @reachable
-    def all_published(s) -> Truth:
-        """Every writer can report its plan as published."""
-        return s.outcome.all("published")
+    all_published = reachable("Every writer can report its plan as published.")(
+        lambda s: s.outcome.all("published")
+    )
 
     @reachable(w=writers, q=writers)
     def retry_succeeds(s, w: int, q: int) -> Truth:
@@ -561,25 +500,18 @@ class Publish(Machine):
         won = (s.outcome[w] == "published") & (s.manifest[w] == s.parent[w] + 1)
         return lost & won & (s.manifest[q] < s.manifest[w])
 
-    @reachable
-    def conflict(s) -> Truth:
-        """A writer can be refused and take its heads back while another one publishes."""
-        return s.outcome.any("refused") & s.outcome.any("published") & (s.last > 2 + s.claims)
-
-    @reachable(w=writers)
-    def rolled_forward(s, w: int) -> Truth:
-        """Recovery can publish the plan of a writer that crashed."""
-        return (s.manifest[w] > 0) & (s.at[w] == "manifest-under-way") & (s.outcome[w] == "nothing")
-
-    @reachable(w=writers)
-    def rolled_back(s, w: int) -> Truth:
-        """Recovery can undo the plan of a writer that crashed."""
-        return s.dropped[w] & (s.at[w] == "heads-under-way") & ~s.sidecar[w]
-
-    @reachable(w=writers)
-    def unknown_outcome(s, w: int) -> Truth:
-        """A fenced writer can report an unknown outcome of a plan that is published after all."""
-        return (s.outcome[w] == "unknown") & (s.manifest[w] > 0)
+    conflict = reachable("A writer can be refused and take its heads back while another one publishes.")(
+        lambda s: s.outcome.any("refused") & s.outcome.any("published") & (s.last > 2 + s.claims)
+    )
+    rolled_forward = reachable("Recovery can publish the plan of a writer that crashed.", w=writers)(
+        lambda s, w: (s.manifest[w] > 0) & (s.at[w] == "manifest-under-way") & (s.outcome[w] == "nothing")
+    )
+    rolled_back = reachable("Recovery can undo the plan of a writer that crashed.", w=writers)(
+        lambda s, w: s.dropped[w] & (s.at[w] == "heads-under-way") & ~s.sidecar[w]
+    )
+    unknown_outcome = reachable(
+        "A fenced writer can report an unknown outcome of a plan that is published after all.", w=writers
+    )(lambda s, w: (s.outcome[w] == "unknown") & (s.manifest[w] > 0))
 
     @reachable(w=writers, t=TABLES)
     def late_head_stepped_over(s, w: int, t: str) -> Truth:
@@ -587,12 +519,8 @@ class Publish(Machine):
         below = any_of(v.holds(plan=w, undo=False) & (s.pin[t] > n) for n, v in s.versions(t))
         return below & (s.began[w] < s.epoch) & (s.manifest[w] == 0)
 
-    @reachable(w=writers)
-    def false_success(s, w: int) -> Truth:
-        """A create can succeed on an id that was deleted, and is visible to nobody."""
-        return (s.at[w] == "created") & (s.manifest[w] == 0)
-
-    @may_end
-    def done(s) -> Truth:
-        """Nobody works; what is left to recovery needs an opener only, and there is always one."""
-        return ~any_of(s.is_at_work(w) for w in s.plans()) & ~s.sidecar.any(True)
+    false_success = reachable(
+        "A create can succeed on an id that was deleted, and is visible to nobody.", w=writers
+    )(lambda s, w: (s.at[w] == "created") & (s.manifest[w] == 0))
+    # Nobody works; what is left to recovery needs an opener only, and there is always one.
+    done = may_end(lambda s: ~any_of(s.is_at_work(w) for w in range(s.writers)) & ~s.sidecar.any(True))

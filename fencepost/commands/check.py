@@ -32,8 +32,8 @@ GRAPH_STATES = 60
 SPARK_ONLY = ("master", "work")
 LOCAL_ONLY = ("walks", "stepping", "memory")
 WALKS_ONLY = ("steps", "seed")
-SEARCH_ONLY = ("symmetry", "exact", "max_states")
-NAMES = {"stepping": "--explore", "max_states": "--max-states"}
+SEARCH_ONLY = ("symmetry", "exact", "max_states", "no_deadlock")
+NAMES = {"stepping": "--explore", "max_states": "--max-states", "no_deadlock": "--no-deadlock"}
 
 
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
@@ -45,6 +45,7 @@ NAMES = {"stepping": "--explore", "max_states": "--max-states"}
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="Stop after N distinct states.")
 @click.option("--memory", metavar="SIZE", help="Memory of the process, as 500M or 4G; the rest goes to disk.")
 @click.option("--keep-going", is_flag=True, help="Find every violation, not only the nearest.")
+@click.option("--no-deadlock", is_flag=True, help="Do not look for states where nothing can happen.")
 @click.option("--walks", type=click.IntRange(1), metavar="N", help="Take N random walks instead of a search.")
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps per random walk.  [default: 100]")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random walks.  [default: 0]")
@@ -105,6 +106,7 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
                     model,
                     symmetry=options["symmetry"],
                     exact=options["exact"],
+                    deadlock=not options["no_deadlock"],
                     max_states=options["max_states"],
                     spill=Path(tempfile.gettempdir()) if limit else None,
                     progress=line.show,

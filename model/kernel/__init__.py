@@ -7,10 +7,13 @@ from fencepost.model.kernel.language.declare import (
     Property,
     action,
     always_recoverable,
+    among,
     define,
     eventually,
+    infinitely_often,
     initial,
     invariant,
+    leads_to,
     may_end,
     reachable,
     step,
@@ -18,11 +21,25 @@ from fencepost.model.kernel.language.declare import (
 )
 from fencepost.model.kernel.language.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
 from fencepost.model.kernel.language.fairness import Together, together
-from fencepost.model.kernel.language.fields import Bool, Each, Enum, Extent, Field, Flags, Id, Int, Seq, Size
+from fencepost.model.kernel.language.fields import (
+    Bool,
+    Each,
+    Enum,
+    Extent,
+    Field,
+    Flags,
+    Id,
+    Int,
+    Majorities,
+    Seq,
+    Size,
+    Subsets,
+)
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.model import Label, Model, Successors
-from fencepost.model.kernel.language.numbers import Number, count_of
+from fencepost.model.kernel.language.numbers import Number, count_of, least, most, total
+from fencepost.model.kernel.language.refinement import refines
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
 from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
@@ -53,6 +70,7 @@ __all__ = [
     "Int",
     "Label",
     "Machine",
+    "Majorities",
     "Members",
     "Model",
     "ModelError",
@@ -70,12 +88,14 @@ __all__ = [
     "State",
     "Step",
     "Stepper",
+    "Subsets",
     "Successors",
     "Together",
     "Truth",
     "action",
     "all_of",
     "always_recoverable",
+    "among",
     "any_of",
     "case",
     "check",
@@ -84,15 +104,21 @@ __all__ = [
     "eventually",
     "graph_of",
     "implies",
+    "infinitely_often",
     "initial",
     "invariant",
+    "leads_to",
+    "least",
     "least_memory",
     "may_end",
+    "most",
     "pick",
     "reachable",
     "reachable_graph",
+    "refines",
     "step",
     "together",
+    "total",
     "walk",
     "without",
 ]

@@ -1,11 +1,13 @@
 """Check a machine: explore it, decide every property, find the counterexamples."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.declare import OF_RUNS, Property
 from fencepost.model.kernel.language.errors import BadSettings
+from fencepost.model.kernel.language.layout import packed
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.counterexample import found_at
@@ -71,11 +73,13 @@ def check(
     if isinstance(model, Reduced):
         assumed = model.check_claim(search)
         notes += [model.reduction(search), assumed]
-        if search.complete and any(wanted.kind == "eventually" for wanted in model.properties):
+        if search.complete and (of_runs := [p.kind for p in model.properties if p.kind in OF_RUNS]):
             whole = explore(model.whole, **options, properties=(), deadlocks=False)
-            notes.append(f"eventually is decided without symmetry, on {whole.distinct:,} states")
+            kinds = " and ".join(dict.fromkeys(of_runs))
+            are = "are" if len(set(of_runs)) > 1 else "is"
+            notes.append(f"{kinds} {are} decided without symmetry, on {whole.distinct:,} states")
     properties = [
-        decide(whole if wanted.kind == "eventually" else search, wanted, memory=memory, workers=workers)
+        decide(whole if wanted.kind in OF_RUNS else search, wanted, memory=memory, workers=workers)
         for wanted in model.properties
     ]
     if deadlock:
@@ -105,13 +109,18 @@ def decide(
     search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
 ) -> PropertyResult:
     """The verdict on one property after an exploration."""
-    if wanted.kind in ("eventually", "always_recoverable"):
+    if wanted.kind in (*OF_RUNS, "always_recoverable"):
         return temporal.decide(search, wanted, memory=memory, workers=workers)
     return _decided(search, wanted, search.found.get(wanted.name))
 
 
 def _decided(search: Search, wanted: Property, found: Found | None) -> PropertyResult:
     is_goal = wanted.kind == "reachable"
+    if wanted.starts is not None:
+        right = search.model.holds(replace(wanted, function=wanted.starts), search.levels[0])
+        if not right.all():
+            start = found_at(search, Found(0, packed(search.levels[0], int(right.argmin()))))
+            return PropertyResult.of(wanted, "violated", start, "no start of the other machine")
     if found is not None:
         return PropertyResult.of(wanted, "holds" if is_goal else "violated", found_at(search, found))
     if not search.complete:

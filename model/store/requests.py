@@ -165,9 +165,15 @@ class BudgetView(OneCellView):
         return self.spent < kind.most
 
     @must_call
-    def spend(self, answer: str | bool = True) -> None:
-        """Keep the rows where one more fault fits, and count it; an orderly answer costs nothing."""
-        if is_fault(answer):
+    def spend(self, answer: str | bool | Truth = True) -> None:
+        """Keep the rows where one more fault fits, and count it; an orderly answer costs nothing.
+
+        A condition costs where it holds.
+        """
+        if isinstance(answer, Truth):
+            self._frame.narrow_to(self.is_left | ~answer)
+            self._access.write(self._frame, self._flat, self.spent + answer)
+        elif is_fault(answer):
             self._frame.narrow_to(self.is_left)
             self._access.write(self._frame, self._flat, self.spent + 1)
 

@@ -16,7 +16,7 @@ and an action is possible where one of these allows it. Labels stand for labels 
     recorded          record_conflict (done)
     derived           follow_up, repair
     deleted           delete
-    answered          answer_stored, answer_duplicate, answer_conflict
+    answered          answer
     shown_live        the live state of the collector that accepted it
 
 What put_blob, see_blob and decide make known is learned with the step that makes it possible. Every run of

@@ -217,7 +217,7 @@ class Followed(Publish):
     @action(table=TABLES)
     def slide_versions(s, table: str) -> None:
         s.require(s.pin[table] > 1)
-        for w in s.plans():
+        for w in range(s.writers):
             out_of_sight = ~s.version[table][0].holds(plan=w) | s.is_settled(w)
             s.require((s.at[w] == "new") | ~s.touches(w, table) | (s.base[w][table] > 1) | out_of_sight)
         versions = [*s.version[table]]
@@ -230,11 +230,11 @@ class Followed(Publish):
     @action
     def slide_manifests(s) -> None:
         s.require(s.last > 1)
-        for w in s.plans():
+        for w in range(s.writers):
             known = (s.parent[w] > 1) | (s.boundary <= s.parent[w])
             s.require((s.at[w] == "new") | known | s.is_settled(w))
         s.last, s.boundary, s.deleted = s.last - 1, _less(s.boundary), _less(s.deleted)
-        for w in s.plans():
+        for w in range(s.writers):
             s.parent[w] = _less(s.parent[w])
             s.manifest[w] = pick(s.manifest[w] > 1, s.manifest[w] - 1, s.manifest[w])
         s.epoch_at = (*[*s.epoch_at][1:], 0)
@@ -250,7 +250,7 @@ class Followed(Publish):
         for t in TABLES:
             for _, version in s.versions(t):
                 version.assign(version, epoch=_less(version.epoch))
-        for w in s.plans():
+        for w in range(s.writers):
             for known in (s.read, *s.undoing):
                 known[w] = (False, *[*known[w]][2:], False)
             for seen in (s.seen_moved, s.seen_still):

@@ -9,7 +9,7 @@ the same values that `Model.unpack` gives.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -24,8 +24,10 @@ from fencepost.model import (
     action,
     always_recoverable,
     eventually,
+    infinitely_often,
     initial,
     invariant,
+    leads_to,
     may_end,
     reachable,
     together,
@@ -145,6 +147,8 @@ class Spec:
     goal: Condition
     end: Condition
     fair: tuple[str, ...]
+    strong: tuple[str, ...] = ()
+    cause: Condition | None = None
 
     def starts(self) -> list[State]:
         f, n, colour, row = self.first
@@ -206,6 +210,21 @@ class Spec:
             function.__name__ = name
             text[name] = decorator(function)
         return type("RandomMachine", (Machine,), text)
+
+    def machine_of_runs(self) -> type[Machine]:
+        """The same machine, with the properties of runs that `strong` and `cause` are for."""
+        goal, cause = self.goal, self.cause
+        assert cause is not None
+        fairness = {
+            name: [together() if f == ANY else f for f in entries]
+            for name, entries in (("fair", self.fair), ("strong", self.strong))
+        }
+        text = {
+            "in_the_end": eventually(**fairness)(lambda s: goal.column(s)),
+            "again": infinitely_often(**fairness)(lambda s: goal.column(s)),
+            "follows": leads_to(**fairness)(lambda s: (cause.column(s), goal.column(s))),
+        }
+        return type("RandomMachineOfRuns", (self.machine(),), text)
 
     def _action(self, number: int, act: Act) -> Any:
         def run(s: Any, k: int | None = None) -> None:
@@ -287,4 +306,22 @@ def specs(draw: st.DrawFn) -> Spec:
         goal=draw(conditions),
         end=draw(conditions),
         fair=tuple(fair),
+    )
+
+
+@st.composite
+def specs_of_runs(draw: st.DrawFn) -> Spec:
+    """A random machine with strong fairness and a cause."""
+    spec = draw(specs())
+    named = [f"act{i}" for i in range(len(spec.actions))]
+    literals = [
+        Literal(Cell(field), value, equal)
+        for field, values in (("f", (False, True)), ("colour", NAMES), ("n", range(spec.size)))
+        for value in values
+        for equal in (True, False)
+    ]
+    return replace(
+        spec,
+        strong=tuple(draw(st.lists(st.sampled_from([*named, ANY]), max_size=2, unique=True))),
+        cause=Condition(tuple(draw(st.lists(st.sampled_from(literals), min_size=1, max_size=2))), True),
     )

@@ -27,7 +27,7 @@ def test_everything_holds_at_the_default_size_and_every_action_but_two_fires() -
         "delete never happens with generation=1",
         # What marks a violation or another assumption's failure; the cursor is for `scanning`.
         "the same in every reachable state, for nothing changes it: replica, overwritten, stranger, forged, "
-        "cursor, doomed_generation",
+        "cursor",
     )
 
 
@@ -114,19 +114,19 @@ COUNTEREXAMPLES = {
         "receive(c=1, h=1, sender=owner)",
         "put_blob(c=1, answer=done, clock=right)",
         "create_manifest(c=1, answer=exists)",
-        "answer_duplicate(c=1)",
+        "answer(c=1, reply=duplicate)",
     ],
     "409-proves-nothing": [
         "receive(c=0, h=0, sender=owner)",
         "put_blob(c=0, answer=done, clock=right)",
         "create_manifest(c=0, answer=conflict)",
-        "answer_duplicate(c=0)",
+        "answer(c=0, reply=duplicate)",
     ],
     "blob-before-manifest": [
         "receive(c=0, h=0, sender=owner)",
         "put_blob(c=0, answer=request-lost, clock=right)",
         "create_manifest(c=0, answer=done)",
-        "answer_stored(c=0, heard=yes)",
+        "answer(c=0, reply=stored)",
     ],
     "gc-audit-before-trust": [
         "receive(c=0, h=0, sender=owner)",
@@ -143,7 +143,7 @@ COUNTEREXAMPLES = {
         "decide(h=0, generation=0)",
         "delete(h=0, generation=0)",
         "create_manifest(c=0, answer=done)",
-        "answer_stored(c=0, heard=yes)",
+        "answer(c=0, reply=stored)",
     ],
     "gc-stalled-writer-version": [
         "receive(c=0, h=0, sender=owner)",
@@ -179,7 +179,7 @@ def test_a_collector_that_never_saw_the_data_answers_a_duplicate() -> None:
     assert steps(without("gc-stalled-writer-duplicate"), "ack_durable")[-3:] == [
         "create_manifest(c=0, answer=reply-lost)",
         "read_manifest(c=1)",
-        "answer_duplicate(c=1)",
+        "answer(c=1, reply=duplicate)",
     ]
 
 
@@ -193,7 +193,7 @@ def test_a_reused_name_is_deleted_by_an_earlier_decision() -> None:
         "create_manifest(c=0, answer=done)",
         "put_blob_back(c=0)",
         "delete(h=0, generation=0)",
-        "answer_stored(c=0, heard=yes)",
+        "answer(c=0, reply=stored)",
     ]
 
 
@@ -237,7 +237,8 @@ class TakesConflictForConflict(Ingest):
     @action(c=Ingest.collectors)
     def refuse(s, c: int) -> None:
         s.require(s.at[c] == "manifest")
-        s.answer(c, "parked")
+        s.outcome[s.batch[c]] = "parked"
+        s.rest(c)
 
 
 class KeepsNoRecord(Ingest):
@@ -246,7 +247,8 @@ class KeepsNoRecord(Ingest):
     @action(c=Ingest.collectors)
     def refuse(s, c: int) -> None:
         s.require(s.at[c] == "conflict")
-        s.answer(c, "parked")
+        s.outcome[s.batch[c]] = "parked"
+        s.rest(c)
 
 
 class WaitsForNobody(Ingest):

@@ -27,8 +27,12 @@ from fencepost.model import (
     count_of,
     eventually,
     implies,
+    infinitely_often,
     initial,
     invariant,
+    leads_to,
+    least,
+    most,
     pick,
     step,
 )
@@ -246,7 +250,7 @@ def test_an_index_column_out_of_range_names_the_state() -> None:
 
 def test_a_property_must_return_a_column() -> None:
     assert message_of(lambda s: None, invariant) == (
-        "property `work` returns None, not a column of truth values: "
+        "property `work` returns None, not a column of truth values: is a `return` missing? "
         "return a comparison of fields, joined with &, | and ~"
     )
     assert "returns True, not a column" in message_of(lambda s: True, invariant)
@@ -365,3 +369,56 @@ def test_the_stepper_rejects_a_label_that_is_not_enabled() -> None:
         BadSettings, match=r"no label is 'prepare\(m=1\)' \(did you mean 'prepare\(m=0\)'\?\)"
     ):
         stepper.label("prepare(m=1)")
+
+
+# Declarations.
+
+
+@pytest.mark.parametrize(
+    ("declare", "expected"),
+    [
+        (
+            lambda: action(c=2)(_go),
+            "no parameter `c`, to which its decorator gives a domain: its parameters are w",
+        ),
+        (lambda: action(_go), "`_go` takes w, and its decorator gives no domain for it: write @...(w=...)"),
+        (lambda: invariant(w=2, v=2)(_go), "`_go` has no parameter `v`"),
+        (
+            lambda: eventually(_go),
+            "`_go`: write @eventually(fair=(...)) with the actions",
+        ),
+        (lambda: leads_to(_go), "`_go`: write @leads_to(fair=(...))"),
+        (lambda: infinitely_often(strong="go"), "strong='go' must be a tuple of names: write strong=('go',)"),
+        (
+            lambda: type("Both", (Machine,), {"safeguards": {"x": ""}, "assumptions": {"x": ""}}),
+            "'x' is both a safeguard and an assumption",
+        ),
+    ],
+)
+def test_the_decorator_of_a_method_fits_it(declare: Any, expected: str) -> None:
+    with pytest.raises(ModellingMistake) as error:
+        declare()
+    assert expected in str(error.value)
+
+
+def _go(s: Any, w: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (lambda s: None, "is a `return` missing?"),
+        (lambda s: s.count == 1 & s.count == 2, "& and | bind tighter than ==, so write (a == 1) & (b == 2)"),
+        (lambda s: s.flag & s.count == 2, "& and | bind tighter than =="),
+        (lambda s: max(s.count, 1) == 1, "most(...) and least(...) for `max` and `min`"),
+        (lambda s: s.flag or s.flag, "case((c, x), otherwise=y) for `x if c else y`"),
+        (lambda s: least([]) == 1, "least of nothing"),
+        (lambda s: most([s.flag]) == 1, "most is of numbers, and a truth column is none"),
+    ],
+)
+def test_a_mistake_in_an_expression_names_what_to_write(work: Any, expected: str) -> None:
+    assert expected in message_of(work, invariant)
+
+
+def test_a_leads_to_returns_two_conditions() -> None:
+    assert "a leads_to returns two conditions" in message_of(lambda s: s.flag, leads_to())

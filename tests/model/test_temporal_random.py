@@ -5,13 +5,16 @@ fairness checked for every component label by label. If these fail, a protocol t
 called live, or a live one is accused with a counterexample that nobody can walk.
 """
 
+import re
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from itertools import chain, combinations
 
 import networkx as nx
 from hypothesis import HealthCheck, given, settings
 
 from fencepost.model import Model, Stepper, check
-from tests.model.random_machines import ANY, Naive, Spec, State, naive_search, specs
+from tests.model.random_machines import ANY, Naive, Spec, State, naive_search, specs, specs_of_runs
 
 MACHINES = max(600, settings.default.max_examples)
 thorough = settings(max_examples=MACHINES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -176,3 +179,115 @@ def test_verdicts_on_whole_runs_agree_with_networkx() -> None:
     assert seen["ends"] + seen["stays"] + seen["loops, fair to something"] >= total / 5, seen
     for kind in ("holds, though there are loops", "loops, fair to something", "stays", "ends"):
         assert seen[kind] >= total / 150, seen
+
+
+class FairReading:
+    """Fair runs with strong demands, from their definition: for every set of strong demands that a run stops
+    enabling, the components of what is left.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.reading = Reading(spec)
+        labels = {label: frozenset([label]) for each in self.reading.changing.values() for label in each}
+        every = frozenset(labels)
+        self.weak = self.reading.demands
+        self.strong = [
+            demand
+            for name in spec.strong
+            for demand in (
+                [every] if name == ANY else [d for n, d in labels.items() if n.startswith(f"{name}(")]
+            )
+        ]
+        self.graph = nx.MultiDiGraph()
+        missing = [state for state in self.reading.naive.depth_of if not self.reading.reaches(state)]
+        self.graph.add_nodes_from(missing)
+        for state in missing:
+            for label, after in self.reading.changing[state].items():
+                if after in self.graph:
+                    self.graph.add_edge(state, after, label=label)
+        self.fair_states = {state for state in missing if self.may_stay(state)}.union(*self._recurring())
+
+    def may_stay(self, state: State) -> bool:
+        return not any(demand & set(self.reading.changing[state]) for demand in [*self.weak, *self.strong])
+
+    def _recurring(self) -> Iterator[set[State]]:
+        sets = (combinations(self.strong, n) for n in range(len(self.strong) + 1))
+        for left_alone in chain.from_iterable(sets):
+            off = frozenset().union(*left_alone)
+            kept = [state for state in self.graph if not off & set(self.reading.changing[state])]
+            graph = self.graph.subgraph(kept)
+            for part in nx.strongly_connected_components(graph):
+                inside = graph.subgraph(part)
+                taken = {label for _, _, label in inside.edges(data="label")}
+                if taken and self._meets(part, taken, [d for d in self.strong if d not in left_alone]):
+                    yield part
+
+    def _meets(self, states: Iterable[State], taken: set[str], strong: Iterable[frozenset[str]]) -> bool:
+        enabled = [set(self.reading.changing[state]) for state in states]
+        return all(
+            demand & taken or any(not demand & each for each in enabled) for demand in self.weak
+        ) and all(demand & taken for demand in strong)
+
+    def missed_from(self, begin: Iterable[State]) -> bool:
+        """Whether a fair run from one of these states never reaches the goal."""
+        inside = [state for state in begin if state in self.graph]
+        reached = set(inside).union(*(nx.descendants(self.graph, state) for state in inside))
+        return bool(reached & self.fair_states)
+
+    def agree(self, found, begin: Iterable[State], seen: Counter[str], since: int) -> None:
+        begin = list(begin)
+        missed = self.missed_from(begin)
+        assert found.verdict == ("violated" if missed else "holds"), found
+        kind = f"{found.kind} {found.verdict}"
+        seen[kind] += 1
+        if not missed:
+            return
+        states, labels = walked(self.spec, found.counterexample)
+        assert states[since] in begin
+        assert not any(self.reading.reaches(state) for state in states[since:])
+        if found.counterexample.loop is None:
+            assert self.may_stay(states[-1])
+            return
+        back = found.counterexample.loop - 1
+        assert since <= back < len(labels)
+        assert states[back] == states[-1]
+        enabled = frozenset().union(*(self.reading.changing[state] for state in states[back:]))
+        strong = [demand for demand in self.strong if demand & enabled]
+        assert self._meets(states[back:], set(labels[back:]), strong)
+        seen[f"{kind} by a loop"] += 1
+
+
+def test_verdicts_with_strong_fairness_agree_with_the_definition() -> None:
+    seen: Counter[str] = Counter()
+
+    @thorough
+    @given(specs_of_runs())
+    def agree(spec: Spec) -> None:
+        reading = FairReading(spec)
+        result = check(spec.machine_of_runs(), keep_going=True, workers=1)
+        reachable = [*reading.reading.naive.depth_of]
+        reading.agree(result["in_the_end"], spec.starts(), seen, 0)
+        again = result["again"]
+        missing = [state for state in reachable if not reading.reading.reaches(state)]
+        reading.agree(again, missing, seen, _since(again, reading))
+        caused = [state for state in missing if spec.cause.true(dict(state))]
+        follows = result["follows"]
+        step = re.search("in step ([0-9]+)", follows.reason)
+        reading.agree(follows, caused, seen, int(step[1]) if step else 0)
+
+    agree()
+    for kind in ("eventually", "infinitely_often", "leads_to"):
+        total = seen[f"{kind} holds"] + seen[f"{kind} violated"]
+        assert min(seen[f"{kind} holds"], seen[f"{kind} violated by a loop"]) >= total / 100, seen
+
+
+def _since(found, reading: FairReading) -> int:
+    """The step from which the goal is missed to the end."""
+    if found.counterexample is None:
+        return 0
+    states, _ = walked(reading.spec, found.counterexample)
+    back = len(states) - 1 if found.counterexample.loop is None else found.counterexample.loop - 1
+    while back and not reading.reading.reaches(states[back - 1]):
+        back -= 1
+    return back

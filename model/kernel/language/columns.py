@@ -42,7 +42,8 @@ AS_TEXT = (
 )
 ONE_TRUTH = (
     "a column holds one value a state, so it has no single truth value: write & for `and`, | for `or`, "
-    "~ for `not`, (a < b) & (b < c) for `a < b < c`, s.require(...) for `if`, "
+    "~ for `not`, (a < b) & (b < c) for `a < b < c` or `a == b & c == d`, s.require(...) for `if`, "
+    "case((c, x), otherwise=y) for `x if c else y`, most(...) and least(...) for `max` and `min`, "
     "and .is_in(...) or .has(...) for `in`"
 )
 _SHOWN = 20
@@ -85,6 +86,14 @@ class Column(NoValue):
         shown = [str(self.kind.decode(int(code - self._least()))) for code in codes[:_SHOWN]]
         more = f", and {len(codes) - _SHOWN} more" if len(codes) > _SHOWN else ""
         return f"<{self.describe()}: {', '.join(shown)}{more}>"
+
+    def __and__(self, other: Any) -> Any:
+        to_truth(self, "&")
+
+    def __or__(self, other: Any) -> Any:
+        to_truth(self, "|")
+
+    __rand__, __ror__ = __and__, __or__
 
     def _least(self) -> int:
         """The number that `codes` begin at."""
@@ -253,8 +262,11 @@ def to_truth(value: object, sign: str) -> Truth:
         return value
     if isinstance(value, bool):
         return Truth.constant(value)
+    tighter = (
+        "; & and | bind tighter than ==, so write (a == 1) & (b == 2)" if sign in ("&", "|", "^") else ""
+    )
     raise ModellingMistake(
-        f"{sign} joins truth values, and {describe(value)} is none: compare it with something first"
+        f"{sign} joins truth values, and {describe(value)} is none: compare it with something first{tighter}"
     )
 
 

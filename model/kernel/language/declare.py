@@ -8,46 +8,128 @@ An action is what may happen, the others are what must hold:
     @step              holds for every transition: a function of (before, after)
     @reachable         some reachable state satisfies it: without it, "never bad" may be vacuous
     @eventually        every fair run comes to satisfy it (fair: actions not ignored forever)
+    @infinitely_often  every fair run comes to satisfy it again and again
+    @leads_to          whenever the first of two conditions holds, every fair run comes to satisfy the second
     @always_recoverable  from every reachable state it can still be reached (AG EF)
     @may_end           states where nothing more needs to happen; any other end is a deadlock
     @without           replaces an action or a definition while a safeguard or an assumption is off
 
-The domain of a parameter is a size, a number n (0..n-1), or the values themselves. A property with parameters
-holds for every choice of them, a `@reachable` one for some choice:
+The domain of a parameter is a size, a number n (0..n-1), `Subsets(n)`, `Majorities(n)`, or the values
+themselves; `among` adds a guard on fields of the member. A property with parameters holds for every choice of
+them, a `@reachable` one for some:
 
-    @action(m=managers, vote=("yes", "no"))
+    @action(m=among(managers, manager="working"), vote=("yes", "no"))
     def prepare(s, m: int, vote: str) -> None: ...
 
     @invariant(m=managers)
     def prepared_first(s, m: int) -> Truth: ...
+
+A property of one expression needs no method: its sentence is the argument.
+
+    exclusion = invariant("Never two clients hold the lock.")(lambda s: s.at.count("holds") <= 1)
 
 `define` names a short definition, and what takes its place while a safeguard or an assumption is off:
 
     is_fenced = define(lambda s, epoch, newest: newest > epoch, without={"epoch-check": False})
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from dis import get_instructions
-from functools import wraps
+from functools import partial, wraps
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import product
 from pathlib import Path
 from types import FunctionType, MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-from fencepost.model.kernel.language.columns import Truth, all_of, any_of
-from fencepost.model.kernel.language.errors import ModellingMistake
+from fencepost.model.kernel.language.columns import Truth, all_of, any_of, as_truth, describe, to_truth
+from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fairness import Together
-from fencepost.model.kernel.language.fields import Extent, resolve
+from fencepost.model.kernel.language.fields import Extent, Subsets, resolve
+from fencepost.model.kernel.language.numbers import Number
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
-Domain = int | str | Extent | Sequence[object]
-Kind = Literal["invariant", "step", "reachable", "eventually", "always_recoverable", "deadlock"]
+Values = int | str | Extent | Subsets | Sequence[object]
+Kind = Literal[
+    "invariant",
+    "step",
+    "reachable",
+    "eventually",
+    "infinitely_often",
+    "leads_to",
+    "always_recoverable",
+    "deadlock",
+]
+OF_RUNS: tuple[Kind, ...] = ("eventually", "infinitely_often", "leads_to")
+"""Properties of whole runs, which need fairness; their parameters are decided choice by choice."""
 Off = Mapping[str | tuple[str, ...], Any]
 MARK = "__fencepost__"
 OFF = "__fencepost_off__"
+
+
+@dataclass(frozen=True)
+class Among:
+    """The members of a domain of which some fields have given values: see `among`."""
+
+    domain: Values
+    wanted: Mapping[str, object]
+
+    def holds(self, s: Any, member: object, parameters: Mapping[str, object]) -> Truth:
+        """Whether `member` is one of them; `parameters` are those of the action."""
+        return all_of(
+            any_of(as_truth(cell == _named(cell, value, parameters)) for value in _alternatives(wanted))
+            for cell, wanted in ((getattr(s, name)[member], wanted) for name, wanted in self.wanted.items())
+        )
+
+    def text(self, member: str, parameters: Container[str] = ()) -> str:
+        """The guard as a statement would write it."""
+        return " and ".join(
+            f"s.{name}[{member}] {_compared(wanted, parameters)}" for name, wanted in self.wanted.items()
+        )
+
+
+def _compared(wanted: object, parameters: Container[str]) -> str:
+    written = [
+        str(value) if value in parameters or not isinstance(value, str) else f'"{value}"'
+        for value in _alternatives(wanted)
+    ]
+    return f"== {written[0]}" if len(written) == 1 else f"in {', '.join(written)}"
+
+
+def _named(cell: object, value: object, parameters: Mapping[str, object]) -> object:
+    """The value; where a number is compared with a name, the parameter of this name."""
+    if not isinstance(cell, Number) or not isinstance(value, str):
+        return value
+    if value not in parameters:
+        raise ModellingMistake(
+            f"among compares a number with '{value}', which is no parameter of the action"
+            f"{suggestion(value, parameters)}; its parameters are {names(parameters)}"
+        )
+    return parameters[value]
+
+
+def _alternatives(wanted: object) -> tuple[object, ...]:
+    return wanted if isinstance(wanted, tuple) else (wanted,)
+
+
+def among(domain: Values, /, **wanted: object) -> Among:
+    """In the domains of an action: the members of `domain` with these values in these arrays.
+
+        @action(w=among(writers, at="commit"))
+        def create_manifest(s, w: int) -> None: ...        # s.require(s.at[w] == "commit")
+
+    A tuple of values is any of them. The name of another parameter is a number to compare with: with
+    `o=among(openers, whose="w"), w=writers` opener o is one of w. All choices of `domain` are labels.
+    """
+    if not wanted:
+        raise ModellingMistake('among(members) needs an array and a value, as in among(clients, at="idle")')
+    return Among(domain, wanted)
+
+
+Domain = Values | Among
 
 
 @dataclass(frozen=True)
@@ -70,6 +152,34 @@ class Property:
     function: Callable[..., Any]
     doc: str
     fair: tuple[str | Together, ...] = ()
+    strong: tuple[str | Together, ...] = ()
+    domains: Mapping[str, Domain] = field(default_factory=dict)
+    """Of a property of runs: the others have joined their choices already."""
+    starts: Callable[..., Any] | None = None
+    """What must hold of every start, beside what holds of every step."""
+
+    def cases(self, sizes: Mapping[str, int]) -> Iterator[tuple[str, "Property", "Property | None"]]:
+        """For each choice of the parameters: its text, the goal, and what leads to it (None: everything)."""
+        domains = {name: choices(domain, sizes) for name, domain in self.domains.items()}
+        for values in product(*domains.values()):
+            given = dict(zip(domains, values, strict=True))
+            text = ", ".join(f"{name}={value}" for name, value in given.items())
+            if self.kind == "leads_to":
+                yield text, self._part(1, given), self._part(0, given)
+            else:
+                yield text, replace(self, function=partial(self.function, **given)), None
+
+    def _part(self, number: int, given: Mapping[str, object]) -> "Property":
+        def part(s: Any) -> Truth:
+            pair = self.function(s, **given)
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ModellingMistake(
+                    f"`{self.name}` returns {describe(pair)}: a leads_to returns two conditions, "
+                    "what happens and what must follow"
+                )
+            return to_truth(pair[number], "leads_to")
+
+        return replace(self, function=part)
 
 
 @dataclass(frozen=True)
@@ -102,6 +212,11 @@ def _mark(function: F, declared: object) -> F:
     return function
 
 
+def declare_property(function: F, declared: Property) -> F:
+    """Give a method the role of a property that was made of it."""
+    return _mark(function, declared)
+
+
 def _check_statements(function: Callable[..., Any]) -> None:
     """An error for a comparison, or a name, that is a statement of its own: it has no effect."""
     code = getattr(function, "__code__", None)
@@ -124,6 +239,7 @@ _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 
 def _transition(part: Literal["action", "initial"], domains: Mapping[str, Domain]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
+        _check_domains(function, domains, 1)
         declared = ActionDeclared(function.__name__, part, function, dict(domains), sentence(function))
         return _mark(function, declared)
 
@@ -148,8 +264,34 @@ def initial(function: F | None = None, /, **domains: Domain) -> F | Callable[[F]
     return _transition("initial", domains) if function is None else _transition("initial", {})(function)
 
 
+def _check_domains(function: Callable[..., Any], domains: Mapping[str, Domain], rows: int) -> None:
+    """An error unless the parameters behind the rows and the domains have the same names."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
+        return
+    known = code.co_varnames[rows : code.co_argcount + code.co_kwonlyargcount]
+    optional = known[len(known) - len(function.__defaults__ or ()) :]
+    name = function.__name__
+    for each in domains:
+        if each not in known:
+            raise ModellingMistake(
+                f"`{name}` has no parameter `{each}`{suggestion(each, known)}, to which its decorator gives "
+                f"a domain: its parameters are {names(known)}"
+            )
+    missing = [each for each in known if each not in domains and each not in optional]
+    if missing:
+        raise ModellingMistake(
+            f"`{name}` takes {names(missing)}, and its decorator gives no domain for it: write "
+            f"@...({missing[0]}=...) with a size, a number or the values"
+        )
+
+
 def _property(
-    function: F, kind: Kind, domains: Mapping[str, Domain], fair: Sequence[str | Together] = ()
+    function: F,
+    kind: Kind,
+    domains: Mapping[str, Domain],
+    fair: Sequence[str | Together] = (),
+    doc: str = "",
 ) -> F:
     code = getattr(function, "__code__", None)
     parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
@@ -158,8 +300,16 @@ def _property(
             f"`{function.__name__}` takes {', '.join(parameters)}: a step takes the rows before first, "
             "and then those after: write (before, after)"
         )
+    for name, domain in domains.items():
+        if isinstance(domain, Among):
+            raise ModellingMistake(
+                f"`{function.__name__}` takes `{name}` among those with {domain.text(name)}: that is a guard "
+                "of an action; in a property write implies(condition, then), or & in a @reachable"
+            )
+    _check_domains(function, domains, 2 if kind == "step" else 1)
     quantified = _quantified(function, domains, any_of if kind == "reachable" else all_of)
-    return _mark(function, Property(function.__name__, kind, quantified, sentence(function), tuple(fair)))
+    doc = doc or sentence(function)
+    return _mark(function, Property(function.__name__, kind, quantified, doc, tuple(fair)))
 
 
 def _quantified(
@@ -176,52 +326,100 @@ def _quantified(
     return joined if domains else function
 
 
-def _declare(function: F | None, kind: Kind, domains: Mapping[str, Domain]) -> F | Callable[[F], F]:
-    if function is None:
-        return lambda each: _property(each, kind, domains)
-    return _property(function, kind, domains)
+def _declare(given: F | str, kind: Kind, domains: Mapping[str, Domain]) -> F | Callable[[F], F]:
+    if isinstance(given, str):
+        return lambda each: _property(each, kind, domains, doc=given)
+    return _property(given, kind, domains)
 
 
 @overload
 def invariant(function: F, /) -> F: ...
 @overload
-def invariant(**domains: Domain) -> Callable[[F], F]: ...
-def invariant(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+def invariant(doc: str = "", /, **domains: Domain) -> Callable[[F], F]: ...
+def invariant(given: F | str = "", /, **domains: Domain) -> F | Callable[[F], F]:
     """Holds in every reachable state."""
-    return _declare(function, "invariant", domains)
+    return _declare(given, "invariant", domains)
 
 
 @overload
 def step(function: F, /) -> F: ...
 @overload
-def step(**domains: Domain) -> Callable[[F], F]: ...
-def step(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+def step(doc: str = "", /, **domains: Domain) -> Callable[[F], F]: ...
+def step(given: F | str = "", /, **domains: Domain) -> F | Callable[[F], F]:
     """Holds for every transition: a function of the rows before and the rows after."""
-    return _declare(function, "step", domains)
+    return _declare(given, "step", domains)
 
 
 @overload
 def reachable(function: F, /) -> F: ...
 @overload
-def reachable(**domains: Domain) -> Callable[[F], F]: ...
-def reachable(function: F | None = None, /, **domains: Domain) -> F | Callable[[F], F]:
+def reachable(doc: str = "", /, **domains: Domain) -> Callable[[F], F]: ...
+def reachable(given: F | str = "", /, **domains: Domain) -> F | Callable[[F], F]:
     """Some reachable state satisfies it; the trace of the verdict is a shortest path there."""
-    return _declare(function, "reachable", domains)
+    return _declare(given, "reachable", domains)
 
 
-def always_recoverable(function: F) -> F:
+@overload
+def always_recoverable(function: F, /) -> F: ...
+@overload
+def always_recoverable(doc: str, /) -> Callable[[F], F]: ...
+def always_recoverable(given: F | str, /) -> F | Callable[[F], F]:
     """From every reachable state, a state that satisfies it can still be reached (AG EF)."""
-    return _property(function, "always_recoverable", {})
+    return _declare(given, "always_recoverable", {})
 
 
-def eventually(*, fair: Sequence[str | Together] = ()) -> Callable[[F], F]:
+Fair = Sequence[str | Together]
+
+
+def _of_runs(
+    kind: Kind, doc: str, fair: Fair, strong: Fair, domains: Mapping[str, Domain]
+) -> Callable[[F], F]:
+    if callable(doc):
+        raise ModellingMistake(
+            f"`{getattr(doc, '__name__', kind)}`: write @{kind}(fair=(...)) with the actions that are not "
+            f"ignored forever, or @{kind}() where a run may stop anywhere"
+        )
+    for name, each in (("fair", fair), ("strong", strong)):
+        if isinstance(each, str):
+            raise ModellingMistake(f"{name}='{each}' must be a tuple of names: write {name}=('{each}',)")
+
+    def decorate(function: F) -> F:
+        _check_domains(function, domains, 1)
+        text = doc or sentence(function)
+        declared = Property(
+            function.__name__, kind, function, text, tuple(fair), tuple(strong), dict(domains)
+        )
+        return _mark(function, declared)
+
+    return decorate
+
+
+def eventually(
+    doc: str = "", /, *, fair: Fair = (), strong: Fair = (), **domains: Domain
+) -> Callable[[F], F]:
     """Every run reaches it, given that nothing named in `fair` stays enabled forever without happening.
 
     The name of an action is one demand for each choice of its parameters; `together` joins several actions.
+    What is named in `strong` must happen again and again if it is enabled again and again, even with pauses.
     """
-    if isinstance(fair, str):
-        raise ModellingMistake(f"fair='{fair}' must be a tuple of names: write fair=('{fair}',)")
-    return lambda function: _property(function, "eventually", {}, fair)
+    return _of_runs("eventually", doc, fair, strong, domains)
+
+
+def infinitely_often(
+    doc: str = "", /, *, fair: Fair = (), strong: Fair = (), **domains: Domain
+) -> Callable[[F], F]:
+    """From every reachable state, every fair run reaches it: it comes true again and again ([]<>)."""
+    return _of_runs("infinitely_often", doc, fair, strong, domains)
+
+
+def leads_to(doc: str = "", /, *, fair: Fair = (), strong: Fair = (), **domains: Domain) -> Callable[[F], F]:
+    """Whenever the first condition holds, every fair run reaches the second, then or later (p ~> q).
+
+    @leads_to(fair=("grant",), c=clients)
+    def served(s, c: int) -> tuple[Truth, Truth]:
+        return s.at[c] == "waits", s.at[c] == "holds"
+    """
+    return _of_runs("leads_to", doc, fair, strong, domains)
 
 
 def may_end(function: F) -> F:
@@ -232,7 +430,13 @@ def may_end(function: F) -> F:
 @overload
 def define(body: str, /, without: Off = ...) -> Callable[..., str]: ...
 @overload
-def define(body: Callable[..., Any] | bool, /, without: Off = ...) -> Callable[..., Truth]: ...
+def define(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
+    body: bool, /, without: Off = ...
+) -> Callable[..., Truth]: ...
+@overload
+def define(body: int, /, without: Off = ...) -> Callable[..., int]: ...
+@overload
+def define(body: Callable[..., Any], /, without: Off = ...) -> Callable[..., Truth]: ...
 @overload
 def define(*, without: Off) -> Callable[[F], F]: ...
 def define(body: Any = None, /, without: Off = MappingProxyType({})) -> Any:
@@ -288,6 +492,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
 
 def choices(domain: Domain, sizes: Mapping[str, int]) -> tuple[object, ...]:
     """The values of a parameter, in order."""
-    if isinstance(domain, int | str | Extent):
-        return tuple(range(resolve(domain, sizes)))
-    return tuple(domain)
+    values = domain.domain if isinstance(domain, Among) else domain
+    if isinstance(values, int | str | Extent):
+        return tuple(range(resolve(values, sizes)))
+    return values.within(sizes) if isinstance(values, Subsets) else tuple(values)

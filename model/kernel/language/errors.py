@@ -159,9 +159,9 @@ class FailedGuard:
         return f"{self.text} ({self.file}:{self.line})"
 
 
-def locate_guard(stopped: BaseException, row: int) -> FailedGuard:
+def locate_guard(stopped: BaseException, row: int, otherwise: tuple[str, int, str] | None) -> FailedGuard:
     """The place in the author's text where `stopped` was raised."""
-    found = _place(stopped)
+    found = _place(stopped) or otherwise
     if found is None:
         return FailedGuard("", 0, "a condition of the kernel's own", row)
     return FailedGuard(*found, row)

@@ -1,11 +1,12 @@
-"""Weak fairness: which actions a scheduler may not ignore forever.
+"""Fairness: which actions a scheduler may not ignore forever.
 
-A *demand* is a set of transition labels. A run meets it if, infinitely often, none of its labels is enabled
-or one of them is taken; a run violates it if from some point on it could always take one and never does. Only
-steps that change the state count: a label that would change nothing is not enabled, as in TLA+ (WF_vars).
-Nothing else makes a run go on: without a demand it may stop anywhere.
+A *demand* is a set of transition labels. A run meets a weak one if, infinitely often, none of its labels is
+enabled or one of them is taken; it violates it if from some point on it could always take one and never does.
+A run meets a *strong* one if one of its labels is taken infinitely often, or if none is enabled from some
+point on. Only steps that change the state count: a label that would change nothing is not enabled, as in TLA+
+(WF_vars, SF_vars). Nothing else makes a run go on: without a demand it may stop anywhere.
 
-Written in `fair=(...)` of a property:
+Written in `fair=(...)`, or for strong ones in `strong=(...)`, of a property:
 
     "deliver"                              a demand for each choice of its parameters
     together("enter", "leave")             one demand: any of these labels satisfies it
@@ -14,7 +15,7 @@ Written in `fair=(...)` of a property:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
@@ -47,18 +48,22 @@ class Demand:
 
     text: str
     labels: tuple[int, ...]
+    strong: bool = False
 
 
 def demands(wanted: "Property", labels: Sequence["Label"]) -> tuple[Demand, ...]:
     """The demands of a property, label by label; an error for an unknown name."""
-    found: list[Demand] = []
-    for entry in wanted.fair:
-        if isinstance(entry, Together):
-            found += _joined(wanted, entry, labels)
-        else:
-            _check_known(wanted, [entry], labels)
-            found += [Demand(str(label), (label.number,)) for label in labels if label.action == entry]
-    return tuple(dict.fromkeys(found))
+    weak = [demand for entry in wanted.fair for demand in _demands_of(wanted, entry, labels)]
+    strong = [replace(d, strong=True) for entry in wanted.strong for d in _demands_of(wanted, entry, labels)]
+    return tuple(dict.fromkeys([*weak, *strong]))
+
+
+def _demands_of(wanted: "Property", entry: str | Together, labels: Sequence["Label"]) -> Iterator[Demand]:
+    if isinstance(entry, Together):
+        yield from _joined(wanted, entry, labels)
+        return
+    _check_known(wanted, [entry], labels)
+    yield from (Demand(str(label), (label.number,)) for label in labels if label.action == entry)
 
 
 def _joined(wanted: "Property", entry: Together, labels: Sequence["Label"]) -> Iterator[Demand]:

@@ -18,6 +18,7 @@ it has `start=...` or an `@initial` function sets it.
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from fencepost.model.kernel.language.access import Access, CellAccess
@@ -50,6 +51,12 @@ class Extent:
 
     def __mul__(self, other: "int | Extent") -> "Extent":
         return Extent(lambda sizes: resolve(self, sizes) * resolve(other, sizes))
+
+    def __pow__(self, other: "int | Extent") -> "Extent":
+        return Extent(lambda sizes: int(resolve(self, sizes) ** resolve(other, sizes)))
+
+    def __rpow__(self, other: int) -> "Extent":
+        return Extent(lambda sizes: int(other ** resolve(self, sizes)))
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -116,6 +123,43 @@ def settle(declared: Mapping[str, Size], given: Mapping[str, int]) -> dict[str, 
         if not size.least <= value <= size.most:
             raise BadSettings(f"{name}={value} is outside {size.least}..{size.most}")
     return {name: given.get(name, size.default) for name, size in declared.items()}
+
+
+class Subset(frozenset[int]):
+    """A set of numbers as a parameter of an action; it prints as `{0, 2}`."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(str, sorted(self))) + "}"
+
+
+class Subsets:
+    """The domain of all sets of the numbers below an extent, the smallest first."""
+
+    def __init__(self, of: AnyExtent) -> None:
+        self.of = of
+
+    def within(self, sizes: Mapping[str, int]) -> tuple[Subset, ...]:
+        """The sets, once the sizes are known."""
+        members = range(resolve(self.of, sizes))
+        return tuple(
+            Subset(each)
+            for size in range(len(members) + 1)
+            if self.has_size(size, len(members))
+            for each in combinations(members, size)
+        )
+
+    def has_size(self, size: int, members: int) -> bool:
+        """Whether sets of this size belong to the domain."""
+        return size <= members
+
+
+class Majorities(Subsets):
+    """The domain of all sets of more than half of the numbers below an extent, the smallest first."""
+
+    def has_size(self, size: int, members: int) -> bool:
+        return 2 * size > members
 
 
 R = TypeVar("R")

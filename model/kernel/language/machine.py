@@ -12,6 +12,8 @@ from inspect import CO_VARARGS
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
+
 from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import (
     MARK,
@@ -81,6 +83,11 @@ class Machine(NoValue, metaclass=_MachineType):
         symmetric: object = cls.symmetric
         if isinstance(symmetric, str):
             raise ModellingMistake(f"symmetric = '{symmetric}' must be a tuple: write ('{symmetric}',)")
+        twice = sorted(set(cls.safeguards) & set(cls.assumptions))
+        if twice:
+            raise ModellingMistake(
+                f"'{twice[0]}' is both a safeguard and an assumption: give one another name"
+            )
         for name, value in list(vars(cls).items()):
             if isinstance(value, FunctionType) and not name.startswith("__"):
                 if value.__name__ == "<lambda>":
@@ -126,6 +133,30 @@ class Machine(NoValue, metaclass=_MachineType):
         self._check_declared(name, switches, "safeguards or assumptions")
         return name not in self.frame.model.without
 
+    @must_call
+    def can(self, action: str, **parameters: object) -> Truth:
+        """In a property: whether this action is enabled, with these of its parameters (TLA+'s ENABLED)."""
+        frame = self.frame
+        if not frame.read_only:
+            raise ModellingMistake("s.can(...) is for properties: an action requires what its guard needs")
+        labels = [
+            label
+            for label in frame.model.labels
+            if label.action == action and parameters.items() <= dict(label.parameters).items()
+        ]
+        if not labels:
+            known = [str(x) for x in frame.model.labels if x.action == action] or frame.model.actions
+            raise ModellingMistake(
+                f"s.can('{action}') names no action that the machine has{suggestion(action, known)}; "
+                f"there are {names(known)}"
+            )
+        enabled = np.zeros(frame.size, np.bool_)
+        for label in labels:
+            applied = frame.model.apply(frame.before, label)
+            if applied is not None:
+                applied.mark_origin(enabled)
+        return Truth.of(frame, enabled)
+
     def no_value(self) -> str:
         return "`s` is all fields of many states at once: compare its fields, one by one"
 
@@ -162,7 +193,7 @@ class Machine(NoValue, metaclass=_MachineType):
 
 
 RESERVED = frozenset(
-    {"frame", "require", "guard", "assume", "is_on", "safeguards", "assumptions", "symmetric"}
+    {"frame", "require", "guard", "assume", "is_on", "can", "safeguards", "assumptions", "symmetric"}
 )
 
 

@@ -12,12 +12,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fencepost.model.kernel.language.columns import Truth, describe
-from fencepost.model.kernel.language.declare import ActionDeclared, Ending, Property, choices
+from fencepost.model.kernel.language.declare import (
+    ActionDeclared,
+    Among,
+    Ending,
+    Property,
+    choices,
+    parameters_of,
+)
 from fencepost.model.kernel.language.errors import (
     BadSettings,
     FailedGuard,
@@ -153,7 +161,8 @@ class Model:
             function(self._rows(frame), **parameters)
         except NothingLeft as stopped:
             reached = frame.origin()
-            return locate_guard(stopped, int(reached[0]) if len(reached) else 0)
+            row = int(reached[0]) if len(reached) else 0
+            return locate_guard(stopped, row, function.place() if isinstance(function, _Guarded) else None)
         return None
 
     def holds(self, wanted: Property, states: U64) -> Mask:
@@ -232,7 +241,8 @@ class Model:
         if mask is None:
             raise ModellingMistake(
                 f"property `{name}` returns {describe(returned)}, not a column of truth values: "
-                "return a comparison of fields, joined with &, | and ~"
+                + ("is a `return` missing? " if returned is None else "")
+                + "return a comparison of fields, joined with &, | and ~"
             )
         return mask if mask.ndim else np.broadcast_to(mask, batches[0].shape[1:])
 
@@ -270,10 +280,32 @@ class Model:
     ) -> Iterable[tuple[Label, tuple[Callable[..., Any], dict[str, object]]]]:
         domains = {name: choices(domain, self.sizes) for name, domain in declaration.domains.items()}
         function = self.replacements.get(declaration.function, declaration.function)
+        among = {name: each for name, each in declaration.domains.items() if isinstance(each, Among)}
+        if among:
+            function = _Guarded(function, among)
         for offset, values in enumerate(product(*domains.values())):
             parameters = tuple(zip(domains, values, strict=True))
             label = Label(number + offset, declaration.name, parameters)
             yield label, (function, dict(parameters))
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """An action whose domains have a guard."""
+
+    function: Callable[..., Any]
+    among: Mapping[str, Among]
+
+    def __call__(self, s: Machine, **parameters: object) -> Any:
+        s.require(*(each.holds(s, parameters[name], parameters) for name, each in self.among.items()))
+        return self.function(s, **parameters)
+
+    def place(self) -> tuple[str, int, str]:
+        """File, line and text of the guard."""
+        code = self.function.__code__
+        known = parameters_of(self.function)
+        text = ", ".join(each.text(name, known) for name, each in self.among.items())
+        return Path(code.co_filename).name, code.co_firstlineno, text
 
 
 def kebab(name: str) -> str:

@@ -161,6 +161,39 @@ def count_of(truths: Iterable[Truth | bool]) -> Number:
     return Number.of(None, np.asarray(0, np.int64)) if total is None else total
 
 
+def least(numbers: Iterable[Number | int]) -> Number:
+    """The smallest of them, state by state: of an array, or of what an expression gives for each element."""
+    return _folded(numbers, np.minimum, "least")
+
+
+def most(numbers: Iterable[Number | int]) -> Number:
+    """The largest of them, state by state."""
+    return _folded(numbers, np.maximum, "most")
+
+
+def total(numbers: Iterable[Number | int]) -> Number:
+    """Their sum, state by state; 0 if there are none."""
+    zero = Number.of(None, np.asarray(0, np.int64), 0)
+    return sum(numbers, start=zero)
+
+
+def _folded(numbers: Iterable[Number | int], work: np.ufunc, name: str) -> Number:
+    found: Number | None = None
+    for each in numbers:
+        if isinstance(each, bool) or not isinstance(each, Number | int):
+            raise ModellingMistake(f"{name} is of numbers, and {describe(each)} is none")
+        one = Number.of(None, np.asarray(each, np.int64), abs(each)) if isinstance(each, int) else each
+        if found is None:
+            found = one
+        else:
+            reach = max(found.reach(), one.reach())
+            frame = one.frame if found.frame is None else found.frame
+            found = Number.of(frame, work(found.values(), one.values()), reach)
+    if found is None:
+        raise ModellingMistake(f"{name} of nothing: there is no element")
+    return found
+
+
 def to_numbers(value: Number | Truth | int, sign: str) -> np.ndarray[Any, Any] | int:
     """The operand of arithmetic; a truth counts as 0 or 1. `sign` names the operation in the message."""
     if isinstance(value, Number):

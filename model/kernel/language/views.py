@@ -12,6 +12,7 @@ first value, so that equal sequences are packed alike; this is why `pop_first` w
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from fencepost.model.kernel.language.columns import (
 )
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names
 from fencepost.model.kernel.language.layout import IntKind, PackedState
+from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.numbers import Number, count_of
 
 if TYPE_CHECKING:
@@ -212,6 +214,13 @@ class Array(View, Generic[R, W]):
         return count_of(as_truth(element == value) for element in self)
 
 
+def _chosen(where: Truth, one: Column, other: Column) -> Any:
+    """`pick`, for sets as well."""
+    if isinstance(one, Members):
+        return Members(one.frame, one.kind, np.where(where.mask(), one.codes(), other.codes()))
+    return pick(where, cast(Any, one), cast(Any, other))
+
+
 class SequenceAccess(WholeAccess):
     """A bounded sequence: its length and its items; unused items stay zero."""
 
@@ -351,17 +360,62 @@ class Sequence(View, Generic[R, W]):
     @must_call
     def append(self, value: W) -> None:
         """Add an item at the end; a full sequence is an overflow."""
-        length, frame = self.length, self._frame
-        full = np.atleast_1d(length.values()) >= self.capacity
-        if full.any():
-            what = f"beyond its {self.capacity} places"
-            overflow(frame, self._access.name, what, int(np.flatnonzero(full)[0]))
+        length, frame = self._room(), self._frame
         self._access.items.write(frame, self._flat * self.capacity + length, value)
         self._access.lengths.write(frame, self._flat, length + 1)
 
     @must_call
-    def pop_first(self) -> R:
-        """Remove and return the first item; the others move up."""
+    def push_first(self, value: W) -> None:
+        """Add an item before the first; a full sequence is an overflow."""
+        length, base = self._room(), self._flat * self.capacity
+        for i in range(self.capacity - 1, 0, -1):
+            self._access.items.write(self._frame, base + i, self[i - 1])
+        self._access.items.write(self._frame, base, value)
+        self._access.lengths.write(self._frame, self._flat, length + 1)
+
+    @must_call
+    def pop_last(self) -> R:
+        """Remove and return the last item."""
+        end, last = self._pops() - 1, self.last
+        self._access.zero_item(self._frame, self._flat * self.capacity + end)
+        self._access.lengths.write(self._frame, self._flat, end)
+        return last
+
+    @must_call
+    def remove(self, value: W) -> None:
+        """Remove the first item that equals `value`; the later ones move up."""
+        length, items = self.length, [self[i] for i in range(self.capacity)]
+        gone, found = Truth.constant(False), []
+        for i, item in enumerate(items):
+            gone = gone | ((length > i) & as_truth(item == value))
+            found.append(gone)
+        missing = ~np.atleast_1d(np.broadcast_to(gone.mask(), self._frame.size))
+        if missing.any():
+            state = self._frame.state_before(int(np.flatnonzero(missing)[0]))
+            raise ModellingMistake(
+                f"{self._frame.doing()} removes {describe(value)} from `{self._access.name}`, which does not "
+                f"have it in state {state}; write s.require(s.{self._access.name}.has(...)) before"
+            )
+        base = self._flat * self.capacity
+        for i, (item, later) in enumerate(pairwise(items)):
+            self._access.items.write(self._frame, base + i, _chosen(found[i], later, item))
+        self._access.zero_item(self._frame, base + (self.capacity - 1))
+        self._access.lengths.write(self._frame, self._flat, length - 1)
+
+    def __setitem__(self, index: Index, value: W) -> None:
+        frame, access = self._now(), self._access
+        check_place(frame, access.name, index, access.capacity, "places")
+        beyond = np.atleast_1d((self.length <= index).mask())
+        if beyond.any():
+            row = int(np.flatnonzero(beyond)[0])
+            raise ModellingMistake(
+                f"{frame.doing()} assigns to `{access.name}[...]` beyond its length in state "
+                f"{frame.state_before(row)}: write s.require(s.{access.name}.length > ...) before, or append"
+            )
+        access.items.write(frame, self._flat * access.capacity + index, value)
+
+    def _pops(self) -> Number:
+        """The length, before an item is taken; an error where there is none."""
         length = self.length
         empty = np.atleast_1d(length.values()) == 0
         if empty.any():
@@ -370,7 +424,21 @@ class Sequence(View, Generic[R, W]):
                 f"{self._frame.doing()} pops from `{self._access.name}`, which is empty in state {state}; "
                 f"write s.require(~s.{self._access.name}.is_empty()) before"
             )
-        first = self.first
+        return length
+
+    def _room(self) -> Number:
+        """The length, before an item is added; an overflow where there is no room."""
+        length, frame = self.length, self._frame
+        full = np.atleast_1d(length.values()) >= self.capacity
+        if full.any():
+            what = f"beyond its {self.capacity} places"
+            overflow(frame, self._access.name, what, int(np.flatnonzero(full)[0]))
+        return length
+
+    @must_call
+    def pop_first(self) -> R:
+        """Remove and return the first item; the others move up."""
+        length, first = self._pops(), self.first
         base = self._flat * self.capacity
         for i in range(1, self.capacity):
             self._access.items.write(self._frame, base + (i - 1), self[i])

@@ -19,7 +19,7 @@ from types import CodeType
 
 import numpy as np
 
-from fencepost.model.kernel.language.declare import MARK, ActionDeclared, Property
+from fencepost.model.kernel.language.declare import MARK, OF_RUNS, ActionDeclared, Property
 from fencepost.model.kernel.language.errors import MustCall
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.layout import U64
@@ -133,20 +133,45 @@ def _never_changes(search: Search) -> Iterator[str]:
 
 def _goal(search: Search, wanted: Property) -> Iterator[str]:
     model = search.model
-    if wanted.kind == "eventually" and model.holds(wanted, search.levels[0]).all():
-        yield f"{wanted.name} demands nothing: every run begins with it"
+    if wanted.kind in OF_RUNS:
+        yield from _goal_of_runs(search, wanted)
+        return
     everywhere = wanted.kind == "always_recoverable"
     if everywhere and all(model.holds(wanted, chunk).all() for chunk in _states(search)):
         yield f"{wanted.name} demands nothing: it is true in every reachable state"
+
+
+def _goal_of_runs(search: Search, wanted: Property) -> Iterator[str]:
+    model, cases = search.model, [*wanted.cases(search.model.sizes)]
+    if wanted.kind == "eventually":
+        if all(model.holds(goal, search.levels[0]).all() for _, goal, _ in cases):
+            yield f"{wanted.name} demands nothing: every run begins with it"
+        return
+
+    def demanded(chunk: U64) -> bool:
+        for _, goal, trigger in cases:
+            missing = ~model.holds(goal, chunk)
+            if missing.any() and (trigger is None or (missing & model.holds(trigger, chunk)).any()):
+                return True
+        return False
+
+    if not any(demanded(chunk) for chunk in _states(search)):
+        what = "it is true" if wanted.kind == "infinitely_often" else "what leads to it comes with it"
+        yield f"{wanted.name} demands nothing: {what} in every reachable state"
 
 
 def _antecedents(search: Search, wanted: Property) -> Iterator[str]:
     """Every `implies` in a property of states whose condition is true in no reachable state."""
     if wanted.kind == "step":
         return
+    conditions = [wanted]
+    if wanted.kind in OF_RUNS:
+        cases = [*wanted.cases(search.model.sizes)]
+        conditions = [each for _, goal, trigger in cases for each in (goal, trigger) if each is not None]
     seen: dict[str, bool] = {}
     for chunk in _states(search):
-        search.model.watch(wanted, chunk, seen)
+        for condition in conditions:
+            search.model.watch(condition, chunk, seen)
         if all(seen.values()):
             return
     for place, was_true in seen.items():

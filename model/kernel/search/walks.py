@@ -18,7 +18,7 @@ from time import perf_counter
 
 import numpy as np
 
-from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.declare import OF_RUNS, Property
 from fencepost.model.kernel.language.errors import BadSettings
 from fencepost.model.kernel.language.layout import I64, U64, packed
 from fencepost.model.kernel.language.machine import Machine
@@ -101,7 +101,7 @@ class _Walker:
         self._keep_going = keep_going
         self._starts = model.initial()
         self._wanted = [*model.properties, DEADLOCK] if deadlock else list(model.properties)
-        whole_runs = ("eventually", "always_recoverable")
+        whole_runs = (*OF_RUNS, "always_recoverable")
         self._open = {wanted.name: wanted for wanted in self._wanted if wanted.kind not in whole_runs}
         self._decided: dict[str, PropertyResult] = {}
         self._notes: list[str] = []

@@ -1,1 +1,1 @@
-"""Properties of whole runs: `eventually` and `always_recoverable`."""
+"""Properties of whole runs: `eventually`, `infinitely_often`, `leads_to` and `always_recoverable`."""

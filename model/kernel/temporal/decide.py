@@ -1,8 +1,11 @@
-"""Properties about whole runs: `eventually` and `always_recoverable`.
+"""Properties about whole runs: `eventually`, `infinitely_often`, `leads_to` and `always_recoverable`.
 
     eventually           every run from a start reaches the goal that is fair to the actions that the property
                          names (`language/fairness.py`). Counterexample: a stem to a state where the run may
                          stay forever, or a stem and a loop, all of it without the goal (`lasso.py`).
+    infinitely_often     the same from every reachable state, so the goal comes again and again.
+    leads_to             the same from every reachable state where the first of its two conditions holds; the
+                         second is the goal.
     always_recoverable   from every reachable state some path leads to the goal (AG EF). Counterexample: the
                          shortest path to a state from which none does.
 
@@ -19,9 +22,10 @@ graph and the work on it; all of it is counted and limited.
 
 import numpy as np
 
-from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.declare import OF_RUNS, Property
 from fencepost.model.kernel.language.fairness import demands
-from fencepost.model.kernel.language.layout import Mask, packed
+from fencepost.model.kernel.language.layout import I64, Mask, PackedState, packed
+from fencepost.model.kernel.language.model import Transition
 from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
 from fencepost.model.kernel.report.result import PropertyResult
 from fencepost.model.kernel.search.explore import Found, Search
@@ -37,26 +41,70 @@ def decide(
     if not search.complete:
         return PropertyResult.of(wanted, "undecided", reason=search.reason)
     try:
+        if wanted.kind in OF_RUNS:
+            return _decide_of_runs(search, wanted, memory=memory, workers=workers)
         avoiding = build(search, wanted, memory=memory, workers=workers)
     except TooLarge as hit:
         return PropertyResult.of(wanted, "undecided", reason=f"stopped by the memory limit: {hit}")
-    if wanted.kind == "eventually":
-        return _decide_eventually(search, wanted, avoiding)
     return _decide_recoverable(search, wanted, avoiding)
 
 
-def _decide_eventually(search: Search, wanted: Property, avoiding: Avoiding) -> PropertyResult:
-    places, inside = avoiding.find(search.levels[0])
-    run = shortest_run(avoiding, places.compress(inside), demands(wanted, search.model.labels))
-    if run is None:
-        return PropertyResult.of(wanted, "holds")
-    if run.loop:
-        reason = "a fair run goes on forever without it"
-    elif avoiding.ends[run.nodes[-1]]:
-        reason = "a run can end without it"
-    else:
-        reason = "a run can stay in the last state forever without it, for no fairness demands a step there"
-    return PropertyResult.of(wanted, "violated", _counterexample(avoiding, run), reason)
+def _decide_of_runs(
+    search: Search, wanted: Property, *, memory: int | None, workers: int | None
+) -> PropertyResult:
+    """The first choice of the parameters with a run that misses the goal decides."""
+    for text, goal, trigger in wanted.cases(search.model.sizes):
+        avoiding = build(search, goal, memory=memory, workers=workers)
+        begin, before = _begin(search, wanted, avoiding, trigger)
+        run = shortest_run(avoiding, begin, demands(wanted, search.model.labels), before)
+        if run is not None:
+            prefix = chain(search.model, search.levels, *_met_at(search, avoiding, run.nodes[0]))
+            reason = _reason(avoiding, run) + _after(wanted, text, len(prefix))
+            return PropertyResult.of(wanted, "violated", _counterexample(avoiding, run, prefix), reason)
+    return PropertyResult.of(wanted, "holds")
+
+
+def _begin(search: Search, wanted: Property, avoiding: Avoiding, trigger: Property | None) -> tuple[I64, I64]:
+    """The nodes from which no fair run may avoid the goal, and the steps to each of them."""
+    if wanted.kind == "eventually":
+        places, inside = avoiding.find(search.levels[0])
+        begin = places.compress(inside)
+        return begin, np.zeros(len(begin), np.int64)
+    before = np.zeros(len(avoiding), np.int64)
+    for depth, level in enumerate(search.levels):
+        for start in range(0, level.shape[1], _CHUNK):
+            places, inside = avoiding.find(level[:, start : start + _CHUNK])
+            before[places.compress(inside)] = depth
+    begins = np.ones(len(avoiding), np.bool_)
+    if trigger is not None:
+        for start in range(0, len(avoiding), _CHUNK):
+            states = avoiding.nodes.states[:, start : start + _CHUNK]
+            begins[start : start + _CHUNK] = search.model.holds(trigger, states)
+    begin = np.flatnonzero(begins)
+    return begin, before.take(begin)
+
+
+def _met_at(search: Search, avoiding: Avoiding, node: int) -> tuple[int, PackedState]:
+    """The level and the state of a node."""
+    only = np.zeros(len(avoiding), np.bool_)
+    only[node] = True
+    found = _first_of(search, avoiding, only)
+    assert found is not None
+    return found.depth, found.state
+
+
+def _reason(avoiding: Avoiding, run: Run) -> str:
+    if run.loop is not None:
+        return "a fair run goes on forever without it"
+    if avoiding.ends[run.nodes[-1]]:
+        return "a run can end without it"
+    return "a run can stay in the last state forever without it, for no fairness demands a step there"
+
+
+def _after(wanted: Property, text: str, steps: int) -> str:
+    """Since when the goal is missed, and for which choice of the parameters."""
+    since = f", after what leads to it in step {steps}" if wanted.kind == "leads_to" else ""
+    return since + (f" (with {text})" if text else "")
 
 
 def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) -> PropertyResult:
@@ -82,8 +130,11 @@ def _first_of(search: Search, avoiding: Avoiding, wanted: Mask) -> Found | None:
     raise AssertionError("every node was met by the exploration")
 
 
-def _counterexample(avoiding: Avoiding, run: Run) -> Counterexample:
+def _counterexample(avoiding: Avoiding, run: Run, prefix: list[Transition]) -> Counterexample:
     states = [avoiding.packed(node) for node in run.nodes]
-    return counterexample_of(
-        avoiding.model, list(zip(states, run.labels, strict=False)), states[-1], run.loop
-    )
+    steps = [*prefix, *zip(states, run.labels, strict=False)]
+    loop = None if run.loop is None else run.loop + len(prefix)
+    return counterexample_of(avoiding.model, steps, states[-1], loop)
+
+
+_CHUNK = 1 << 15

@@ -144,12 +144,22 @@ def subgraph(graph: Digraph, kept: Mask) -> tuple[Digraph, I64]:
     return Digraph(_starts(degrees), np.concatenate(parts)), old
 
 
-def distances(graph: Digraph, begin: I64) -> NDArray[np.int32]:
-    """The fewest edges from any node of `begin`; -1 where there is no path."""
+def distances(graph: Digraph, begin: I64, before: I64 | None = None) -> NDArray[np.int32]:
+    """The fewest edges to each node through any node of `begin`, which has `before` (or no) edges already.
+
+    -1 where there is no path.
+    """
     found = np.full(graph.nodes, -1, np.int32)
-    frontier = once(begin.copy())
-    depth = 0
-    while len(frontier):
+    before = np.zeros(len(begin), np.int64) if before is None else before
+    order = np.argsort(before, kind="stable")
+    begin, before = begin.take(order), before.take(order)
+    begun = depth = 0
+    frontier = np.empty(0, np.int64)
+    while len(frontier) or begun < len(begin):
+        here = int(np.searchsorted(before, depth, "right"))
+        fresh = begin[begun:here]
+        frontier = once(np.concatenate([frontier, fresh.compress(found.take(fresh) < 0)]))
+        begun = here
         found[frontier] = depth
         depth += 1
         after = graph.successors(frontier)

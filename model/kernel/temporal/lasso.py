@@ -7,9 +7,14 @@ demand is met somewhere inside it, by a state that enables none of its labels or
 one; for then a loop through the whole component meets them all. A part of a component meets no more than the
 whole, so each maximal component is examined once.
 
+Strong fairness: a run that stays in a component where a strong demand is enabled somewhere and taken nowhere
+must leave the states that enable it. Without them the component falls apart, and its parts are examined
+again. In what is left each strong demand is enabled nowhere, or can be taken.
+
 Of many runs, one with the fewest steps is reported, stem and loop together. Loops of small components are
 searched exactly. Where that would take too long, a loop is put together from shortest paths, from one demand
-to the next: it is fair, and may be longer than necessary.
+to the next: it is fair, and may be longer than necessary; so may one with strong demands, because it takes
+each that is enabled anywhere in its component.
 """
 
 from collections import deque
@@ -108,9 +113,14 @@ class Run:
         return len(self.labels)
 
 
-def shortest_run(avoiding: Avoiding, begin: I64, demands: tuple[Demand, ...]) -> Run | None:
-    """A short fair run from `begin` that never reaches the goal; None only when there is none at all."""
-    region = _Region(avoiding, begin)
+def shortest_run(
+    avoiding: Avoiding, begin: I64, demands: tuple[Demand, ...], before: I64 | None = None
+) -> Run | None:
+    """A short fair run from `begin` that never reaches the goal; None only when there is none at all.
+
+    `before` are the steps that lead to each node of `begin`: the run is short together with them.
+    """
+    region = _Region(avoiding, begin, np.zeros(len(begin), np.int64) if before is None else before)
     best = region.resting(demands)
     left = _EXACT_TOTAL
     for members in _fair_components(region, demands):
@@ -123,13 +133,16 @@ def shortest_run(avoiding: Avoiding, begin: I64, demands: tuple[Demand, ...]) ->
 class _Region:
     """The nodes that runs from a start can reach without the goal, numbered anew from 0."""
 
-    def __init__(self, avoiding: Avoiding, begin: I64) -> None:
+    def __init__(self, avoiding: Avoiding, begin: I64, before: I64) -> None:
         self.avoiding = avoiding
-        reached = distances(avoiding.forward, begin)
+        reached = distances(avoiding.forward, begin, before)
         self.graph, self.old = subgraph(avoiding.forward, reached >= 0)
         self.depth = reached.take(self.old)
         self._new = np.full(len(avoiding), -1, np.int64)
         self._new[self.old] = np.arange(len(self.old))
+        self._begins = np.zeros(len(self.old), np.bool_)
+        at_begin = self._new.take(begin)
+        self._begins[at_begin.compress(self.depth.take(at_begin) == before)] = True
         self.component = components(self.graph)
 
     @cached_property
@@ -163,14 +176,29 @@ class _Region:
 
     def run(self, node: int, loop: list[Move]) -> Run:
         """The shortest stem to a node, and a loop from there."""
-        everywhere = np.ones(self.graph.nodes, np.bool_)
-        path = walk(self.graph, self.backward, np.flatnonzero(self.depth == 0), self.only(node), everywhere)
+        path = self._stem(node)
         nodes = path + [after for _, after, _ in loop]
         return Run(
             tuple(int(self.old[each]) for each in nodes),
             (*(label for _, _, label in self.moves(path)), *(label for _, _, label in loop)),
             len(path) if loop else None,
         )
+
+    def split(self, nodes: I64) -> None:
+        """Components anew, of these nodes without all others."""
+        kept = np.zeros(self.graph.nodes, np.bool_)
+        kept[nodes] = True
+        graph, old = subgraph(self.graph, kept)
+        self.component = np.arange(self.graph.nodes)
+        self.component[old] = old.take(components(graph))
+
+    def _stem(self, node: int) -> list[int]:
+        """A shortest path to a node."""
+        path = [node]
+        while not self._begins[path[-1]]:
+            earlier = self.backward.successors(np.array(path[-1:], np.int64))
+            path.append(int(earlier.compress(self.depth.take(earlier) == self.depth[path[-1]] - 1)[0]))
+        return path[::-1]
 
     def moves(self, path: list[int]) -> list[Move]:
         """A path with, for each of its edges, the first label that leads along it."""
@@ -190,19 +218,36 @@ class _Region:
 
 def _fair_components(region: _Region, demands: tuple[Demand, ...]) -> Iterator[I64]:
     """The members of each component that has a fair run, the components nearest to a start first."""
+    nodes = _fair_members(region, demands)
     component = region.component
-    size = np.bincount(component, minlength=region.graph.nodes)
-    nodes = np.flatnonzero(size.take(component) > 1)
-    for demand in demands:
-        enabled, taken = region.demanded(demand, nodes)
-        met = np.zeros(region.graph.nodes, np.bool_)
-        met[component.take(nodes.compress(~enabled | taken))] = True
-        nodes = nodes.compress(met.take(component.take(nodes)))
     nodes = nodes.take(np.lexsort((region.depth.take(nodes), component.take(nodes))))
     _, first = np.unique(component.take(nodes), return_index=True)
     ends = np.append(first[1:], len(nodes))
     for place in np.argsort(region.depth.take(nodes.take(first)), kind="stable")[:_COMPONENTS]:
         yield nodes[first[place] : ends[place]]
+
+
+def _fair_members(region: _Region, demands: tuple[Demand, ...]) -> I64:
+    """The nodes of all components that have a fair run; `region.component` is split where that takes it."""
+    nodes = np.arange(region.graph.nodes)
+    while True:
+        component = region.component
+        size = np.bincount(component, minlength=region.graph.nodes)
+        nodes = nodes.compress(size.take(component.take(nodes)) > 1)
+        left = nodes
+        for demand in demands:
+            enabled, taken = region.demanded(demand, left)
+            met = np.zeros(region.graph.nodes, np.bool_)
+            if demand.strong:
+                met[component.take(left.compress(taken))] = True
+                left = left.compress(~enabled | met.take(component.take(left)))
+            else:
+                met[component.take(left.compress(~enabled | taken))] = True
+                left = left.compress(met.take(component.take(left)))
+        if len(left) == len(nodes) or not any(demand.strong for demand in demands):
+            return left
+        nodes = left
+        region.split(nodes)
 
 
 class _Component:
@@ -241,6 +286,8 @@ class _Component:
         idle = dict.fromkeys(moves, 0)
         for bit, demand in enumerate(self._demands):
             enabled, _ = self._region.demanded(demand, members)
+            if demand.strong and enabled.any():
+                continue
             for node in members.compress(~enabled).tolist():
                 idle[node] |= 1 << bit
         return Loops(moves, idle, self._demands)
@@ -251,9 +298,13 @@ class _Component:
         at = begin
         for demand in self._demands:
             passed = np.array([begin, *(after for _, after, _ in path)], np.int64)
-            if not self._region.demanded(demand, passed)[0].all():
-                continue
             enabled, taken = self._region.demanded(demand, self._members)
+            if demand.strong:
+                if not enabled.any():
+                    continue
+                enabled = np.ones(len(enabled), np.bool_)
+            elif not self._region.demanded(demand, passed)[0].all():
+                continue
             path += self._walk(at, self._members.compress(~enabled | taken))
             at = path[-1][1] if path else begin
             if enabled[self._members == at][0]:

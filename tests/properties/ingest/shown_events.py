@@ -82,13 +82,9 @@ class EventWriter:
             yield entry(given["entry"], after["manifest"].content["content"])
         elif label.action == "delete":
             yield self.blob("delete", given["h"], given["generation"])
-        elif label.action.startswith("answer_"):
-            what = {
-                "answer_stored": "accepted",
-                "answer_duplicate": "duplicate",
-                "answer_conflict": "conflict",
-            }
-            yield note("outcome", before["batch"][c], what[label.action])
+        elif label.action == "answer":
+            what = {"duplicate": "duplicate", "parked": "conflict"}.get(given["reply"], "accepted")
+            yield note("outcome", before["batch"][c], what)
         yield from (
             note("live", h)
             for h, (was, shown) in enumerate(zip(before["live"], after["live"], strict=True))

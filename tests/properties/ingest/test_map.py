@@ -24,7 +24,7 @@ def test_every_walk_of_the_model_is_allowed(versioned, contents) -> None:
         symbols = [looks for step in walk for looks in writer.events(*step)]
         fired.update(step[0].action for step in walk)
         assert shown_events.follow(automaton, symbols) is None, [str(step[0]) for step in walk]
-    assert {"create_manifest", "answer_duplicate", "decide", "late_manifest_lands"} <= set(fired)
+    assert {"create_manifest", "answer", "decide", "late_manifest_lands"} <= set(fired)
 
 
 def test_every_walk_of_the_bound_is_a_run_of_the_model_as_it_is_checked() -> None:
