@@ -73,6 +73,7 @@ class Ingest(Machine):
     shown_at = {
         "reconcile": {"horizons": 0, "shared": 0},
         "gc-stalled-writer-generation": {**PLAIN, "troubles": 0},
+        "gc-stalled-writer-version": {"contents": 1, "shared": 0, "troubles": 0},
         "cursor-overlap": {"contents": 1, "scanning": 1},
         **dict.fromkeys(("bounded-landing", "bounded-skew"), PLAIN),
     }
@@ -103,8 +104,8 @@ class Ingest(Machine):
 
     # Definitions: blobs and clocks. Where names say nothing, the store's clock decides.
     # Whether the keys of blobs name their generation, and whether a delete names the version that was judged.
-    is_named = define(lambda s: not s.versioned, without={"gc-stalled-writer-generation": lambda s: False})
-    names_version = define(lambda s: s.versioned > 0, without={"gc-stalled-writer-version": lambda s: False})
+    is_named = constant(lambda s: not s.versioned, without={"gc-stalled-writer-generation": False})
+    names_version = constant(lambda s: s.versioned > 0, without={"gc-stalled-writer-version": False})
 
     def margin(s) -> int:
         """For how many eras after its own a generation may be relied on; an older one may be collected."""
@@ -122,11 +123,11 @@ class Ingest(Machine):
     finds = define(lambda s, m, h: m.holds(content=h) & s.stands(h, m.generation))
     is_readable = define(lambda s: any_of(s.finds(s.manifest, h) for h in range(s.contents)))
     keeps = define(lambda s, h: s.conflict[h].is_there & s.stands(h, s.conflict[h].generation))
-    proves_blob = define(  # without a new upload the next attempt finds none, and takes it for completed
+    proves_blob = constant(  # without a new upload the next attempt finds none, and takes it for completed
         lambda s, answer: answer in ("done", "exists"),
         without={
             "new-upload-on-multipart-409": lambda s, answer: answer in ("done", "exists", "conflict"),
-            "blob-before-manifest": lambda s, answer: True,
+            "blob-before-manifest": True,
         },
     )
     is_current = define(  # a collector, by its clock, may still rely on the name
@@ -322,8 +323,7 @@ class Ingest(Machine):
     @action(c=among(collectors, at="stored"), entry=among(ENTRIES, derived=False))
     def follow_up(s, c: int, entry: str) -> None:
         """Derive entries of an accepted batch, in any order."""
-        # Written after the answer: as well right before it, and what is late is `repair`.
-        s.derived[entry] = True
+        s.derived[entry] = True  # after the answer is as well right before it, and what is late is `repair`
 
     @action(c=among(collectors, at=PARTS))
     def give_up(s, c: int) -> None:

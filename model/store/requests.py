@@ -227,8 +227,9 @@ class Unlimited(BudgetView):
     __slots__ = ()
 
     @must_call
-    def spend(self, answer: str | bool = True) -> None:
-        is_fault(answer)
+    def spend(self, answer: str | bool | Truth = True) -> None:
+        if not isinstance(answer, Truth):
+            is_fault(answer)
 
 
 class Budget(_OneCell[BudgetView]):

@@ -457,6 +457,18 @@ def define(body: Any = None, /, without: Off = MappingProxyType({})) -> Any:
     return function
 
 
+def constant(
+    body: Callable[..., bool], /, without: Mapping[str | tuple[str, ...], bool | Callable[..., bool]]
+) -> Callable[..., bool]:
+    """A `define` of what is the same for all states: plain Python may branch on it."""
+    off = {
+        switches: (lambda *_of_any, value=value, **_kind: value) if isinstance(value, bool) else value
+        for switches, value in without.items()
+    }
+    defined: Callable[..., bool] = define(body, without=off)  # type: ignore[assignment]  # not a column here
+    return defined
+
+
 def _as_function(value: Any) -> Callable[..., Any]:
     if isinstance(value, FunctionType):
         return value

@@ -173,8 +173,10 @@ def most(numbers: Iterable[Number | int]) -> Number:
 
 def total(numbers: Iterable[Number | int]) -> Number:
     """Their sum, state by state; 0 if there are none."""
-    zero = Number.of(None, np.asarray(0, np.int64), 0)
-    return sum(numbers, start=zero)
+    found = Number.of(None, np.asarray(0, np.int64), 0)
+    for each in numbers:
+        found = found + each
+    return found
 
 
 def _folded(numbers: Iterable[Number | int], work: np.ufunc, name: str) -> Number:

@@ -33,7 +33,8 @@ Mapped = Callable[[Any], Mapping[str, Any]]
 
 def refines(other: type[Machine], /, **sizes: AnyExtent) -> Callable[[Mapped], Mapped]:
     """Every start and every step of this machine is one of `other`, as the method maps its fields."""
-    if not (isinstance(other, type) and issubclass(other, Machine)):
+    given: object = other
+    if not (isinstance(given, type) and issubclass(given, Machine)):
         raise ModellingMistake(f"refines takes a machine, not {describe(other)}: write @refines(Other)")
 
     def decorate(mapping: Mapped) -> Mapped:
@@ -87,7 +88,7 @@ def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:
 
 def _are_steps(model: Model, before: U64, after: U64) -> "np.ndarray[Any, Any]":
     """For each pair whether it is a transition, or no change."""
-    found = (before == after).all(axis=0)
+    found: np.ndarray[Any, Any] = (before == after).all(axis=0)
     for label in model.labels:
         open_rows = np.flatnonzero(~found)
         if not len(open_rows):
@@ -103,4 +104,5 @@ def _are_steps(model: Model, before: U64, after: U64) -> "np.ndarray[Any, Any]":
 def _whole(states: U64) -> "np.ndarray[Any, Any]":
     """Each state as one value, so that they can be compared as a whole."""
     rows = np.ascontiguousarray(states.T)
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    whole: np.ndarray[Any, Any] = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
+    return whole.ravel()

@@ -398,7 +398,9 @@ class Sequence(View, Generic[R, W]):
             )
         base = self._flat * self.capacity
         for i, (item, later) in enumerate(pairwise(items)):
-            self._access.items.write(self._frame, base + i, _chosen(found[i], later, item))
+            self._access.items.write(
+                self._frame, base + i, _chosen(found[i], cast(Any, later), cast(Any, item))
+            )
         self._access.zero_item(self._frame, base + (self.capacity - 1))
         self._access.lengths.write(self._frame, self._flat, length - 1)
 
