@@ -31,6 +31,7 @@ from fencepost.commands.provenance import command_line
 from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
 from fencepost.commands.systems import (
     Audited,
+    complete_mutant,
     complete_system,
     find_system,
     mutants_of,
@@ -97,7 +98,12 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.argument("system", metavar="SYSTEM", required=False, shell_complete=complete_system)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a program's parameter.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Short for --set processes=N.")
-@click.option("--mutant", metavar="NAME", help="Audit a system of --list with one of its known mistakes.")
+@click.option(
+    "--mutant",
+    metavar="NAME",
+    shell_complete=complete_mutant,
+    help="Audit a system of --list with one of its known mistakes.",
+)
 @click.option("--mutants", is_flag=True, help="Audit every known mistake, and the system: one row each.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: exhaustive]")
 @click.option(

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.models import SHIPPED, complete_model, find_machine
+from fencepost.commands.models import SHIPPED, complete_model, complete_without, find_machine
 from fencepost.commands.output_files import json_option
 from fencepost.commands.provenance import command_line
 from fencepost.commands.set_option import numbers
@@ -39,7 +39,13 @@ NAMES = {"stepping": "--explore", "max_states": "--max-states", "no_deadlock": "
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
 @click.argument("model_name", metavar="MODEL", required=False, shell_complete=complete_model)
 @click.option("--set", "settings", metavar="SIZE=N", multiple=True, help="Set a size of the model.")
-@click.option("--without", metavar="NAME", multiple=True, help="Switch a safeguard or an assumption off.")
+@click.option(
+    "--without",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_without,
+    help="Switch a safeguard or an assumption off.",
+)
 @click.option("--symmetry", is_flag=True, help="Merge states that differ by interchangeable parts.")
 @click.option("--exact", is_flag=True, help="Compare wide states in full instead of by a fingerprint.")
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="Stop after N distinct states.")

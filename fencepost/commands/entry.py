@@ -21,6 +21,7 @@ import fencepost
 from fencepost.commands import hash_seed
 from fencepost.commands.defaults import defaults
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.helping import complete_help
 from fencepost.impl.store.errors import StoreError
 
 WORDS = "fencepost.words"
@@ -109,7 +110,7 @@ class Subcommands(click.Group):
             return None
         module = importlib.import_module(f"fencepost.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
-        _name_values(command)
+        complete_help(command, cmd_name)
         return command
 
     def resolve_command(
@@ -128,19 +129,6 @@ class Subcommands(click.Group):
         for purpose, names in PURPOSES.items():
             with formatter.section(purpose):
                 formatter.write_dl([(name, SUMMARIES[name]) for name in names])
-
-
-def _name_values(command: click.Command) -> None:
-    """Values of one kind have one name in every help: N is a whole number, X any other."""
-    for inner in command.commands.values() if isinstance(command, click.Group) else ():
-        _name_values(inner)
-    for option in command.params:
-        if isinstance(option, click.Option) and option.metavar is None and not option.is_flag:
-            name = option.type.name
-            if "integer" in name or "float" in name:
-                option.metavar = "N" if "integer" in name else "X"
-            elif name in ("text", "path", "file"):
-                option.metavar = "FILE" if name != "text" else "TEXT"
 
 
 @click.group(

@@ -9,6 +9,8 @@ import inspect
 from functools import partial
 from typing import Any
 
+import click
+
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.set_option import numbers
 from fencepost.commands.user_files import find, is_file_name
@@ -54,6 +56,15 @@ def find_machine(name: str) -> type[Machine]:
 def complete_model(_: object, __: object, incomplete: str) -> list[str]:
     """For the shell: the models whose names begin so."""
     return [name for name in SHIPPED if name.startswith(incomplete)]
+
+
+def complete_without(ctx: click.Context, _: object, incomplete: str) -> list[str]:
+    """For the shell: the safeguards and assumptions of the model that was named before."""
+    try:
+        machine = find_machine(ctx.params.get("model_name") or "")
+    except BadRequest:
+        return []
+    return [name for name in (*machine.safeguards, *machine.assumptions) if name.startswith(incomplete)]
 
 
 def _is_machine(value: object) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import json_option, write_json
@@ -29,8 +30,14 @@ OUTPUT_FLAGS = ("--no-traces", "--no-plots", "-v", "--verbose")
 """Options that do not change the result: they are no part of the command that makes it again."""
 
 
+def complete_scenario(_: object, __: object, incomplete: str) -> list[CompletionItem]:
+    """For the shell: the shipped scenarios whose names begin so, else files."""
+    names = [CompletionItem(name) for name in shipped() if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
 @click.command("simulate", short_help="Capacity what-ifs in simulated time.", epilog=EPILOG)
-@click.argument("scenario", metavar="SCENARIO", required=False)
+@click.argument("scenario", metavar="SCENARIO", required=False, shell_complete=complete_scenario)
 @click.option("--sweep", multiple=True, metavar="KEY=A,B,...", help="Sweep a key, or set other values.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of the runs.  [the scenario's]")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Parallel processes.  [one a core]")

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
+
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.set_option import pairs
 from fencepost.commands.user_files import find, is_file_name, split
@@ -190,6 +192,16 @@ def _is_ready(value: Any) -> bool:
 def complete_system(_: object, __: object, incomplete: str) -> list[str]:
     """Shell completion: the names that begin so. Imports no program."""
     return [name for name in shipped() if name.startswith(incomplete)]
+
+
+def complete_mutant(ctx: click.Context, _: object, incomplete: str) -> list[str]:
+    """For the shell: the mutants of the system that was named before."""
+    name = ctx.params.get("system") or ""
+    modules = shipped()
+    if name not in modules:
+        return []
+    found = read_shipped(name, modules[name])
+    return [mutant for one in found.values() for mutant in one.mutants if str(mutant).startswith(incomplete)]
 
 
 def read_parameters(system: Audited, settings: tuple[str, ...], processes: int | None) -> dict[str, Any]:
