@@ -19,6 +19,7 @@ BENCHMARKS = (
     "kernel",
     "linearizability",
     "million-runs",
+    "objects",
     "prediction",
     "proxy",
     "publish",

@@ -26,7 +26,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.http.workers import Workers
@@ -184,7 +184,8 @@ class Supervisor:
             self._begin_again()
             while not self._stopping:
                 assert self.server is not None, "begun above"
-                ready, _, _ = select.select([awake, control, self.server.line.socket], [], [])
+                waited: list[Any] = [awake, control, self.server.line.socket]
+                ready, _, _ = select.select(waited, [], [])
                 _clear(awake)
                 if control in ready and not self._stopping:
                     self._serve_control(control)
@@ -243,7 +244,8 @@ class Member:
         with _signals(self._stop) as awake:
             self._line.send("waiting")
             while not self._stopping:
-                ready, _, _ = select.select([awake, self._line.socket], [], [])
+                waited: list[Any] = [awake, self._line.socket]
+                ready, _, _ = select.select(waited, [], [])
                 _clear(awake)
                 if self._serving:
                     self._workers.replace_ended()
