@@ -24,6 +24,8 @@ from fencepost.reports.text import (
 from fencepost.results import AuditCoverage, AuditResult, CompareResult, MutantsResult, Row, Share, Violation
 
 JUDGED = {"worse": "red", "better": "green", "other": ""}
+BODY_SHOWN = 36
+"""Characters of a body that a step shows whole."""
 LONG = 1.5
 """A counterexample with more than so many times the steps of the model's shortest one is called long."""
 
@@ -43,7 +45,7 @@ def audit_text(
     if result.model is not None and not quiet:
         shares = [*model_lines(result.model, gaps=gaps)]
         lines += shares if verbose or gaps else shares[:1]
-    steps = counterexample_lines(result) or [f"  {line}" for line in result.counterexample]
+    steps = counterexample_lines(result, verbose=verbose) or [f"  {line}" for line in result.counterexample]
     why = "to reproduce" if result.verdict == "violated" else "to continue"
     return Group(
         verdict_line(result.verdict, result.bound),
@@ -113,17 +115,27 @@ def finding_lines(result: AuditResult) -> list[str]:
     return [f"finding: {finding}" for finding in result.findings]
 
 
-def counterexample_lines(result: AuditResult) -> list[str]:
-    """Every violation: the property, and the numbered steps that break it."""
+def counterexample_lines(result: AuditResult, *, verbose: bool = False) -> list[str]:
+    """Every violation: the property, and the numbered steps that break it; with `verbose` whole bodies."""
     lines: list[str] = []
     for violation in result.violations:
         lines += [f"{violation.property} is violated: {violation.reason}", "", *_steps(violation)]
+        lines += _whole_bodies(violation) if verbose else []
     return lines
 
 
 def _steps(violation: Violation) -> list[str]:
     raised = (f"     at {line}" for line in violation.raised_at)
     return [*(f"  {line}" for line in violation.counterexample), *raised]
+
+
+def _whole_bodies(violation: Violation) -> Iterator[str]:
+    """The bodies that the steps show in part."""
+    for step in violation.steps:
+        body = step.body if step.body is not None else step.body_base64
+        if body is not None and len(body) > BODY_SHOWN:
+            kind = "" if step.body is not None else " (base64)"
+            yield f"  body of step {step.number}{kind}: {body}"
 
 
 def _colour(line: str) -> str:

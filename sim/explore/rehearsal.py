@@ -132,7 +132,8 @@ def _repeat(setting: Setting, choose: Choose) -> _Record:
     if difference:
         raise Diverged(
             f"{difference} with the same choices. Something outside the world decides: a clock, randomness, "
-            "an identifier, the order of a set, a file, or a variable that outlives a run"
+            "an identifier, the order of a set, a file, or a variable that outlives a run; time, randomness "
+            "and identifiers of the world come from store.env"
         )
     return first
 

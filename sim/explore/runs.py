@@ -343,7 +343,8 @@ def divergence(world: World, actor: int, op: Any) -> str:
     return (
         f"step {len(world.trace) + 1}: {name} issued {describe(op)} in one run and {issued} in "
         "another with the same choices. Something outside the world decides: a clock, randomness, an "
-        "identifier, the order of a set, or a variable that outlives a run"
+        "identifier, the order of a set, or a variable that outlives a run; time, randomness and identifiers "
+        "of the world come from store.env"
     )
 
 

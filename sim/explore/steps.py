@@ -8,7 +8,6 @@ condition on it cannot distinguish the two moments.
 
 import base64
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
@@ -291,10 +290,3 @@ def _inner(part: bytes) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= SHORT else text[: SHORT - 3] + "..."
-
-
-def whole_bodies(lines: list[Line]) -> Iterator[str]:
-    """The bodies that a line shows in part, whole."""
-    for line in lines:
-        if line.body is not None and len(repr(line.body)) > SHORT:
-            yield f"{line.number:>3}   {line.body!r}"

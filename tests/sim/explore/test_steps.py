@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.reports.audit_text import counterexample_lines
+from fencepost.results import AuditResult, from_json
 from fencepost.sim.explore import audit
 from fencepost.sim.explore.steps import Line, difference
 from fencepost.sim.world import NO_FAULTS, Budget, World
@@ -84,3 +86,15 @@ def test_a_long_body_is_shown_as_what_changed() -> None:
     assert '{+, "six"+}' in shown
     assert "three" not in shown
     assert len(shown) < len(repr(after))
+
+
+def test_whole_bodies_are_printed_on_demand() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+        store.put("k", b"a" * 50, when=ABSENT)
+        world.spawn(store.put, "k", b"b" * 60, when=ANYTHING, name="writes")
+        world.always("as it was", lambda view: view.get("k") == b"a" * 50)
+
+    result = from_json(AuditResult, audit(program, budget=NO_FAULTS).to_json())
+    assert "b" * 60 not in "\n".join(counterexample_lines(result))
+    assert f"body of step 1: {'b' * 60}" in "\n".join(counterexample_lines(result, verbose=True))
