@@ -108,9 +108,10 @@ def rclone(directory: Path, _: int) -> Iterator[Target]:
     program = os.environ.get("RCLONE") or shutil.which("rclone")
     if program is None:
         raise Missing("rclone is not installed")
-    if subprocess.run(  # noqa: S603  a program of the path
-        [program, "serve", "s3", "--help"], capture_output=True, check=False
-    ).returncode:
+    described = subprocess.run(  # noqa: S603  a program of the path
+        [program, "serve", "s3", "--help"], capture_output=True, text=True, check=False
+    ).stdout
+    if "rclone serve s3" not in described:  # an older one describes `serve`
         raise Missing("this rclone has no `serve s3`; it needs 1.65")
     command = [program, "serve", "s3", "--addr", "127.0.0.1:{port}", "--auth-key", "S3RVER,S3RVER"]
     with _started([*command, str(directory)], directory) as found:
