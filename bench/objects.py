@@ -275,7 +275,7 @@ def main() -> int:
                     figures[name] = measure(target, options.requests, options.keys)
             except Exception as error:  # noqa: BLE001  the others are still measured
                 figures[name] = {"not measured": f"{error}"}
-    return report.tell("objects", figures, ok="not measured" not in figures["fencepost"])
+    return report.tell("objects", figures, ok="not measured" not in figures.get("fencepost", {}))
 
 
 if __name__ == "__main__":
