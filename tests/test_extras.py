@@ -96,4 +96,4 @@ def test_the_help_needs_no_extra() -> None:
     code = "sys.argv = ['fencepost', '--help']\nfrom fencepost.commands import main\nmain()\n"
     ran = run_without(tuple(EXTRAS), code)
     assert ran.returncode == 0
-    assert "Commands:" in ran.stdout
+    assert "Prove:" in ran.stdout

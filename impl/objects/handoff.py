@@ -66,7 +66,7 @@ class Line:
         self._rest = b""
 
     def send(self, message: str) -> None:
-        with contextlib.suppress(OSError):  # whoever has ended is noticed by what it does not answer
+        with contextlib.suppress(OSError):  # one that has ended is noticed by what it does not answer
             self.socket.sendall(message.encode() + b"\n")
 
     def receive(self, timeout_s: float | None = None) -> str | None:
@@ -194,7 +194,7 @@ class Supervisor:
                     self.server.line.close()
                     self._env.sleep(_PAUSE_S)
                     self._begin_again()
-            if self.server is not None and self.server.process.poll() is None:
+            if self.server is not None:
                 self.server.process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.server.process.wait(self._drain_s + 10)
@@ -289,7 +289,7 @@ class Member:
         return True
 
     def _take_over(self, reply: str) -> None:
-        """Take the lock and serve; whoever has lost it to another answers so."""
+        """Take the lock and serve; one that has lost it to another answers so."""
         for left in reversed(range(round(_LOCK_S / 0.05))):
             try:
                 self._owner.acquire()
