@@ -92,7 +92,7 @@ def test_a_condition_limits_what_is_judged() -> None:
 
 
 def test_a_token_that_no_longer_fits_decides_nothing() -> None:
-    """Before, it ran another schedule and said that this one holds, or breaks."""
+    """A token once ran another schedule, whose verdict was then printed."""
 
     def program(world: World) -> None:
         two_writers(world)
