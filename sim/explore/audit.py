@@ -207,8 +207,7 @@ def _search(request: AuditRequest, progress: Progress | None, interrupted: Calla
     deadline = None if seconds is None else started + seconds
     try:
         with watching(deadline, interrupted):
-            rehearse(setting)
-            endless = lasso(setting)
+            endless = rehearse(setting, then=lasso)
             searched = None if endless is not None else _explored(request, searching, progress)
     except (AuditError, Stuck) as error:
         return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)

@@ -21,7 +21,7 @@ import re
 import types
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Setting, describe, final_state, name_of, run
@@ -39,11 +39,15 @@ CRASHES_MAX = 12
 RECORDS = 20
 """Random schedules that are recorded."""
 
+T = TypeVar("T")
 Choose = Callable[[World, Sequence[int]], Choice]
 
 
-def rehearse(setting: Setting) -> None:
-    """Raise `Diverged` when runs do not repeat, or depend on variables that processes share."""
+def rehearse(setting: Setting, then: Callable[[Setting], T]) -> T:
+    """Raise `Diverged` when runs do not repeat, or depend on variables that processes share.
+
+    Returns what `then` returns; afterwards variables are as if nothing had run.
+    """
     variables = Variables(setting.program)
     before = variables.copy()
     try:
@@ -53,6 +57,8 @@ def rehearse(setting: Setting) -> None:
         changed = variables.changed(before)
         if changed:
             _keep_apart(setting, variables, plain, changed)
+        variables.put_back(before)
+        return then(setting)
     finally:
         variables.put_back(before)
 

@@ -154,9 +154,10 @@ def _nearest_pass(request: AuditRequest, failed: Replay) -> dict[str, Any] | Non
         token = write(failed.steps[:kept])
         passed = _follow(request, token)
         if passed.violation is None and not passed.misfit:
+            passed, objects = follow_located(request.setting, read(token))
             return {
                 "same_steps": kept,
-                "counterexample": [str(line) for line in lines_of(passed.world)],
+                "counterexample": [str(line) for line in lines_of(passed.world, objects)],
                 "token": token,
                 "events": event_rows(passed.events(f"audit {request.name}")),
             }

@@ -177,7 +177,7 @@ def test_the_shortest_counterexample_is_the_failure_that_the_safeguard_prevents(
 def test_a_collector_that_never_saw_the_data_answers_a_duplicate() -> None:
     """Another collector stalled past the horizon, created the manifest, and died before it looked."""
     assert steps(without("gc-stalled-writer-duplicate"), "ack_durable")[-3:] == [
-        "create_manifest(c=0, answer=reply-lost)",
+        "create_manifest(c=0, answer=done)",
         "read_manifest(c=1)",
         "answer(c=1, reply=duplicate)",
     ]

@@ -89,7 +89,7 @@ def test_a_refusal_is_explained_by_the_guard_that_is_false() -> None:
     verdict = follow(
         door(), landed("a put door/knock done", "a put door/knock done", "a put door/knock done")
     )
-    guard = f"s.require(s.knocks < 2) (maps.py:{line_of(Door.knock, 'knocks < 2')})"
+    guard = f"s.require(s.knocks < 2) (maps.py:{line_of(Door.knock, 'knocks < 2')}); knocks: 2"
     assert str(verdict).splitlines() == [
         f"violated: landed put door -> done (act=knock): knock() is not possible: {guard}",
         "  event     landed put door -> done (act=knock)",

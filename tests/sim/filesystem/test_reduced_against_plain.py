@@ -19,7 +19,7 @@ from fencepost.sim.filesystem.survival import PROFILES
 from fencepost.sim.world import NO_FAULTS, Budget, Footprints
 from tests.sim.filesystem.programs import NAMES, ON_NAMES, OTHERS, WATCHES, Code, program_of
 
-PLAIN_MAX = 250
+PLAIN_MAX = 1_000
 NONE: dict[str, int] = {"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0}
 BUDGETS = [
     NO_FAULTS,
