@@ -12,8 +12,6 @@ under-way` describe it: each request lands at any later step, or never. An opene
 `give_up` is its crash, its being fenced, or its being overtaken again and again.
 """
 
-from collections.abc import Iterator, Sequence
-
 from fencepost.model import *
 from fencepost.model.store import Budget, Key, KeyView, restart
 
@@ -23,6 +21,7 @@ AT_WORK = ("heads", "commit", "unsure", "created", "undo")
 UNDER_WAY = ("heads-under-way", "manifest-under-way")
 OPENER = ("work", "whose", "epoch_of", "restores")
 NOBODY = -1
+Tables = list[Truth] | list[bool]  # a condition for each table
 
 
 class Publish(Machine):
@@ -53,12 +52,8 @@ class Publish(Machine):
         "bounded-skew": "the grace window is over only when the writer is no longer at work",
         "bounded-landing": "the requests of a crashed writer land before recovery retires its sidecar",
     }
-    shown_at = {
-        "create-only-manifest": {"claims": 0, "troubles": 0},
-        "shared-head": {"claims": 0, "troubles": 0},
-        "grace-window": {"troubles": 0},
-        "linearizable-create": {"claims": 0, "troubles": 0},
-    }
+    races = ("create-only-manifest", "shared-head", "linearizable-create")  # writers alone show these
+    shown_at = {"grace-window": {"troubles": 0}, **{name: {"claims": 0, "troubles": 0} for name in races}}
     fires_at = {"finish_undo": {"writers": 1, "openers": 2}}
 
     # State: the chain, the tables, the plans with their writers, the openers.
@@ -85,13 +80,12 @@ class Publish(Machine):
     dropped = Each(writers, Bool())  # ghost: recovery has undone the plan, or promised that it never commits
 
     # Definitions: heads.
-    def versions(s, t: str) -> Iterator[tuple[int, KeyView]]:
+    def versions(s, t: str) -> enumerate[KeyView]:
         return enumerate(s.version[t], start=1)
 
     def head(s, t: str, w: int, *, undo: bool = False) -> Number:
         """The highest number at which a head of plan w stands; 0 for none."""
-        downwards = reversed([*s.versions(t)])
-        return case(*((v.holds(plan=w, undo=undo), n) for n, v in downwards), otherwise=0)
+        return most(pick(v.holds(plan=w, undo=undo), n, 0) for n, v in s.versions(t))
 
     def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
         """What an executor of plan w meets where it would create its head; a new writer is NOBODY."""
@@ -122,54 +116,48 @@ class Publish(Machine):
     # Definitions: plans, their expectations, and recovery, which knows a plan by its sidecar.
     is_at_work = define(lambda s, w: s.at[w].is_in(*AT_WORK))  # neither crashed nor done with its caller
     touches = define(lambda s, w, t: s.kind[w] != "link" if t == "nodes" else s.kind[w].is_in("link", "both"))
+    reads = define(lambda s, w, t: s.kind[w] == ("link" if t == "nodes" else "drop"))
     is_current = define(lambda s, w, t: s.pin[t] == s.base[w][t])  # the pin is what the plan stands on
-    touched_hold = define(lambda s, w: all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in TABLES))
+    hold = define(lambda s, w, uses: all_of(implies(uses(w, t), s.is_current(w, t)) for t in TABLES))
+    touched_hold = define(lambda s, w: s.hold(w, s.touches))
+    reads_hold = define(lambda s, w: s.hold(w, s.reads), without={"pins-re-evaluated-on-retry": True})
     is_taken = define(lambda s, w: (s.parent[w] < s.last) & (s.parent[w] >= s.deleted))  # the id parent + 1
     # A head of one's own could be in the way of others. It occupies the number: no rival does.
     must_undo = define(lambda s, w, t: s.touches(w, t) & s.is_current(w, t) & (s.head(t, w) > 0))
-    shows = define(lambda s, w, t: s.touches(w, t) & (s.head(t, w) > 0) & (s.pin[t] == s.head(t, w)))
-    is_pinned = define(lambda s, w: any_of(s.shows(w, t) for t in TABLES))
+    shows = define(lambda s, w, t: (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.base[w][t]))
+    is_pinned = define(lambda s, w: any_of(s.touches(w, t) & s.shows(w, t) for t in TABLES))
+    is_undone = define(lambda s, w, t: s.head(t, w, undo=True) > s.base[w][t])
     is_visible = define(lambda s, k: any_of((s.manifest[w] > 0) & (s.kind[w] == k) for w in range(s.writers)))
     after_unknown = define("unsure", without={"read-back-on-unknown": "undo"})
     sidecar_touches = define(  # without: one table of the plan, for `both` the nodes
         lambda s, w, t: s.touches(w, t),
         without={"whole-plan-in-sidecar": lambda s, w, t: (s.kind[w] == "link") ^ (t == "nodes")},
     )
-    is_settled = define(  # every touched pin has moved on
-        lambda s, w: all_of(implies(s.sidecar_touches(w, t), ~s.is_current(w, t)) for t in TABLES)
-    )
+    # Every touched pin has moved on.
+    is_settled = define(lambda s, w: ~any_of(s.sidecar_touches(w, t) & s.is_current(w, t) for t in TABLES))
     # The grace window takes into account that a writer of this epoch may still create its heads.
     may_appear = define(lambda s, w, epoch: s.began[w] == epoch, without={"grace-window": False})
-    is_expired = define(  # older than the window: with clocks that agree, its writer is no longer at work
-        lambda s, w: ~s.is_at_work(w) & (s.at[w] != "owes-retiring"),
-        without={"bounded-skew": lambda s, w: s.at[w] != "owes-retiring"},
+    # Younger than the window: with clocks that agree, as long as its writer is at work.
+    is_young = define(lambda s, w: s.is_at_work(w), without={"bounded-skew": False})
+    may_commit = define(  # the newest manifest, as a new parent, meets the plan's expectations
+        lambda s, w: s.touched_hold(w) & s.reads_hold(w) & ~s.is_fenced(s.began[w], s.epoch),
+        without={"shared-head": lambda s, w: s.touched_hold(w)},
     )
-
-    @define(without={"pins-re-evaluated-on-retry": True})
-    def reads_hold(s, w: int) -> Truth:
-        reads = {"nodes": s.kind[w] == "link", "edges": s.kind[w] == "drop"}
-        return all_of(implies(reads[t], s.is_current(w, t)) for t in TABLES)
-
-    @define(without={"shared-head": lambda s, w: s.touched_hold(w)})
-    def may_commit(s, w: int) -> Truth:
-        """The newest manifest, as a new parent, meets the plan's expectations."""
-        return s.touched_hold(w) & s.reads_hold(w) & ~s.is_fenced(s.began[w], s.epoch)
-
-    @define(without={"boundary-check-after-create": True})
-    def is_above_boundary(s, w: int) -> Truth:
-        return pick(s.manifest[w] > 0, s.manifest[w], s.parent[w] + 1) > s.boundary
+    is_above_boundary = define(
+        lambda s, w: pick(s.manifest[w] > 0, s.manifest[w], s.parent[w] + 1) > s.boundary,
+        without={"boundary-check-after-create": True},
+    )
 
     def may_roll_forward(s, w: int, epoch: Number | int) -> Truth:
         """All heads are the plan's, and an executor of this epoch may commit it on the newest manifest."""
-        own = {t: s.is_current(w, t) & (s.place(t, w, epoch) == "own") for t in TABLES}
-        ready = all_of(implies(s.sidecar_touches(w, t), own[t]) for t in TABLES)
-        return ready & s.reads_hold(w) & ~s.is_fenced(epoch, s.epoch)
+        own = all_of(implies(s.sidecar_touches(w, t), s.place(t, w, epoch) == "own") for t in TABLES)
+        return own & s.hold(w, s.sidecar_touches) & s.reads_hold(w) & ~s.is_fenced(epoch, s.epoch)
 
     def must_restore(s, w: int, epoch: Number | int, t: str) -> Truth:
         """The plan's head stands, is being undone, or can still appear."""
-        place, undone = s.place(t, w, epoch), s.head(t, w, undo=True) > s.base[w][t]
+        place = s.place(t, w, epoch)
         stands = (place == "own") | ((place == "free") & s.may_appear(w, epoch))
-        return s.sidecar_touches(w, t) & s.is_current(w, t) & (stands | undone)
+        return s.sidecar_touches(w, t) & s.is_current(w, t) & (stands | s.is_undone(w, t))
 
     # Actions: the chain and its cleanup.
     @action
@@ -268,23 +256,21 @@ class Publish(Machine):
         s.require(~s.is_taken(w))
         s.publish(w, [s.touches(w, t) for t in TABLES], s.parent[w] == s.last)
 
-    def publish(s, w: int, tables: Sequence[Truth], new: Truth | bool = True) -> None:
-        """Where `new`, the next manifest pins the plan's heads in these tables."""
+    def publish(s, w: int, tables: Tables, new: Truth | bool = True, *, undo: bool = False) -> None:
+        """Where `new`, the next manifest pins the plan's heads, or its undo heads, in these tables."""
         for t, shown in zip(TABLES, tables, strict=True):
-            s.pin[t] = pick(new & shown, s.head(t, w), s.pin[t])
+            s.pin[t] = pick(new & shown, s.head(t, w, undo=undo), s.pin[t])
         s.add_manifest(new)
-        s.manifest[w] = pick(new, s.last, s.manifest[w])
+        s.manifest[w] = s.manifest[w] if undo else pick(new, s.last, s.manifest[w])
 
     @without("create-only-manifest", "linearizable-create", replaces=put_manifest)
     def overwrite_manifest(s, w: int) -> None:
         """A manifest that took the id is lost, and the newest one was perhaps built on another parent."""
         taken, newest = s.is_taken(w), s.is_taken(w) & (s.parent[w] == s.last - 1)
-        for q in range(s.writers):
-            s.manifest[q] = pick(taken & (s.manifest[q] == s.parent[w] + 1), 0, s.manifest[q])
-        for t in TABLES:
-            s.pin[t] = pick(newest, pick(s.touches(w, t), s.head(t, w), s.base[w][t]), s.pin[t])
-        s.epoch = pick(newest, s.began[w], s.epoch)
+        s.manifest = tuple(pick(taken & (id_ == s.parent[w] + 1), 0, id_) for id_ in s.manifest)
         s.manifest[w] = pick(taken, s.parent[w] + 1, s.manifest[w])
+        s.pin = tuple(pick(newest, s.base[w][t], s.pin[t]) for t in TABLES)
+        s.last, s.epoch = pick(newest, s.parent[w], s.last), pick(newest, s.began[w], s.epoch)
         s.publish(w, [s.touches(w, t) for t in TABLES], s.parent[w] == s.last)
 
     @action(w=among(writers, at="unsure"))
@@ -314,15 +300,9 @@ class Publish(Machine):
     def undo_own_commit(s, w: int) -> None:
         needed = [s.must_undo(w, t) for t in TABLES]
         s.require(~s.is_fenced(s.began[w], s.epoch), any_of(needed))
-        s.restore(w, needed)
+        s.require(*(implies(s.must_undo(w, t), s.is_undone(w, t)) for t in TABLES))
+        s.publish(w, needed, undo=True)
         s.at[w], s.outcome[w] = "owes-retiring", "refused"
-
-    def restore(s, w: int, tables: Sequence[Truth | bool]) -> None:
-        """The next manifest pins the undo heads of the plan in these tables: all of them stand."""
-        for t, restored in zip(TABLES, tables, strict=True):
-            s.require(implies(restored, s.head(t, w, undo=True) > s.base[w][t]))
-            s.pin[t] = pick(restored, s.head(t, w, undo=True), s.pin[t])
-        s.add_manifest()
 
     @action(w=among(writers, at="undo"))
     def undo_own_ends(s, w: int) -> None:
@@ -361,7 +341,7 @@ class Publish(Machine):
     @action(o=among(openers, work="idle"), w=among(writers, sidecar=True))
     def read_sidecar(s, o: int, w: int) -> None:
         """With or without a claim before."""
-        s.guard("grace-window", (s.began[w] < s.epoch) | s.is_expired(w))
+        s.guard("grace-window", (s.began[w] < s.epoch) | ~(s.is_young(w) | (s.at[w] == "owes-retiring")))
         s.work[o], s.whose[o], s.epoch_of[o] = "has-read", w, s.epoch
 
     @action(o=among(openers, work="has-read", whose="w"), w=writers)
@@ -394,8 +374,8 @@ class Publish(Machine):
     @action(o=among(openers, work="undoes", whose="w"), w=writers)
     def undo_commit(s, o: int, w: int) -> None:
         s.require(~s.is_fenced(s.epoch_of[o], s.epoch))
-        s.require(*(implies(s.restores[o][t], s.is_current(w, t)) for t in TABLES))
-        s.restore(w, [*s.restores[o]])
+        s.require(*(implies(s.restores[o][t], s.is_current(w, t) & s.is_undone(w, t)) for t in TABLES))
+        s.publish(w, [*s.restores[o]], undo=True)
         s.work[o], s.restores[o], s.dropped[w] = "retires", (False, False), True
 
     @action(o=among(openers, work="undoes", whose="w"), w=writers)
@@ -418,9 +398,8 @@ class Publish(Machine):
         executor died, and another opener, which did not know of this table, has retired the sidecar.
         """
         s.require(~s.sidecar[w] & s.is_current(w, table) & (s.head(table, w, undo=True) > s.pin[table]))
-        s.require(s.place(table, NOBODY, s.epoch) == "rival")
-        s.require(s.place(table, w, s.epoch, undo=True) == "own")
-        s.restore(w, [t == table for t in TABLES])
+        s.require(s.place(table, NOBODY, s.epoch) == "rival", s.place(table, w, s.epoch, undo=True) == "own")
+        s.publish(w, [t == table for t in TABLES], undo=True)
         s.dropped[w] = True
 
     @action(o=among(openers, work=("has-read", "undoes", "retires")))
@@ -428,11 +407,9 @@ class Publish(Machine):
         restart(s, o, *OPENER)
 
     # Properties: never bad.
-    @invariant(w=writers, t=TABLES)
-    def atomic_visibility(s, w: int, t: str) -> Truth:
-        """The manifest that publishes a plan shows all of it."""
-        shown = (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.base[w][t])
-        return implies((s.manifest[w] == s.last) & s.touches(w, t), shown)
+    atomic_visibility = invariant("The manifest that publishes a plan shows all of it.", w=writers, t=TABLES)(
+        lambda s, w, t: implies((s.manifest[w] == s.last) & s.touches(w, t), s.shows(w, t))
+    )
 
     @invariant(w=writers)
     def no_lost_write(s, w: int) -> Truth:
@@ -450,14 +427,12 @@ class Publish(Machine):
         commits = (after.at[w] != before.at[w]) & (after.manifest[w] != before.manifest[w])
         return implies(commits, before.began[w] == before.epoch)
 
-    @invariant(t=TABLES)
-    def no_head_ahead(s, t: str) -> Truth:
+    @invariant(t=TABLES, number=numbers)
+    def no_head_ahead(s, t: str, number: int) -> Truth:
         """A head ahead of its pin can be stepped over, or its writer is at work, or its sidecar stands."""
-        ahead = [
-            ((s.pin[t] < n) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch), v) for n, v in s.versions(t)
-        ]
-        left = [~s.sidecar[w] & ~s.is_at_work(w) for w in range(s.writers)]
-        return ~any_of(left[w] & stuck & (v.plan == w) for w in range(s.writers) for stuck, v in ahead)
+        v, left = s.version[t][number], [~s.sidecar[w] & ~s.is_at_work(w) for w in range(s.writers)]
+        ahead = (s.pin[t] <= number) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch)
+        return ~any_of(left[w] & ahead & (v.plan == w) for w in range(s.writers))
 
     live_writer = invariant("Recovery never drops a plan that its writer reports as published.", w=writers)(
         lambda s, w: implies(s.dropped[w], s.outcome[w] != "published")
@@ -489,9 +464,7 @@ class Publish(Machine):
         return free & ~any_of(s.is_at_work(w) for w in range(s.writers))
 
     # Properties: sometimes good.
-    all_published = reachable("Every writer can report its plan as published.")(
-        lambda s: s.outcome.all("published")
-    )
+    all_published = reachable("All plans can be reported as published.")(lambda s: s.outcome.all("published"))
 
     @reachable(w=writers, q=writers)
     def retry_succeeds(s, w: int, q: int) -> Truth:

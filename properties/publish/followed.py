@@ -181,8 +181,9 @@ class Followed(Publish):
     @action(w=Publish.writers, epoch=EPOCHS, tables=tuple(SETS))
     def somebody_commits_undo(s, w: int, epoch: int, tables: str) -> None:
         s.require(s.undoing[tables][w][epoch])
-        s.require(~s.is_fenced(epoch, s.epoch), *(s.is_current(w, t) for t in SETS[tables]))
-        s.restore(w, [t in SETS[tables] for t in TABLES])
+        s.require(~s.is_fenced(epoch, s.epoch))
+        s.require(*(s.is_current(w, t) & s.is_undone(w, t) for t in SETS[tables]))
+        s.publish(w, [t in SETS[tables] for t in TABLES], undo=True)
         s.owed[w] = True
 
     @action(w=Publish.writers)
