@@ -83,6 +83,7 @@ def machine_of(broken: type[broken_stores.Broken]) -> type[StoreLockstep]:
     return BrokenLockstep
 
 
+@pytest.mark.slow
 def test_the_printed_steps_are_code_to_paste() -> None:
     """A failure that can only be replayed where it was found is half a failure."""
     machine = machine_of(broken_stores.IgnoresIfNoneMatch)

@@ -75,6 +75,7 @@ def lines_after(result: pytest.RunResult, start: str) -> list[str]:
     return lines[at:]
 
 
+@pytest.mark.slow
 def test_the_line_that_replays_begins_as_the_user_began(
     project: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_token_replays_one_test(project: Run) -> None:
     assert "1 violated; 1 interleavings run" in printed
 
 
+@pytest.mark.slow
 def test_a_token_passes_once_the_code_is_fixed(project: Run) -> None:
     fixed = BAD.replace("claim)", "claim_well)")
     project(fixed, "--fencepost-token=bob:put:leader:1").assert_outcomes(passed=1)
@@ -226,6 +228,7 @@ def test_what_should_sometimes_happen_and_never_does_fails(project: Run) -> None
     result.stdout.fnmatch_lines(["E   sometimes 'two lead': it never happened in any run"])
 
 
+@pytest.mark.slow
 def test_parameters_and_wide_fixtures_reach_the_test(project: Run) -> None:
     result = project("""
 @pytest.fixture(scope="module")
@@ -350,6 +353,7 @@ def test_both(fencepost_audit):
     assert any(line.startswith("2 hold, 1 violated; ") for line in result.outlines)
 
 
+@pytest.mark.slow
 def test_a_seed_is_part_of_the_replay(project: Run) -> None:
     result = project(BAD, "--fencepost-seed=3")
     assert any("--fencepost-seed=3 --fencepost-token=" in line for line in result.outlines)
@@ -440,6 +444,7 @@ def test_under_xdist_the_summary_is_collected_from_the_workers(
     assert "leave out -n, or add -n 0" in refused.stderr.str()
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_first_the_next_time(pytester: pytest.Pytester) -> None:
     """What a sample found by luck is found again until it is fixed; then everything is explored."""
     pytester.makepyfile(test_it=HELPERS + BAD)

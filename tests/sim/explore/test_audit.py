@@ -79,7 +79,7 @@ def test_a_loop_that_waits_is_followed_fairly() -> None:
     assert (result.verdict, result.findings) == ("holds", ())
 
 
-@pytest.mark.parametrize("sleep", [True, False])
+@pytest.mark.parametrize("sleep", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_waiting_for_ever_is_reported_and_proves_nothing(sleep: bool) -> None:
     def program(world: World) -> None:
         def wait() -> None:

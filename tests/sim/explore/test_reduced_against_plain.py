@@ -110,7 +110,7 @@ def ending_daemon(codes: list[list[tuple[str, str]]], watch: str, steps: int) ->
 
 
 @pytest.mark.parametrize("merge", [True, False])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(codes=CODES, budget=BUDGETS, watch=st.sampled_from(WATCHES), steps=st.integers(1, 3))
 def test_programs_with_a_daemon_end_alike(
     merge: bool, codes: Any, budget: Budget, watch: str, steps: int
@@ -120,6 +120,7 @@ def test_programs_with_a_daemon_end_alike(
     )
 
 
+@pytest.mark.slow
 def test_the_comparison_of_daemons_compares() -> None:
     """Of small programs with a daemon, most can be enumerated, and the daemon matters in them."""
     compared = [
@@ -138,6 +139,7 @@ SEEDS = (1, 3, 9, 21, 22, 24, 27, 31, 37, 41, 42, 51, 54, 59, 67, 72, 78, 79, 81
 """Random programs that are larger, and yet can be enumerated."""
 
 
+@pytest.mark.slow
 def test_a_twentieth_of_the_schedules_suffices(capsys: Any) -> None:
     """On twenty programs of two processes that are not tiny, faults included; both sides are counted."""
     plain = reduced = 0

@@ -34,6 +34,7 @@ def random_token(seed: int) -> tuple[Setting, str, list[tk.Target]]:
     return setting, tk.write(tk.shorten(setting, steps)), steps
 
 
+@pytest.mark.slow
 def test_tokens_repeat_their_run_byte_for_byte() -> None:
     for seed in range(TOKENS):
         setting, token, steps = random_token(seed)

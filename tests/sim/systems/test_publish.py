@@ -69,6 +69,7 @@ def test_every_order_without_faults_holds(scenario: str) -> None:
     assert result.verdict == "holds", result
 
 
+@pytest.mark.slow
 def test_a_write_skew_with_a_crash_at_every_step_holds() -> None:
     result = explored(scenario="skew", reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
