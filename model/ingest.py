@@ -6,13 +6,12 @@ batch's content is its hash; two batches of one identity are two contents, and t
 twin of the agent (a restored disk, a cloned machine). "The steps of the model" there says why what is one
 step here loses nothing.
 
-Time is counted in eras: in each, the retry horizon passes once. The generation of a blob is the era in which
-it was stored: `s.blob[h]` is the set of generations that stand, and a removed one never returns. In a
-*versioned* bucket a generation is a version of the key; the store's clock gives its age, and
-`manifest.generation` is the era of the manifest's creation. In a *plain* bucket it is a key, which names the
-era by the collector's clock, and `manifest.generation` is the key that the manifest names. A plain bucket
-without `gc-stalled-writer-generation` has one key per blob, and a delete takes whatever stands there by then;
-the same holds without `gc-stalled-writer-version` in a versioned one.
+Time is counted in eras, each one retry horizon long. A blob's generation is the era in which it was stored:
+`s.blob[h]` has those that stand, and a removed one never returns. In a *versioned* bucket a generation is a
+version of the key; the store's clock gives its age, and `manifest.generation` is the manifest's era. In a
+*plain* one it is a key, named after the era on the collector's clock, and `manifest.generation` is the key
+that the manifest names. A plain bucket without `gc-stalled-writer-generation` has one key per blob, and a
+delete takes what stands there by then; so it is without `gc-stalled-writer-version` in a versioned one.
 """
 
 from fencepost.model import *
