@@ -21,7 +21,7 @@ AT_WORK = ("heads", "commit", "unsure", "created", "undo")
 UNDER_WAY = ("heads-under-way", "manifest-under-way")
 OPENER = ("work", "whose", "epoch_of", "restores")
 NOBODY = -1
-Tables = list[Truth] | list[bool]  # a condition for each table
+Tables = list[Truth | bool]  # a condition for each table
 
 
 class Publish(Machine):
@@ -298,7 +298,7 @@ class Publish(Machine):
 
     @action(w=among(writers, at="undo"))
     def undo_own_commit(s, w: int) -> None:
-        needed = [s.must_undo(w, t) for t in TABLES]
+        needed: Tables = [s.must_undo(w, t) for t in TABLES]
         s.require(~s.is_fenced(s.began[w], s.epoch), any_of(needed))
         s.require(*(implies(s.must_undo(w, t), s.is_undone(w, t)) for t in TABLES))
         s.publish(w, needed, undo=True)
