@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3  # noqa: TID251  a client that is nobody's own
+import boto3  # noqa: TID251  the same client measures all servers
 from botocore.config import Config  # noqa: TID251  the same
 
 from bench import report
@@ -127,7 +127,7 @@ def _started(command: list[str], directory: Path) -> Iterator[Target]:
     directory.mkdir(parents=True, exist_ok=True)
     parts = [part.replace("{port}", str(port)) for part in command]
     log = (directory.parent / f"{directory.name}.log").open("wb")
-    with log, subprocess.Popen(parts, stdout=log, stderr=log) as process:  # noqa: S603  listed above
+    with log, subprocess.Popen(parts, stdout=log, stderr=log) as process:  # noqa: S603  a command of the peers above
         try:
             for _ in range(300):
                 with contextlib.suppress(OSError):

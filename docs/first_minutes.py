@@ -69,7 +69,7 @@ SESSION = (
         "fencepost check two-phase --without all-prepared",
     ),
     Typed(
-        "Now code of my own: whoever finds no leader writes its name.",
+        "Now code of my own: a process that finds no leader writes its name.",
         "fencepost audit leader.py:leader",
         "leader.py",
         NAIVE,

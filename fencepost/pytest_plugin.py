@@ -7,7 +7,6 @@ Under pytest-xdist the results travel with the test reports, and the process tha
 """
 
 import hashlib
-import hmac
 import shlex
 import subprocess
 import sys
@@ -322,18 +321,20 @@ class _Servers:
     """The process that has the servers of a session."""
 
     def __init__(self, directory: Path) -> None:
-        self._process = subprocess.Popen(  # noqa: S603  our own module
-            [sys.executable, "-m", "fencepost.impl.objects.temporary", str(directory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        # A file, because a pipe that nobody reads is full at some time and stops the server.
+        self._errors = directory / "stderr.log"
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(  # noqa: S603  our own module
+                [sys.executable, "-m", "fencepost.impl.objects.temporary", str(directory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
 
     def send(self, line: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        assert self._process.stderr is not None
         try:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
@@ -341,7 +342,8 @@ class _Servers:
         except BrokenPipeError:
             answer = ""
         if not answer:
-            why = self._process.stderr.read().strip().splitlines()[-1:]
+            self._process.wait()
+            why = self._errors.read_text(errors="replace").strip().splitlines()[-1:]
             missing = "No module named" in "".join(why)
             pytest.fail(
                 "the server needs more: pip install 'fencepost[objects]'"
@@ -365,9 +367,6 @@ def _s3_servers(tmp_path_factory: pytest.TempPathFactory) -> Generator[_Servers]
 @pytest.fixture
 def s3_server(_s3_servers: _Servers) -> Generator[S3Server]:
     """An S3 server on 127.0.0.1 with no buckets, for this test alone."""
-    url = _s3_servers.send("start")
-    yield S3Server(url, hmac.digest(_S3_TOKEN, S3Server.access_key.encode(), "sha256").hex())
+    url, secret_key = _s3_servers.send("start").split()
+    yield S3Server(url, secret_key)
     _s3_servers.send(f"stop {url}")
-
-
-_S3_TOKEN = b"a token that everybody knows"

@@ -5,6 +5,7 @@ that was acknowledged may come undone. Writing in place leaves a mixture of two 
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.examples.files import faulty, flush_folder, write
@@ -33,10 +34,10 @@ def one_version(view: View) -> str | None:
     return "a save was acknowledged and is gone" if view.notes("saved") and found != NEW else None
 
 
-def _saving(world: World, code: object, **options: bool) -> None:
+def _saving(world: World, code: Callable[..., None], **options: bool) -> None:
     folder = world.filesystem()
     write(folder / "settings", OLD)
-    world.spawn(code, world, folder, name="ann", **options)  # type: ignore[arg-type]  # a function
+    world.spawn(code, world, folder, name="ann", **options)
     world.spawn((folder / "settings").read_bytes, name="reader")
     world.always("one whole version, and the one that was acknowledged", one_version)
 

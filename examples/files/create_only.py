@@ -6,6 +6,7 @@ to flush the directory before it acknowledges.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from fencepost.examples.files import faulty, flush_folder, write
@@ -43,10 +44,10 @@ def one_winner(view: View) -> str | None:
     )
 
 
-def _creating(world: World, code: object, **options: bool) -> None:
+def _creating(world: World, code: Callable[..., None], **options: bool) -> None:
     folder = world.filesystem()
     for name in ("ann", "bob"):
-        world.spawn(code, world, folder, name, name=name, **options)  # type: ignore[arg-type]  # a function
+        world.spawn(code, world, folder, name, name=name, **options)
     world.always("one winner, and its file stays", one_winner)
 
 

@@ -92,14 +92,7 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
     from fencepost.impl.objects.handoff import VARIABLE
     from fencepost.impl.objects.owner import Owner
 
-    if (options["certificate"] is None) != (options["key"] is None):
-        raise BadRequest("--certificate and --key come together")
-    _check_tls(options["certificate"], options["key"])
-    token = _root_token(root_token_file) or _generated()
-    try:
-        credentials = Credentials(token)
-    except ValueError as error:
-        raise BadRequest(str(error)) from None
+    credentials = Credentials(_checked_token(root_token_file, options))
     buckets, owner = Buckets(directory), Owner(directory)
     supervised = os.environ.pop(VARIABLE, "")
     if supervised:
@@ -133,10 +126,7 @@ def supervise(
     from fencepost.impl.objects.handoff import BACKLOG, VARIABLE, Supervisor
     from fencepost.impl.objects.owner import Owner
 
-    if (options["certificate"] is None) != (options["key"] is None):
-        raise BadRequest("--certificate and --key come together")
-    _check_tls(options["certificate"], options["key"])
-    token = _root_token(root_token_file) or _generated()
+    token = _checked_token(root_token_file, options)
     arguments = ["--workers", str(workers)]
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
@@ -177,6 +167,21 @@ def handoff(directory: str) -> Result:
     if outcome != "done":
         return Result({"replaced": False, "reason": text}, f"the old server goes on: {text}", Exit.VIOLATED)
     return Result({"replaced": True, "process": int(text)}, f"process {text} serves now")
+
+
+def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
+    """The root token, once it and the files of TLS are found usable: before anything is bound or forked."""
+    from fencepost.impl.objects.credentials import Credentials
+
+    if (options["certificate"] is None) != (options["key"] is None):
+        raise BadRequest("--certificate and --key come together")
+    _check_tls(options["certificate"], options["key"])
+    token = _root_token(root_token_file) or _generated()
+    try:
+        Credentials(token)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    return token
 
 
 def _serve_supervised(

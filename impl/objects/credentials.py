@@ -17,7 +17,7 @@ TOKEN_CHARACTERS_MIN = 16
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever sent a request. `bucket` is empty for root, and for one who did not sign."""
+    """The sender of a request. `bucket` is empty for root, and for one who did not sign."""
 
     name: str
     bucket: str = ""

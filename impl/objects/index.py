@@ -262,7 +262,9 @@ class Index:
             return [name for (name,) in connection.execute("select distinct bucket from objects")]
 
     def trust(self, began_ns: int) -> None:
-        """The index equals the directory, or whoever changes that records it; compared since `began_ns`."""
+        """The index equals the directory, but for changes that a live process will record; it was compared
+        since `began_ns`.
+        """
         with self._lock, self.writing() as connection:
             self._set_meta(connection, "boot", boot())
             self._set_meta(connection, "reconciled_ns", began_ns)
@@ -482,7 +484,7 @@ def _behind(prefix: bytes) -> bytes:
 
 
 def _with_cause(failure: Exception) -> Exception:
-    """A full disk is one, whoever noticed it."""
+    """A full disk is one, also when SQLite noticed it."""
     if getattr(failure, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
         failure.__cause__ = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return failure

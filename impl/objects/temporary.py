@@ -4,10 +4,10 @@
 
 It reads commands from its input, a line each, and answers each with a line:
 
-    start            http://127.0.0.1:PORT, a new server with nothing in it
+    start            http://127.0.0.1:PORT SECRET, a new server with nothing in it, and the secret key of root
     stop ADDRESS     stopped
 
-and ends with its input, so it never outlives whoever started it. Nothing is flushed to the disk: what a test
+and ends with its input, so it never outlives its parent. Nothing is flushed to the disk: what a test
 leaves behind is worth nothing after a power failure.
 """
 
@@ -23,7 +23,7 @@ from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.server import Server, listener
 from fencepost.impl.objects.app import ObjectServer
 from fencepost.impl.objects.buckets import Buckets
-from fencepost.impl.objects.credentials import Credentials
+from fencepost.impl.objects.credentials import ROOT, Credentials
 from fencepost.impl.store.files import Disk
 
 ROOT_TOKEN = "a token that everybody knows"  # noqa: S105  of servers without secrets
@@ -64,11 +64,11 @@ class TemporaryServers:
         self._running: dict[str, _Running] = {}
 
     def start(self) -> str:
-        """The address of a new server."""
+        """The address of a new server, and the secret key of root."""
         root = self._directory / str(next(self._numbers))
-        buckets = Buckets(str(root), disk=Unflushed())
+        buckets, credentials = Buckets(str(root), disk=Unflushed()), Credentials(ROOT_TOKEN)
         limits = Limits(requests=REQUESTS, client_requests=REQUESTS)
-        service = ObjectServer(buckets, Credentials(ROOT_TOKEN), limits=limits)
+        service = ObjectServer(buckets, credentials, limits=limits)
         started = threading.Event()
         server = Server(service, on_listening=lambda _: started.set())
         bound = listener("127.0.0.1", 0)
@@ -77,7 +77,7 @@ class TemporaryServers:
         started.wait()
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
         self._running[address] = _Running(server, thread, service, buckets, root)
-        return address
+        return f"{address} {credentials.secret(ROOT)}"
 
     def stop(self, address: str) -> str:
         self._running.pop(address).stop()

@@ -71,12 +71,12 @@ def test_a_step_that_the_other_machine_does_not_have_is_the_counterexample() -> 
             s.require(~s.on)
             s.on = True
 
-    class Wrong(Clock):
+    class Incorrect(Clock):
         @refines(Latch)
         def light(s) -> dict[str, Truth]:
             return {"on": s.count % 2 == 1}
 
-    assert counterexample(check(Wrong), "light") == [
+    assert counterexample(check(Incorrect), "light") == [
         "0. start  count: 0, paused: False",
         "1. tick(by=1)  count: 0 -> 1",
         "2. tick(by=1)  count: 1 -> 2",
@@ -205,13 +205,13 @@ def refused_at(spec: Spec, abstract: Spec) -> int | None:
 
 
 def test_can_is_true_where_the_action_is_enabled() -> None:
-    class Asking(Clock):
+    class Requesting(Clock):
         ticks = invariant("It ticks unless it pauses.")(lambda s: s.can("tick") == ~s.paused)
         by_one = invariant("It never ticks by two.")(lambda s: s.can("tick", by=1) == s.can("tick"))
         never = invariant("Never by two.")(lambda s: ~s.can("tick", by=2))
         pauses = invariant("It can always pause.")(lambda s: s.can("pause"))
 
-    assert check(Asking).verdict == "holds"
+    assert check(Requesting).verdict == "holds"
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_the_last_item_is_what_pop_last_returns() -> None:
     ],
 )
 def test_what_is_impossible_is_an_error(work, kind, message) -> None:
-    class Wrong(Machine):
+    class Incorrect(Machine):
         queue = Seq(2, Int(0, 3))
 
         @action
@@ -131,5 +131,5 @@ def test_what_is_impossible_is_an_error(work, kind, message) -> None:
             work(s)
 
     with pytest.raises(kind) as error:
-        check(Wrong)
+        check(Incorrect)
     assert message in str(error.value)

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fencepost import pytest_plugin
-from fencepost.impl.objects import temporary
-
 pytest_plugins = ["pytester"]
 TESTS = """
 import os
@@ -45,13 +42,25 @@ def test_every_test_has_a_server_of_its_own(pytester: pytest.Pytester) -> None:
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_the_token_is_that_of_the_server() -> None:
-    """Written twice, because the plugin may not import it."""
-    assert temporary.ROOT_TOKEN.encode() == pytest_plugin._S3_TOKEN
+@pytest.mark.server
+def test_a_server_that_cannot_start_says_why(pytester: pytest.Pytester) -> None:
+    """More text on standard error than a pipe holds does not stop the server; its last line is the reason."""
+    pytester.makeconftest(
+        """
+        import sys
+        from fencepost import pytest_plugin
+        noise = "import sys; sys.stderr.write('x' * 400_000 + chr(10)); sys.exit('the disk is missing')"
+        real = pytest_plugin.subprocess.Popen
+        pytest_plugin.subprocess.Popen = lambda _, **kwargs: real([sys.executable, "-c", noise], **kwargs)
+        """
+    )
+    pytester.makepyfile("def test_it(s3_server): pass")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "0")
+    result.stdout.fnmatch_lines(["*the S3 server ended: the disk is missing"])
 
 
 @pytest.mark.server
-def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     code = (
         "import os, subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-m', 'fencepost.impl.objects.temporary', sys.argv[1]],"
@@ -63,7 +72,7 @@ def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
     )
-    pid, address = ran.stdout.split()
+    pid, address, _ = ran.stdout.split()
     assert address.startswith("http://127.0.0.1:")
     wait_for(lambda: not Path(f"/proc/{pid}").exists())
     assert [*tmp_path.iterdir()] == []

@@ -9,7 +9,7 @@ from fencepost.sim.world import NO_FAULTS, World
 
 
 def open_log(world: World, store: Any, name: str, *, give_up: int = 0, backoff: bool = False) -> None:
-    """Fence whoever opened before, then write as the owner of the epoch; start again when fenced."""
+    """Fence the process that opened before, then write as the owner of the epoch; start again when fenced."""
     attempt = 0
     while True:
         attempt += 1

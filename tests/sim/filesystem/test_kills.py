@@ -1,6 +1,4 @@
-"""A kill releases what the process held and keeps what it wrote; whoever waits for a lock goes on, or is
-reported.
-"""
+"""A kill releases what the process held and keeps what it wrote; who waits for its lock goes on."""
 
 import fcntl
 import os
