@@ -1,7 +1,7 @@
 """Results in the forms of code hosts: a Markdown comment, JUnit XML, SARIF 2.1.0, annotations of GitHub.
 
 In Markdown, a table of verdicts and a folded counterexample for each violation, with its sequence diagram in
-Mermaid where the events are known. In JUnit, a suite a result and a case a property; what is undecided is
+Mermaid. In JUnit, a suite a result and a case a property; what is undecided is
 `skipped`, which is not passed. In SARIF and in annotations, what is violated: a result points at the file of
 the program when the program is the user's own (`file.py:function`), and at the line that raised when one
 did. A violation in a shipped system points nowhere: there is no line to blame. The steps of a counterexample
@@ -10,7 +10,7 @@ any of these.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -18,8 +18,8 @@ from xml.etree import ElementTree as ET
 from fencepost.reports.check_text import trace_lines
 from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.page.elements import printable
-from fencepost.reports.page.sequence import mermaid
-from fencepost.reports.page.verdicts import summary, within
+from fencepost.reports.page.mermaid import mermaid, mermaid_states
+from fencepost.reports.page.verdicts import NOT_FOUND, summary, within
 from fencepost.reports.places import place
 from fencepost.results import (
     AuditResult,
@@ -28,6 +28,7 @@ from fencepost.results import (
     MutantsResult,
     ProbeResult,
     SimulateResult,
+    Step,
     Violation,
     ZooResult,
 )
@@ -50,6 +51,14 @@ class Case:
     trace: list[str] = field(default_factory=list)
     violation: Violation | None = None
     """The violation of an audit."""
+    steps: Sequence[Step] = ()
+    """The counterexample of a model."""
+
+    @property
+    def mermaid(self) -> str:
+        if self.violation is not None and self.violation.events:
+            return mermaid(self.violation.events)
+        return mermaid_states(self.steps) if self.steps else ""
 
 
 def cases(entry: Entry) -> Iterator[Case]:
@@ -57,11 +66,14 @@ def cases(entry: Entry) -> Iterator[Case]:
     match entry.data:
         case CheckResult(properties=properties):
             for row in properties:
-                yield Case(row.name, row.verdict, row.reason or row.doc, [*trace_lines(row.trace)])
+                lines = [*trace_lines(row.trace)]
+                yield Case(row.name, row.verdict, row.reason or row.doc, lines, steps=row.trace)
         case AuditResult(violations=violations) as audit:
             for one in violations:
                 yield Case(one.property, "violated", one.reason, list(one.counterexample), one)
-            if not violations:
+            for mutant in entry.missed:
+                yield Case(mutant, entry.verdict, f"{NOT_FOUND}: {audit.bound}")
+            if not violations and not entry.missed:
                 yield Case("every schedule", audit.verdict, audit.bound)
         case CompareResult(changes=changes):
             for change in changes:
@@ -123,8 +135,7 @@ def markdown(found: Findings) -> str:
                 "",
             ]
             lines += ["    " + line for line in shown]
-            if case.violation is not None and case.violation.events:
-                lines += ["", "```mermaid", mermaid(case.violation.events), "```"]
+            lines += ["", "```mermaid", case.mermaid, "```"] if case.mermaid else []
             lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
 
@@ -191,11 +202,10 @@ def sarif(found: Findings) -> str:
 
 def _finding(entry: Entry, case: Case) -> dict[str, Any]:
     text = f"{entry.title}: {case.message}"
-    text = (
-        "\n".join([text, *case.trace])
-        if case.violation
-        else f"{text} Violated in {len(case.trace) - 1} steps."
-    )
+    if case.violation:
+        text = "\n".join([text, *case.trace])
+    elif case.trace:
+        text = f"{text} Violated in {len(case.trace) - 1} steps."
     row: dict[str, Any] = {"ruleId": case.name, "level": "error", "message": {"text": text}}
     where = place(entry.data, [case.violation] if case.violation else [])
     location: dict[str, Any] = {}

@@ -44,7 +44,14 @@ class Entry:
 
     @property
     def verdict(self) -> str:
-        return str(self.data.verdict)
+        """That of the result; `violated` where a mutant was searched for and not found."""
+        return "violated" if self.missed else str(self.data.verdict)
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """The mutants of an audit that was to find them, and found nothing."""
+        searched = isinstance(self.data, AuditResult) and self.data.token is None
+        return self.switched_off if searched and self.data.verdict == "holds" else ()
 
     @property
     def switched_off(self) -> tuple[str, ...]:
@@ -58,7 +65,7 @@ class Entry:
     @property
     def expected(self) -> bool:
         """Whether this is a violation that was provoked: it shows what the safeguard is for."""
-        return self.verdict == "violated" and bool(self.switched_off)
+        return self.verdict == "violated" and bool(self.switched_off) and not self.missed
 
 
 def _options(command: str, name: str) -> Iterator[str]:

@@ -21,7 +21,8 @@ from fencepost.reports.page.elements import (
     verdict,
 )
 from fencepost.reports.page.graph import error_path, picture
-from fencepost.reports.page.sequence import diagram, mermaid, moments, shortened_end
+from fencepost.reports.page.mermaid import mermaid, mermaid_states
+from fencepost.reports.page.sequence import diagram, moments, shortened_end
 from fencepost.reports.places import place
 from fencepost.reports.text import plural
 from fencepost.results import (
@@ -165,6 +166,7 @@ def _violated_model(entry: Entry, row: PropertyResult, number: str) -> Markup:
             start=0,
         ),
         tag("p", f"and {more} more steps, in the result itself") if more > 0 else None,
+        _mermaid(mermaid_states(row.trace)) if row.trace else None,
     )
 
 
@@ -258,7 +260,7 @@ def _violated_program(entry: Entry, violation: Violation, number: str) -> Markup
             else _lines(violation.counterexample, f"The steps of {name}"),
             open_=not violation.events,
         ),
-        _mermaid(violation.events),
+        _mermaid(mermaid(violation.events)) if violation.events else None,
         _nearest(violation.nearest_pass, name, number) if violation.nearest_pass else None,
         tag("p", "To reproduce: ", tag("code", replay_command(entry, violation))),
     )
@@ -277,8 +279,8 @@ def _drawn(events: Sequence[Mapping[str, Any]], title: str, label: str, number: 
     return scrolling(diagram(events, title, number=number), label) if events else None
 
 
-def _mermaid(events: Sequence[Mapping[str, Any]]) -> Markup | None:
-    return folded("The same as Mermaid text", tag("pre", mermaid(events))) if events else None
+def _mermaid(text: str) -> Markup:
+    return folded("The same as Mermaid text", tag("pre", text))
 
 
 def _code_steps(steps: Sequence[CounterexampleStep], caption: str) -> Markup:

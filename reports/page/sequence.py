@@ -218,33 +218,6 @@ def diagram(events: Sequence[Event], title: str, *, number: str) -> Markup:
     return _Drawing(rows, title, number).svg()
 
 
-def mermaid(events: Sequence[Event]) -> str:
-    """The run as a Mermaid sequence diagram, for documents and comments that render it."""
-    rows = rows_of(events)
-    names = [row.process for row in rows if row.process] + [row.key for row in rows if row.key]
-    ids = {name: f"n{at}" for at, name in enumerate(dict.fromkeys(names))}
-    lines = [f"participant {number} as {_mermaid_text(name)}" for name, number in ids.items()]
-    for row in rows[:ROWS_MAX]:
-        process, key = ids.get(row.process, ""), ids.get(row.key, "")
-        text = _mermaid_text(f"{row.text}: {row.outcome}" if row.outcome else row.text)
-        if row.kind == "request":
-            lines.append(f"{process}->>{key}: {text}")
-            lines += [f"{key}--x{process}: reply lost"] if row.lost else []
-        elif row.kind == "answer":
-            lines.append(f"{key or process}--{'x' if row.lost else '>>'}{process}: {text}")
-        elif ids:
-            lines.append(f"Note over {process or next(iter(ids.values()))}: {text}")
-    if len(rows) > ROWS_MAX:
-        lines.append(f"Note over n0: {len(rows) - ROWS_MAX} more moments are left out")
-    return "\n".join(["sequenceDiagram", *(f"    {line}" for line in lines)])
-
-
-def _mermaid_text(text: str) -> str:
-    """Text without the characters that end a statement or begin an entity of Mermaid."""
-    entities = {"#": "#35;", ";": "#59;"}
-    return " ".join("".join(entities.get(c, c) for c in text).split()) or "-"
-
-
 class _Drawing:
     def __init__(self, rows: list[Row], title: str, number: str) -> None:
         self._rows, self._title, self._number = rows, title, number

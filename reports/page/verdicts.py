@@ -30,6 +30,7 @@ from fencepost.results import (
 )
 
 ORDER = {"error": 0, "violated": 0, "unsafe": 0, "undecided": 1, "unsupported": 1}
+NOT_FOUND = "the mutant was not found"
 CHANGES = {"worse": "violated", "better": "holds", "other": "undecided"}
 
 
@@ -161,7 +162,8 @@ def within(entry: Entry) -> str:
         case AuditResult(error=error) if error is not None:
             return f"{error.message} ({error.file}:{error.line})" if error.file else error.message
         case AuditResult() as audit:
-            return f"{audit.bound} ({plural(audit.schedules, 'schedule')})"
+            missed = f"{NOT_FOUND}: " if entry.missed else ""
+            return f"{missed}{audit.bound} ({plural(audit.schedules, 'schedule')})"
         case ZooResult(rows=rows) | MutantsResult(rows=rows):
             return f"{len(rows)} rows, {sum(1 for row in rows if row.unexpected)} unexpected"
         case ProbeResult() as probe:

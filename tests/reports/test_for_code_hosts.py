@@ -33,6 +33,8 @@ def test_a_comment_has_a_line_for_each_result_and_folds_the_counterexamples(tmp_
     assert "audit election without check-then-create: at most one leads (expected)</summary>" in text
     assert "      5   ann          put leader unconditionally b'ann'" in text
     assert "**cut.json could not be read:**" in text
+    assert text.count("```mermaid\nsequenceDiagram\n") == 1
+    assert text.count("```mermaid\nflowchart TD\n") == 1
 
 
 def test_nothing_of_a_result_becomes_markup_of_a_comment() -> None:

@@ -1,8 +1,13 @@
 """Results are found whatever else a folder holds, and what cannot be read is named."""
 
+import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from fencepost.reports.folder import read_folder
+from tests.commands.running import exit_of
 from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
 
 
@@ -52,3 +57,47 @@ def test_what_cannot_be_read_is_named_and_hides_nothing(tmp_path: Path) -> None:
     assert set(found.unread) == {"bytes.json", "cut.json", "deep.json"}
     assert found.unread["cut.json"].startswith("line 2: it is not whole JSON")
     assert found.unread["bytes.json"] == "it is not text: byte 7 is no UTF-8"
+
+
+def missed(folder: Path, **more: Any) -> Path:
+    """The audit of a mutant in which nothing was found."""
+    data = {
+        "strategy": "exhaustive",
+        "schedules": 7,
+        "verdict": "holds",
+        "bound": "every schedule",
+        "seconds": 1.0,
+    }
+    made = {"command": "fencepost audit election --mutant check-then-create"}
+    write(folder, "missed.json", {"system": "election", **data, "violations": [], "provenance": made, **more})
+    return folder
+
+
+def test_a_mutant_that_is_not_found_is_a_violation_of_every_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A green report would say that the audit can find what it cannot."""
+    words = ["--junit", str(tmp_path / "j.xml"), "--sarif", str(tmp_path / "s.json"), "--annotations", "-"]
+    assert exit_of("report", str(missed(tmp_path)), "--markdown", str(tmp_path / "m.md"), *words) == 1
+    output = capsys.readouterr()
+    assert output.err.startswith("violated: 1 result in")
+    title = "title=audit election without check-then-create%3A check-then-create"
+    assert output.out == f"::error {title}::the mutant was not found: every schedule\n"
+    text = (tmp_path / "report.html").read_text()
+    assert 'class="banner bad"' in text
+    assert "the mutant was not found: every schedule (7 schedules)" in text
+    assert "Switched off on purpose" not in text
+    assert "| ❌ violated | the mutant was not found" in (tmp_path / "m.md").read_text()
+    assert '<failure message="the mutant was not found' in (tmp_path / "j.xml").read_text()
+    (row,) = json.loads((tmp_path / "s.json").read_text())["runs"][0]["results"]
+    assert row["ruleId"] == "check-then-create"
+    assert row["message"]["text"].endswith("the mutant was not found: every schedule")
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"), [({"verdict": "undecided"}, "undecided"), ({"token": "default"}, "holds")]
+)
+def test_a_mutant_that_was_not_searched_for_to_the_end_is_not_missed(
+    tmp_path: Path, more: dict[str, Any], verdict: str
+) -> None:
+    assert read_folder(missed(tmp_path, **more)).verdict == verdict
