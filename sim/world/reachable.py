@@ -18,6 +18,8 @@ OBJECTS_MAX = 30_000
 """A program that reaches more than this is searched to here."""
 
 _CACHED = functools._lru_cache_wrapper
+_LOADING = ("__loader__", "__spec__")
+"""Names of a module that belong to the import system."""
 _ATOMS = frozenset({str, bytes, int, float, bool, complex, type(None), types.CodeType, range, type(...)})
 
 
@@ -45,6 +47,8 @@ def reachable(root: Any, enter: Callable[[Any], bool] = lambda _: True) -> list[
 def _children(value: Any) -> list[Any]:
     if is_class(value):
         return [*vars(value).values(), *value.__bases__]
+    if type(value) is dict and "__loader__" in value:  # in a test, pytest loads modules: the whole session
+        return [one for name, one in value.items() if name not in _LOADING]
     own = namespace(value)
     found = _referents_of_cached(value) if type(value) is _CACHED else gc.get_referents(value)
     return found if own is None else [*found, own]

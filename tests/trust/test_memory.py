@@ -15,6 +15,7 @@ from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import Diverged, audit
 from fencepost.sim.explore.rehearsal import Variables
 from fencepost.sim.world import NO_FAULTS, Budget, World
+from fencepost.sim.world.reachable import reachable
 
 CACHE: dict[str, Any] = {}
 SEEN: set[str] = set()
@@ -276,3 +277,10 @@ def test_a_posted_message_does_not_change_later() -> None:
         world.spawn(receive, name="bob")
 
     assert not audit(program, budget=NO_FAULTS).counterexamples
+
+
+def test_what_loaded_a_module_is_not_a_variable_of_it() -> None:
+    """pytest loads a test's module, and its loader leads to every test there is: seconds for each audit."""
+    found = reachable(in_a_global)
+    assert any(one is SEEN for one in found)
+    assert not any(one is __loader__ for one in found)
