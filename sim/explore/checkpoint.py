@@ -257,6 +257,7 @@ def split(search: ReducedSearch, count: int) -> list[dict[str, Any]]:
 
 
 def _piece(search: ReducedSearch, stack: list[Node]) -> dict[str, Any]:
+    search.widen(stack)
     piece = packed(search)
     piece["stack"] = [_pack_node(node) for node in stack]
     piece["base"] = len(stack)

@@ -322,6 +322,7 @@ class ReducedSearch:
     def children(self, path: list[Node]) -> list[list[Node]]:
         """All ways to extend `path` by one step, as paths of their own; empty when the run is over."""
         found: list[list[Node]] = []
+        self.widen(path)
         node: Node | None = None
         while True:
             world = self.setting.world(self.footprints, timed=self.timed)
@@ -355,6 +356,11 @@ class ReducedSearch:
             finally:
                 self.stack.clear()
                 world.close()
+
+    def widen(self, path: list[Node]) -> None:
+        """Bring the footprints on a path up to date with the listings that other paths met first."""
+        for node in path:
+            node.widen(self.footprints.widen)
 
     def forget_counts(self) -> None:
         """Start counting anew; what was counted has been reported."""

@@ -17,6 +17,7 @@ awake: if one alternative of the first actor slept, a run that takes it later wo
 with that very alternative. Where no actor is wide awake, all are tried.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from fencepost.sim.explore.runs import Choice
@@ -78,6 +79,13 @@ class Node:
         self.w = 0
         self.happened = 0
         """The steps that happened before the one taken here, as a bit set of their places."""
+
+    def widen(self, widen: Callable[[int], int]) -> None:
+        """Bring what was written up to date with the listings met since, see `footprints`."""
+        self.w = widen(self.w)
+        for marks in (self.sleep, self.done):
+            for choice, (r, w) in marks.items():
+                marks[choice] = (r, widen(w))
 
 
 class RaceTracker:

@@ -158,9 +158,6 @@ class StateCache:
         widen = self._footprints.widen
         self.generation = self._footprints.generation
         for node in self._stack:
-            node.w = widen(node.w)
-            for marks in (node.sleep, node.done):
-                for choice, (r, w) in marks.items():
-                    marks[choice] = (r, widen(w))
+            node.widen(widen)
             node.summary = {(a, r, widen(w), f, fr, widen(fw)) for a, r, w, f, fr, fw in node.summary}
             node.handed = set()
