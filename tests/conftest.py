@@ -5,9 +5,15 @@ new seed every time and prints the blob that repeats a failure.
 """
 
 import os
+import sys
+from typing import Any
 
 import hypothesis
 import pytest
+
+# Tests start hundreds of processes: the first of them compiles the package, and the others load it.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Suites that live beside the properties, and what tests share, explain their assertions like tests do.
 pytest.register_assert_rewrite(
@@ -21,3 +27,11 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS", "fast"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each worker takes whole modules, so that their fixtures are set up once, and steals at the end."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
