@@ -20,6 +20,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from fencepost.sim.explore.identity import digest_of, source_digest, sources
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
@@ -28,7 +29,7 @@ from fencepost.sim.whole_files import write_whole
 from fencepost.sim.world import Footprints, Violation
 from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
-VERSION = 5
+VERSION = 6
 PIECES_EACH = 8
 """Pieces for each process: some are small, and no process should wait for long."""
 REPORT_RUNS = 500
@@ -43,7 +44,8 @@ class BadCheckpoint(ValueError):
 
 def save(search: ReducedSearch, path: str | Path) -> None:
     """Write `search` to a file, whole or not at all."""
-    write_whole(Path(path), json.dumps(packed(search)).encode())
+    data = packed(search) | {"of": identity(search), "sources": sources()}
+    write_whole(Path(path), json.dumps(data).encode())
 
 
 def load(search: ReducedSearch, path: str | Path) -> None:
@@ -58,7 +60,13 @@ def load(search: ReducedSearch, path: str | Path) -> None:
     if data["of"] != identity(search):
         raise BadCheckpoint(
             f"{path} belongs to {data['of']}, not to {identity(search)}; "
-            "give the same program, budget and seed, or another file"
+            "give the same program, mutant, faults and seed, or another file"
+        )
+    changed = [file for file, digest in data["sources"].items() if source_digest(file) != digest]
+    if changed:
+        raise BadCheckpoint(
+            f"{path} belongs to other code: {', '.join(changed[:3])} changed since; "
+            "give another file to start anew"
         )
     unpack(search, data)
 
@@ -67,14 +75,16 @@ def identity(search: ReducedSearch) -> str:
     """What must be equal for a checkpoint to fit."""
     setting = search.setting
     name = getattr(setting.program, "__qualname__", "a program")
-    return f"{name}, {setting.budget}, seed {setting.seed}, {setting.steps_max} steps"
+    return (
+        f"{name} ({digest_of(setting.program)}), {setting.budget}, seed {setting.seed}, "
+        f"{setting.steps_max} steps"
+    )
 
 
 def packed(search: ReducedSearch) -> dict[str, Any]:
     """The search as plain data."""
     return {
         "version": VERSION,
-        "of": identity(search),
         "timed": search.timed,
         "base": search.base,
         "exhausted": search.exhausted,

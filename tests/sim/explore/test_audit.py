@@ -1,5 +1,6 @@
 """Audits as users see them: verdicts, findings, limits, checkpoints, several processes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,32 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     file.write_text("{")
     with pytest.raises(BadCheckpoint, match="is no checkpoint"):
         load(ReducedSearch(Setting(MODULES["counter"].fixed)), file)
+
+
+def test_a_checkpoint_of_another_program_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    """It would hold for what was never run: another mutant, another number in a closure, edited code."""
+
+    def made(count: int, mistake: Any = None) -> Any:
+        def program(world: World) -> None:
+            for number in range(count):
+                world.spawn(world.store().put, "k", b"%d" % number, when=mistake or ABSENT)
+
+        return program
+
+    file = tmp_path / "search.json"
+    search = ReducedSearch(Setting(made(2)))
+    search.explore()
+    save(search, file)
+    load(ReducedSearch(Setting(made(2))), file)
+    for other in (made(3), made(2, ANYTHING)):
+        with pytest.raises(BadCheckpoint, match="belongs to"):
+            load(ReducedSearch(Setting(other)), file)
+    data = json.loads(file.read_text())
+    assert data["sources"].keys() > {__file__}
+    data["sources"][__file__] = "other"
+    file.write_text(json.dumps(data))
+    with pytest.raises(BadCheckpoint, match=r"test_audit\.py changed since"):
+        load(ReducedSearch(Setting(made(2))), file)
 
 
 def test_two_processes_come_to_the_same_verdicts() -> None:
