@@ -30,9 +30,9 @@ _MUCH = 1 << 25
 GRAPH_STATES = 60
 """A picture of more states than this cannot be read."""
 SPARK_ONLY = ("master", "work")
-LOCAL_ONLY = ("walks", "stepping", "memory")
+LOCAL_ONLY = ("walks", "stepping", "memory", "resume")
 WALKS_ONLY = ("steps", "seed")
-SEARCH_ONLY = ("symmetry", "exact", "max_states", "no_deadlock")
+SEARCH_ONLY = ("symmetry", "exact", "max_states", "no_deadlock", "resume")
 NAMES = {"stepping": "--explore", "max_states": "--max-states", "no_deadlock": "--no-deadlock"}
 
 
@@ -50,6 +50,9 @@ NAMES = {"stepping": "--explore", "max_states": "--max-states", "no_deadlock": "
 @click.option("--exact", is_flag=True, help="Compare wide states in full instead of by a fingerprint.")
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="Stop after N distinct states.")
 @click.option("--memory", metavar="SIZE", help="Memory of the process, as 500M or 4G; the rest goes to disk.")
+@click.option(
+    "--resume", metavar="DIR", help="Record the search in DIR, or continue the one that is recorded there."
+)
 @click.option("--keep-going", is_flag=True, help="Find every violation, not only the nearest.")
 @click.option("--no-deadlock", is_flag=True, help="Do not look for states where nothing can happen.")
 @click.option("--walks", type=click.IntRange(1), metavar="N", help="Take N random walks instead of a search.")
@@ -115,12 +118,13 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
                     deadlock=not options["no_deadlock"],
                     max_states=options["max_states"],
                     spill=Path(tempfile.gettempdir()) if limit else None,
+                    resume=Path(options["resume"]) if options["resume"] else None,
                     progress=line.show,
                     explore=explore,
                     **shared,
                 )
         except KeyboardInterrupt:
-            return _stopped(model, line.last, options["keep_going"]), True
+            return _stopped(model, line.last, options), True
     found = from_json(CheckResult, result.as_json())
     if limit is not None or result.peak_bytes >= _MUCH:
         found = replace(
@@ -129,10 +133,14 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
     return (_strict(model, found) if options["strict"] and not result.stopped_by else found), False
 
 
-def _stopped(model: Model, at: Progress, keep_going: bool) -> CheckResult:
+def _stopped(model: Model, at: Progress, options: dict[str, Any]) -> CheckResult:
     """What is known of a search that was interrupted: its extent, and that nothing was violated there,
     for the search ends at the first violation, unless it is to keep going."""
-    reason = "interrupted" if keep_going else f"interrupted; not violated up to depth {max(0, at.depth - 1)}"
+    reason = (
+        "interrupted"
+        if options["keep_going"]
+        else f"interrupted; not violated up to depth {max(0, at.depth - 1)}"
+    )
     properties = tuple(
         PropertyResult(
             row.name,
@@ -156,6 +164,7 @@ def _stopped(model: Model, at: Progress, keep_going: bool) -> CheckResult:
         properties=properties,
         coverage={},
         stopped_by="an interruption",
+        notes=("the same command continues it",) if options["resume"] else (),
     )
 
 
@@ -250,6 +259,8 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
         raise BadRequest(f"{option} belongs to the full exploration; leave out either it or --walks")
     if options["stepping"] and (options["json_file"] or walks):
         raise BadRequest("--explore is for a person at a terminal; leave out --json and --walks")
+    for option in given("resume") if options["stepping"] else ():
+        raise BadRequest(f"{option} belongs to the full exploration; leave out either it or --explore")
     for option in given(*SPARK_ONLY) if options["engine"] != "spark" else ():
         raise BadRequest(f"{option} belongs to --engine spark")
     for option in given(*LOCAL_ONLY) if options["engine"] == "spark" else ():

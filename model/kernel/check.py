@@ -33,6 +33,7 @@ def check(
     symmetry: bool = False,
     exact: bool = False,
     spill: Path | None = None,
+    resume: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
     explore: Callable[..., Search] | None = None,
 ) -> Result:
@@ -44,8 +45,9 @@ def check(
     nothing can happen. `symmetry` explores one state for all that differ only in the numbers of what the
     machine declares `symmetric`: same verdicts, fewer states. `exact` compares states of several words in
     full, not by a fingerprint, for 8 bytes a word and state more. `spill`, a directory, takes what does not
-    fit into `memory`, which is then no bound any more. `explore` is another engine, with the signature of
-    `Explorer` and a `Search` as result.
+    fit into `memory`, which is then no bound any more. `resume`, a directory, takes the record of
+    the search; a search that is recorded there already is continued. `explore` is another engine, with the
+    signature of `Explorer` and a `Search` as result.
     """
     for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
         if bound is not None and bound < 1:
@@ -58,8 +60,11 @@ def check(
         raise BadSettings(f"memory={memory} cannot be kept: the smallest limit for this model is {least}")
     explore = explore or _explore_locally
     options: dict[str, Any] = {"bounds": bounds, "workers": workers, "exact": exact}
-    search = explore(model, **options, keep_going=keep_going, deadlocks=deadlock, progress=progress)
+    first = options if resume is None else {**options, "resume": resume}
+    search = explore(model, **first, keep_going=keep_going, deadlocks=deadlock, progress=progress)
     notes, whole = [], search
+    if search.resumed:
+        notes.append(f"the first {search.resumed:,} levels were taken from {resume}")
     if search.spilled_bytes:
         notes.append(
             f"the memory limit of {memory:,} bytes was reached: "

@@ -30,12 +30,13 @@ visited keys for that.
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -47,6 +48,9 @@ from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.keys import Batch
 from fencepost.model.kernel.search.spill import Shelf, is_on_disk, resident
 from fencepost.model.kernel.search.visited import Visited
+
+if TYPE_CHECKING:
+    from fencepost.model.kernel.search.resume import Saved
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ class Bounds:
 
 @dataclass
 class Search:
-    """The result of an exploration. `levels[d]` holds the states first reached after d steps.
+    """The result of an exploration. `levels[d]` holds the states first reached after d steps; `resumed` of
+    them were taken from the record of an earlier process.
 
     An exploration that ends early gives a reason, `stopped_by`: without one it was complete.
     """
@@ -102,6 +107,7 @@ class Search:
     seconds: float = 0.0
     peak_bytes: int = 0
     spilled_bytes: int = 0
+    resumed: int = 0
 
     @property
     def depth(self) -> int:
@@ -283,6 +289,7 @@ class Explorer:
         keep_going: bool = False,
         deadlocks: bool = True,
         exact: bool = False,
+        resume: Path | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.model = model
@@ -292,6 +299,7 @@ class Explorer:
         self._bounds = bounds or Bounds()
         self._keep_going = keep_going
         self._deadlocks = deadlocks
+        self._resume = resume
         self._progress = progress
         wanted = model.properties if properties is None else properties
         self._open = [p for p in wanted if p.kind in ("invariant", "reachable")]
@@ -306,17 +314,19 @@ class Explorer:
     def run(self) -> Search:
         """Explore until there is nothing new, a property is violated, or a bound is hit."""
         begun = perf_counter()
-        with ThreadPoolExecutor(self._workers) as pool:
+        with ThreadPoolExecutor(self._workers) as pool, self._record() as record:
             self._pool = pool
             release = self._release if self._shelf is not None else lambda: None
             self._visited = Visited(pool, self._workers, self._allocate, exact=self._exact, release=release)
             first = keys.distinct(self.model.initial(), exact=self._exact)
             self.search.generated = len(first)
-            self._visited.add(first)
-            level = first.states
+            level = first.states if record is None else self._recorded(record, first)
+            self._visited.add(self._batch(level))
             while level.shape[1]:
                 self._remember(level)
                 level = self.search.levels[-1]
+                if record is not None and self.search.depth > self.search.resumed:
+                    record.add(level, self.search)
                 self._judge(level)
                 self._report(level.shape[1], begun)
                 if self._must_stop():
@@ -326,6 +336,36 @@ class Explorer:
                 self.search.complete = not self.search.stopped_by
         self.search.seconds = perf_counter() - begun
         return self.search
+
+    def _record(self) -> AbstractContextManager["Saved | None"]:
+        if self._resume is None:
+            return nullcontext()
+        from fencepost.model.kernel.search.resume import Saved
+
+        properties = [wanted.name for wanted in (*self._open, *self._open_steps)]
+        how = {"comparison": self._exact, "deadlocks": self._deadlocks, "properties": properties}
+        return Saved(self._resume, self.model, **how)
+
+    def _recorded(self, record: "Saved", first: Batch) -> U64:
+        """Take over the recorded levels but the last, which is the one to go on with."""
+        level = None
+        for number, found in enumerate(record.levels(self.search)):
+            if number == 0 and not np.array_equal(found, first.states):
+                raise record.differs("initial states")
+            if level is not None:
+                self._remember(level)
+                self._visited.add(self._batch(level))
+            level = found
+        if level is None:
+            return first.states
+        self.search.resumed = self.search.depth + 1
+        self._open = [p for p in self._open if p.name not in self.search.found]
+        self._open_steps = [p for p in self._open_steps if p.name not in self.search.found]
+        return level
+
+    def _batch(self, level: U64) -> Batch:
+        """A level, which is in the order of its keys, as a set."""
+        return Batch(keys.fingerprints(level), level)
 
     @property
     def _held(self) -> int:
