@@ -15,7 +15,7 @@ chunked body has no declared length) is counted while it arrives.
 
 import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -101,6 +101,23 @@ class Gate:
 
 class ClientGone(Exception):
     """The client closed the connection; no response can reach it."""
+
+
+@contextlib.asynccontextmanager
+async def client_watched(receive: Receive) -> AsyncIterator[Callable[[], bool]]:
+    """Whether the client of a request whose body was read has gone: what is sent to it then is discarded in
+    silence, however long the response is."""
+    import asyncio  # here, because the help of a command needs no event loop
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    watching = asyncio.create_task(gone())
+    try:
+        yield watching.done
+    finally:
+        watching.cancel()
 
 
 def check_encoding(headers: Headers, content_type: str) -> None:

@@ -12,6 +12,7 @@ for the store: routes call `in_thread` for both.
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Routes = Mapping[str, Mapping[str, Endpoint]]
 """Path -> method -> endpoint."""
 
+_SIGNATURE = re.compile(rb"(?i)((?:signature|token)=)[^&]*")
+"""In the query of a presigned URL, which is as good as its signer's credentials until it expires."""
 READY_S = 2.0
 """How long `/readyz` reuses a result: the store sees no more requests than this allows."""
 
@@ -113,7 +116,8 @@ class Service:
         finally:
             self._requests.labels(str(status)).inc()
             self._durations.observe(loop.time() - begun)
-            line = f"{scope['method'][:20]} {scope['path'][:80]!a} {scope['query_string'][:400]!a}"
+            query = _SIGNATURE.sub(rb"\1-", scope["query_string"])[:400]
+            line = f"{scope['method'][:20]} {scope['path'][:80]!a} {query!a}"
             self._log.debug("%s %d %.1f ms", line, status, (loop.time() - begun) * 1e3)
 
     async def in_thread(self, act: Callable[..., T], *args: Any) -> T:

@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fencepost.impl.http.limits import ClientGone, Limits
+from fencepost.impl.http.limits import ClientGone, Limits, client_watched
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Service, json_response
 from fencepost.impl.objects.buckets import Buckets
@@ -76,10 +76,11 @@ class ObjectServer(Service):
         self._rest = Rest(self, buckets, credentials, self._log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _OURS.fullmatch(scope["path"]):
+        is_host = scope["type"] == "http" and self._bucket_of_host(scope) is not None
+        if not is_host and (scope["type"] != "http" or _OURS.fullmatch(scope["path"])):
             await super().__call__(scope, receive, send)
         else:
-            is_rest = scope["path"].startswith(PREFIX)
+            is_rest = scope["path"].startswith(PREFIX) and not is_host
             await self.observed(self._rest if is_rest else self._s3, scope, receive, send)
 
     async def _s3(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,12 +121,19 @@ class ObjectServer(Service):
             query = parse_qsl(scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")
         except (UnicodeDecodeError, ValueError):
             refuse("InvalidURI")
-        host = headers.get("host", "").rsplit(":", 1)[0]
-        if self._domain and host.endswith(f".{self._domain}"):
-            bucket, key = host.removesuffix(f".{self._domain}"), path[1:]
-        else:
-            bucket, _, key = path[1:].partition("/")
+        bucket = self._bucket_of_host(scope)
+        key = path[1:]
+        if bucket is None:
+            bucket, _, key = key.partition("/")
         return _Request(scope["method"], path, tuple(query), headers, bucket, key)
+
+    def _bucket_of_host(self, scope: Scope) -> str | None:
+        """The bucket that is part of the host (virtual-host style); there every path is a key."""
+        if not self._domain:
+            return None
+        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+        name, dot, rest = host.rsplit(":", 1)[0].lower().partition(f".{self._domain.lower()}")
+        return name if dot and not rest else None
 
     def authenticate(self, request: _Request, operation: str) -> tuple[Caller, Signed | None]:
         if operation in PUBLIC and not is_signed(request):
@@ -201,7 +209,10 @@ class _Exchange:
 
     async def _arriving(self) -> Any:
         while True:
-            message = await asyncio.wait_for(self._receive(), self._server.limits.body_s)
+            try:
+                message = await asyncio.wait_for(self._receive(), self._server.limits.body_s)
+            except TimeoutError:
+                refuse("RequestTimeout")
             if message["type"] == "http.disconnect":
                 raise ClientGone
             if message.get("body"):
@@ -222,24 +233,24 @@ class _Exchange:
         in_thread = self._server.in_thread
         context = act(call.parameters)
         waiting: list[bytes] = []
-        if body.length <= _STEP:  # one visit to a thread does it all
+        size, receiving = 0, None
+        try:
             async for piece in self._arriving():
                 waiting.append(piece)
-            values = await in_thread(_put_at_once, context, body, waiting)
-        else:
-            receiving = await in_thread(context.__enter__)
-            try:
-                size = 0
-                async for piece in self._arriving():
-                    waiting.append(piece)
-                    size += len(piece)
-                    if size >= _STEP:
-                        await in_thread(_write, receiving, body, waiting)
-                        waiting, size = [], 0
+                size += len(piece)
+                if size >= _STEP:
+                    receiving = receiving or await in_thread(context.__enter__)
+                    await in_thread(_write, receiving, body, waiting)
+                    waiting, size = [], 0
+            if receiving is None:  # one visit to a thread does it all
+                values = await in_thread(_put_at_once, context, body, waiting)
+            else:
                 values = await in_thread(_finish, receiving, body, waiting)
-            except BaseException as error:
+        except BaseException as error:
+            if receiving is not None:
                 await asyncio.shield(in_thread(context.__exit__, type(error), error, error.__traceback__))
-                raise
+            raise
+        if receiving is not None:
             await in_thread(context.__exit__, None, None, None)
         await self._answer(codec.write(call.operation, values))
 
@@ -254,12 +265,13 @@ class _Exchange:
                 await self._send({"type": "http.response.body", "body": b""})
                 return
             at = content.start
-            while at < content.stop:
-                piece = await in_thread(_read, content.fd, min(_STEP, content.stop - at), at)
-                at += len(piece)
-                await self._send(
-                    {"type": "http.response.body", "body": piece, "more_body": at < content.stop}
-                )
+            async with client_watched(self._receive) as has_gone:
+                while at < content.stop and not has_gone():
+                    piece = await in_thread(_read, content.fd, min(_STEP, content.stop - at), at)
+                    at += len(piece)
+                    await self._send(
+                        {"type": "http.response.body", "body": piece, "more_body": at < content.stop}
+                    )
         finally:
             await asyncio.shield(in_thread(context.__exit__, None, None, None))
 

@@ -37,6 +37,9 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _INTERNAL = ".objects"
 _DOCUMENTS = "buckets/"
 _TRIES = 20
+_ALONE_TRIES, _ALONE_PAUSE_S = 100, 0.02
+_TAKEN = frozenset({ROOT, "healthz", "livez", "metrics", "readyz"})
+"""The token of a bucket of the first name would be the secret key of root; the others are addresses."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ class Buckets:
 
     def create(self, name: str, **settings: Any) -> None:
         check_name(name)
+        if self._documents.head(_DOCUMENTS + name).outcome is Outcome.DONE:
+            refuse("BucketAlreadyOwnedByYou", bucket_name=name)
         with self._locked(name, fcntl.LOCK_EX):
             text = json.dumps(asdict(Document(self.env.now_ns(), **settings))).encode()
             reply = self._documents.put(_DOCUMENTS + name, text, when=ABSENT)
@@ -94,9 +99,12 @@ class Buckets:
             require_done(reply.outcome)
 
     def delete(self, name: str) -> None:
+        self.document(name)
+        store = self.store(name)
+        if store.send(List("", limit=1)).objects:  # spares the lock, and the look at a large directory
+            refuse("BucketNotEmpty", bucket_name=name)
         with self._locked(name, fcntl.LOCK_EX):
             self.document(name)
-            store = self.store(name)
             if not store.is_empty() or store.send(ListUploads(limit=1)).uploads:
                 refuse("BucketNotEmpty", bucket_name=name)
             require_done(self._documents.delete(_DOCUMENTS + name, when=ANYTHING).outcome)
@@ -173,14 +181,30 @@ class Buckets:
         folder.mkdir(parents=True, exist_ok=True)
         fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(fd, how)
+            self._lock_file(fd, how)
             yield
         finally:
             os.close(fd)
 
+    def _lock_file(self, fd: int, how: int) -> None:
+        """An exclusive lock is held for a moment; a shared one while a body arrives, which may take
+        hours. So waiting for the exclusive one is bounded: a thread that waits serves nobody."""
+        if how == fcntl.LOCK_SH:
+            fcntl.flock(fd, how)
+            return
+        for left in reversed(range(_ALONE_TRIES)):
+            try:
+                fcntl.flock(fd, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not left:
+                    refuse("OperationAborted")
+                self.env.sleep(_ALONE_PAUSE_S)
+            else:
+                return
+
 
 def check_name(name: str) -> None:
-    if not _is_name(name) or name == ROOT:  # its token would be the secret key of root
+    if not _is_name(name) or name in _TAKEN:
         refuse("InvalidBucketName", bucket_name=name)
 
 

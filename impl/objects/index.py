@@ -161,9 +161,9 @@ class Index:
                         self._record_one(connection, change)
                     except (OSError, StoreError) as failure:  # of this object; the others are recorded
                         change.error = failure
-        except (sqlite3.Error, OSError) as failure:
+        except Exception as failure:  # noqa: BLE001  whoever waits is not to believe that it was recorded
             for change in batch:
-                change.error = _with_cause(failure)
+                change.error = failure
         for change in batch:
             change.done = True
             place = (change.bucket, change.key, change.version)
@@ -346,6 +346,14 @@ class Index:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction; only while holding `_lock`. Processes take turns by a lock that wakes them, because
         SQLite itself would have them sleep and try again."""
+        try:
+            with self._writing() as connection:
+                yield connection
+        except sqlite3.Error as error:
+            raise Unusable(f"the listing index cannot be written: {error}") from _with_cause(error).__cause__
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
         self._after_fork()
         if self._writer is None:
             self._announce_node()

@@ -29,6 +29,7 @@ from fencepost.impl.objects.context import Context, copy_bytes, encoder, moment,
 from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
 from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
 from fencepost.impl.objects.wire.errors import S3Error, refuse
+from fencepost.impl.store.bucket import group_of
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.files.attributes import Attributes
@@ -84,6 +85,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "ListObjectsV2": (*_LISTED, "ContinuationToken", "StartAfter", "FetchOwner"),
     "ListObjectVersions": (*_LISTED, "KeyMarker", "VersionIdMarker"),
 }  # fmt: skip
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 _REGION = re.compile(r"EU|[a-z]{2}(-[a-z]+){1,3}-\d")
 
 
@@ -368,7 +370,9 @@ class Operations:
         with self.context.store(p) as store:
             if limit:
                 # A group that ends the page before is passed as a whole.
-                start = after + "\U0010ffff" if delimiter and after.endswith(delimiter) else after
+                start = (
+                    after + "\U0010ffff" if after and group_of(after, prefix, delimiter) == after else after
+                )
                 reply = store.send(List(prefix, after=start, delimiter=delimiter, limit=min(limit, 1000)))
                 require_done(reply.outcome)
                 objects, groups, more = [*reply.objects], [*reply.prefixes], bool(reply.next)
@@ -499,6 +503,9 @@ def described(info: ObjectInfo, extra: Mapping[str, str]) -> dict[str, Any]:
 
 def shown(p: Mapping[str, Any]) -> dict[str, Any]:
     """What the query asks to see in the headers of the response."""
+    for name in _SHOWN:
+        if _CONTROL.search(str(p.get(name, ""))):
+            refuse("InvalidArgument", "Header value cannot be represented using ISO-8859-1.", argument=name)
     return {name.removeprefix("Response"): p[name] for name in _SHOWN if name in p}
 
 

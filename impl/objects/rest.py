@@ -28,18 +28,19 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from email.utils import format_datetime, parsedate_to_datetime
+from email.utils import format_datetime
 from typing import Any, Protocol
 from urllib.parse import parse_qs, quote, unquote
 
 from starlette.types import Message, Receive, Scope, Send
 
-from fencepost.impl.http.limits import ClientGone, Gate, Limits, read_body
+from fencepost.impl.http.limits import ClientGone, Gate, Limits, client_watched, read_body
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.conditions import check_reading, quoted, range_of, unquoted
 from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
 from fencepost.impl.objects.rest_description import describe
+from fencepost.impl.objects.wire.codec import parse_time
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 from fencepost.impl.store.files.attributes import Attributes
@@ -245,12 +246,13 @@ class Rest:
         fd, status, headers, start, stop = await in_thread(context.__enter__)
         try:
             await answer.start(status, headers)
-            while start < stop and request.method == "GET":
-                piece = await in_thread(os.pread, fd, min(_STEP, stop - start), start)
-                if not piece:
-                    raise ClientGone  # somebody cut the file short: ending the connection is all that is left
-                start += len(piece)
-                await answer.send(piece, more=start < stop)
+            async with client_watched(request.receive) as has_gone:
+                while start < stop and request.method == "GET" and not has_gone():
+                    piece = await in_thread(os.pread, fd, min(_STEP, stop - start), start)
+                    if not piece:
+                        raise ClientGone  # the file was cut short: ending the connection is all that is left
+                    start += len(piece)
+                    await answer.send(piece, more=start < stop)
             if not answer.complete:
                 await answer.send(b"")
         finally:
@@ -421,7 +423,7 @@ class Rest:
         content = await read_body(request.raw_headers, request.receive, self._host.limits, limit=BODY_BYTES)
         try:
             body = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RestRefusal("bad_request", f"the body is not JSON: {error}") from None
         if (
             not isinstance(body, dict)
@@ -528,7 +530,7 @@ def _conditions(headers: Mapping[str, str]) -> dict[str, Any]:
         ("IfModifiedSince", "if-modified-since"), ("IfUnmodifiedSince", "if-unmodified-since"),
     ):  # fmt: skip
         with contextlib.suppress(ValueError, KeyError):  # a date that is none is ignored, as HTTP has it
-            found[name] = parsedate_to_datetime(headers[header])
+            found[name] = parse_time(headers[header])
     return found
 
 

@@ -7,9 +7,9 @@ memory.
             write(content)
     checksums = body.finish()
 
-`feed` yields content only after the signature of its chunk is verified. `finish` raises unless everything
-that was promised arrived and agrees; what was written before is then the caller's to discard. A client that
-ends early is `IncompleteBody`. An `aws-chunked` body is
+`feed` raises at the end of a chunk whose signature is false, and keeps no content: a chunk may be as large as
+the body. `finish` raises unless everything that was promised arrived and agrees; what was written before is
+then the caller's to discard. A client that ends early is `IncompleteBody`. An `aws-chunked` body is
 
     <length in hex>[;chunk-signature=<64 hex digits>]\\r\\n <content> \\r\\n   ... the last has length 0, then
     <name>:<value>\\r\\n ... [x-amz-trailer-signature:<64 hex digits>\\r\\n] \\r\\n
@@ -27,8 +27,7 @@ from fencepost.impl.objects.wire.signature import UNSIGNED, Chain, Signed
 
 STREAMING = "STREAMING-"
 LINE_BYTES_MAX = 16 * 1024
-CHUNK_BYTES_MAX = 64 << 20
-"""Of one signed chunk: it is kept until its signature is verified. Clients send 64 KiB to 8 MiB."""
+TRAILER_LINES_MAX = len(["crc32", "crc32c", "crc64nvme", "sha1", "sha256", "signature"])
 
 
 class Digest(Protocol):
@@ -178,8 +177,6 @@ class _Chunks:
         self._buffer = bytearray()
         self._left = -1
         """Bytes of content that the present chunk still has; -1 between chunks, -2 in the trailer."""
-        self._kept: list[bytes] = []
-        """Content of a signed chunk that is not yet verified."""
         self._digest: Any = None
         self._signature = ""
         self._lines: list[bytes] = []
@@ -194,11 +191,9 @@ class _Chunks:
                 content = bytes(self._buffer[: self._left])
                 del self._buffer[: self._left]
                 self._left -= len(content)
-                if self._chain is None:
-                    yield content
-                else:
+                if self._chain is not None:
                     self._digest.update(content)
-                    self._kept.append(content)
+                yield content
                 continue
             line = self._line()
             if line is None:
@@ -206,11 +201,13 @@ class _Chunks:
             if self._left == 0:
                 if line:
                     refuse("IncompleteBody")
-                yield from self._verified()
+                self._verify()
             elif self._left == -1:
                 self._begin(line)
             elif line:
                 self._lines.append(line)
+                if len(self._lines) > TRAILER_LINES_MAX:
+                    refuse("InvalidRequest", "The trailer does not hold what x-amz-trailer names")
             else:
                 self._ended = True
         if self._buffer:
@@ -233,18 +230,14 @@ class _Chunks:
         self._left = int(found[1], 16)
         self._signature = (found[2] or b"").decode()
         self._digest = hashlib.sha256()
-        if self._chain is not None and self._left > CHUNK_BYTES_MAX:
-            refuse("EntityTooLarge")
         if self._left == 0:
-            for _ in self._verified():
-                pass
+            self._verify()
             self._left = -2
 
-    def _verified(self) -> Iterator[bytes]:
+    def _verify(self) -> None:
         if self._chain is not None:
             self._chain.check_chunk(self._digest.hexdigest(), self._signature)
-        kept, self._kept, self._left = self._kept, [], -1
-        yield from kept
+        self._left = -1
 
     def finish(self) -> dict[str, str]:
         if not self._ended:

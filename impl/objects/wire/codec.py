@@ -145,7 +145,26 @@ def operation_of(method: str, level: str, query: Mapping[str, str], headers: Map
     elsewhere = query.keys() & _subresources(level)
     if best[1] is None or best[0] < 0 or not elsewhere <= best[1].words:
         raise S3Error("MethodNotAllowed", resource_type=level.upper())
-    return best[1].name
+    name = best[1].name
+    strange = query.keys() & _parameters(method, level) - _parameters_of(name)
+    if strange and method != "GET":  # of a part without its number, the object would be overwritten
+        raise S3Error(
+            "InvalidArgument", "This operation does not accept a query-string.", argument=min(strange)
+        )
+    return name
+
+
+@functools.cache
+def _parameters_of(name: str) -> frozenset[str]:
+    """The words of the query that an operation has, with a value."""
+    shape = model().operation_model(name).input_shape
+    places = [part.serialization for part in shape.members.values()] if shape else []
+    return frozenset(place["name"] for place in places if place.get("location") == "querystring")
+
+
+@functools.cache
+def _parameters(method: str, level: str) -> frozenset[str]:
+    return frozenset().union(*(_parameters_of(route.name) for route in _routes().get((method, level), ())))
 
 
 @functools.cache
@@ -215,11 +234,13 @@ def read_body(call: Call, body: bytes) -> dict[str, Any]:
 
 
 def parse_xml(body: bytes) -> ET.Element:
-    """Documents with a DOCTYPE are refused: entities can expand without bound."""
-    if len(body) > XML_BYTES_MAX or b"<!DOCTYPE" in body or b"<!ENTITY" in body:
-        raise S3Error("MalformedXML")
+    """Documents with a DOCTYPE are refused: entities can expand without bound. So are those that are not
+    UTF-8, where it would be spelled otherwise."""
     try:
-        return ET.fromstring(body)  # noqa: S314  no document type, so no entities
+        text = body.decode("utf-8-sig")
+        if len(body) > XML_BYTES_MAX or "<!DOCTYPE" in text or "<!ENTITY" in text:
+            raise ValueError
+        return ET.fromstring(text)  # noqa: S314  no document type, so no entities
     except (ET.ParseError, ValueError, LookupError) as error:
         raise S3Error("MalformedXML") from error
 
@@ -287,10 +308,8 @@ def parse_time(text: str) -> datetime:
     """In any form that the SDKs write: RFC 822, ISO 8601, seconds since 1970."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return datetime.fromtimestamp(float(text), UTC)
-    if text[:1].isdigit():
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo else found.replace(tzinfo=UTC)
-    return parsedate_to_datetime(text)
+    found = datetime.fromisoformat(text) if text[:1].isdigit() else parsedate_to_datetime(text)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 # Responses.

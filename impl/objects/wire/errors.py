@@ -61,6 +61,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "NoSuchVersion": (404, "The specified version does not exist."),
     "NotImplemented": (501, "A header you provided implies functionality that is not implemented"),
     "NotModified": (304, ""),
+    "OperationAborted": (409, "A conflicting conditional operation is currently in progress against this resource. Try again."),
     "ObjectLockConfigurationNotFoundError": (404, "Object Lock configuration does not exist for this bucket"),
     "PreconditionFailed": (412, "At least one of the pre-conditions you specified did not hold"),
     "RequestTimeTooSkewed": (403, "The difference between the request time and the current time is too large."),

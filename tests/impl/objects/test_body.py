@@ -168,11 +168,16 @@ def test_a_trailer_that_is_missing_is_refused() -> None:
     assert refusal(headers, b"7\r\ncontent\r\n0\r\n\r\n") == "InvalidRequest"
 
 
-def test_a_signed_chunk_gives_nothing_before_it_is_verified() -> None:
+def test_a_signed_chunk_is_not_kept() -> None:
+    """A chunk may be as large as the body; one whose signature is false is refused at its end."""
     headers, data, signed = signed_body([b"content"])
+    end = data.index(b"content") + 7
     body = Body(headers, signed)
-    assert list(body.feed(data[: data.index(b"content") + 7])) == []
-    assert b"".join(body.feed(data[data.index(b"content") + 7 :])) == b"content"
+    assert list(body.feed(data[:end])) == [b"content"]
+    body = Body(headers, signed)
+    assert list(body.feed(data[:end].replace(b"content", b"c0ntent"))) == [b"c0ntent"]
+    with pytest.raises(S3Error, match="SignatureDoesNotMatch"):
+        list(body.feed(data[end:]))
 
 
 @pytest.mark.parametrize(

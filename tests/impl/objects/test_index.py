@@ -1,8 +1,10 @@
 """The listing index: it answers as the directory does, never loses what was acknowledged, and is repaired."""
 
+import contextlib
 import os
 import random
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from fencepost.impl.objects import index as indexing
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.index import Index
+from fencepost.impl.objects.maintenance import Maintenance
 from fencepost.impl.objects.reconcile import reconcile
 from fencepost.impl.objects.recorded import RecordedStore
 from fencepost.impl.store.errors import Unusable
@@ -290,3 +293,34 @@ def test_a_database_that_is_none_is_made_anew(store: RecordedStore, buckets: Buc
     reconcile(buckets)
     assert listed(buckets) == ["a"]
     sqlite3.connect(database).close()
+
+
+def test_maintenance_goes_on_after_a_failure_of_the_database(
+    buckets: Buckets, store: RecordedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full for a while is not the end of the change log."""
+    put(store, "a")
+    failures = [sqlite3.OperationalError("database or disk is full")] * 2
+    monkeypatch.setattr(buckets.index, "settle", _failing(buckets, failures))
+    maintenance = Maintenance(buckets, interval_s=0.01)
+    for _ in range(500):
+        if not buckets.index.outbox(buckets.index.node):
+            break
+        threading.Event().wait(0.01)
+    maintenance.close()
+    assert failures == []
+    assert not buckets.index.outbox(buckets.index.node)
+
+
+def _failing(buckets: Buckets, failures: list[sqlite3.OperationalError]) -> Any:
+    settle = buckets.index.settle
+
+    def act(times: list[int]) -> None:
+        with contextlib.ExitStack() as stack:
+            if failures:
+                stack.enter_context(buckets.index._lock)
+                stack.enter_context(buckets.index.writing())
+                raise failures.pop()
+        settle(times)
+
+    return act
