@@ -22,7 +22,7 @@ from fencepost.impl.objects.object_state import CHECKSUMS
 from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, WRITING, Receiving
 from fencepost.impl.objects.wire.body import DIGESTS
 from fencepost.impl.objects.wire.errors import refuse
-from fencepost.impl.store.bucket import group_of
+from fencepost.impl.store.bucket import fingerprint_of_parts, group_of
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.files.uploads import IncomingPart, PartInfo
 from fencepost.impl.store.requests import (
@@ -32,6 +32,7 @@ from fencepost.impl.store.requests import (
     CreateUpload,
     ListUploads,
     Metadata,
+    Outcome,
     UploadInfo,
 )
 
@@ -131,7 +132,7 @@ class Multipart:
         with self.context.buckets.entered(p["Bucket"]) as (store, document):
             uploaded = store.parts(p["Key"], p["UploadId"])
             if uploaded is None:
-                refuse("NoSuchUpload", upload_id=p["UploadId"])
+                return self._repeated(store, p, parts)
             known = {part.number: part for part in uploaded}
             for wanted, (number, etag) in zip(named, parts, strict=True):
                 if number not in known or known[number].etag != etag or _differ(wanted, known[number]):
@@ -145,10 +146,28 @@ class Multipart:
             joined = _Joined(begun, [known[number] for number, _ in parts], p)
             request = CompleteUpload(p["Key"], p["UploadId"], parts, when)
             reply = store.complete(request, document.keep, joined)
+            if reply.outcome is Outcome.GONE:
+                return self._repeated(store, p, parts)
         require_done(reply.outcome)
+        return self._completed(p, reply.etag, reply.version, joined.sums)
+
+    def _repeated(
+        self, store: FileStore, p: Mapping[str, Any], parts: tuple[tuple[int, str], ...]
+    ) -> dict[str, Any]:
+        """The answer that an earlier completion has given, whatever became of the object since."""
+        result = store.upload_result(p["Key"], p["UploadId"])
+        are_md5s = all(re.fullmatch("[0-9a-f]{32}", etag) for _, etag in parts)
+        named = fingerprint_of_parts([etag for _, etag in parts]) if are_md5s else ""
+        if result is None or result.etag != named:
+            refuse("NoSuchUpload", upload_id=p["UploadId"])
+        return self._completed(p, result.etag, result.version, object_state.checksums(result.extra))
+
+    def _completed(
+        self, p: Mapping[str, Any], etag: str, version: str, sums: Mapping[str, str]
+    ) -> dict[str, Any]:
         return {
             "Location": f"/{p['Bucket']}/{quote(p['Key'])}", "Bucket": p["Bucket"], "Key": p["Key"],
-            "ETag": quoted(reply.etag), "VersionId": reply.version or None, **joined.sums,
+            "ETag": quoted(etag), "VersionId": version or None, **sums,
         }  # fmt: skip
 
     def abort_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class RecordedStore(FileStore):
     def __init__(
         self, path: str, bucket: str, index: Index, env: Environment, disk: Disk | None = None
     ) -> None:
-        super().__init__(path, env=env, verify_reads=False, disk=disk)
+        super().__init__(path, env=env, verify_reads=False, disk=disk, remembers_uploads=True)
         self._bucket = bucket
         self._index = index
 

@@ -4,6 +4,7 @@ Every write of an object goes through here, so that a test can record the order,
 fsync, or have a call fail. Reads need no seam: an incorrect answer there destroys nothing.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -123,6 +124,19 @@ class Disk:
         """Move a file to a name, whatever file stands there."""
         os.rename(source, name, src_dir_fd=source_fd, dst_dir_fd=folder_fd)
 
+    def move(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
+        """Move a file to a name that nobody has: fails when anything stands there. In one call its first name
+        goes as the second comes; where the system has none, there are two calls."""
+        if _renameat2 is not None:
+            words = os.fsencode(source), os.fsencode(name)
+            if not _renameat2(source_fd, words[0], folder_fd, words[1], _RENAME_NOREPLACE):
+                return
+            error = ctypes.get_errno()
+            if error not in _NO_SUCH_CALL | {errno.EBADF}:
+                raise OSError(error, os.strerror(error), name)
+        self.link(source, source_fd, name, folder_fd)
+        self.unlink(source, source_fd)
+
     def lock(self, fd: int) -> None:
         """Wait until nobody else holds this lock; closing the descriptor releases it."""
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -137,6 +151,12 @@ if sys.platform == "darwin":
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # there fsync leaves the data in the drive's cache
 else:
     _fsync = os.fsync
+
+
+_RENAME_NOREPLACE = 1
+_renameat2: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+if _renameat2 is not None:
+    _renameat2.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
 
 
 def surely_not_applied(error: int | None) -> bool:

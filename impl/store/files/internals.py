@@ -5,6 +5,7 @@
     locks/          256 files for keys, one for the tree of folders; only ever locked, never read
     attributes/     attributes of objects where the file system has no extended attributes
     uploads/        multipart uploads that are neither completed nor aborted
+    results/        what completions of uploads have answered, for servers that repeat it
     moves           its length counts the folders that moved to their second name, twice each
 
 Nothing here is needed to read an object but `format` and `attributes`. A lock is `flock` on an open file

@@ -40,6 +40,7 @@ from fencepost.impl.store.files.names import Names
 from fencepost.impl.store.files.reading import Opened, Reader
 from fencepost.impl.store.files.uploads import Content as UploadContent
 from fencepost.impl.store.files.uploads import IncomingPart, PartInfo, Uploads
+from fencepost.impl.store.files.uploads import Result as UploadResult
 from fencepost.impl.store.files.versions import Keep, Versions
 from fencepost.impl.store.files.versions import Page as VersionsPage
 from fencepost.impl.store.files.writing import NOTHING_THERE, Incoming, Writer
@@ -57,7 +58,7 @@ class FileStore(Store):
     `linger_ms` is how long a flush may wait for others to share it (0: it does not); `temp_age_s` how old a
     dead writer's temporary file gets before it is removed (longer than any write takes); `parallel` how many
     requests of a `send_all` are on their way at once; `verify_reads` whether whole reads are compared with
-    their MD5.
+    their MD5; `remembers_uploads` whether `upload_result` answers for uploads that were completed.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class FileStore(Store):
         parallel: int = 16,
         verify_reads: bool = True,
         disk: Disk | None = None,
+        remembers_uploads: bool = False,
     ) -> None:
         text = os.fspath(path)
         if not text or "\0" in text:
@@ -82,7 +84,9 @@ class FileStore(Store):
         self.url = f"file://{quote(os.fsencode(self.path))}" + (
             "" if linger_ms == LINGER_MS else f"?linger_ms={linger_ms:g}"
         )
-        self._options = _Options(linger_ms / 1000, temp_age_s, verify_reads, disk or Disk())
+        self._options = _Options(
+            linger_ms / 1000, temp_age_s, verify_reads, disk or Disk(), remembers_uploads
+        )
         self._parallel = parallel
         self._start()
 
@@ -238,6 +242,12 @@ class FileStore(Store):
             check(request)
             return self._writing().uploads.create(request, extra)
 
+    def upload_result(self, key: str, upload: str) -> UploadResult | None:
+        """What the completion of an upload that is gone has answered; None for any other."""
+        with self._failures(f"read the result of an upload of {key!r}"):
+            session = self._opened(writes=False)
+            return None if session is None else session.uploads.result(key, upload)
+
     def parts(self, key: str, upload: str) -> list[PartInfo] | None:
         """The parts of an upload, by number; None when there is no such upload."""
         with self._failures(f"list-parts {key!r}"):
@@ -320,6 +330,7 @@ class _Options(NamedTuple):
     temp_age_s: float
     verify_reads: bool
     disk: Disk
+    remembers: bool
 
 
 class _Session:
@@ -350,7 +361,9 @@ class _Session:
         self.reader = reader = Reader(path, names, folders, attributes, verify_reads=options.verify_reads)
         self.writer = writer = Writer(names, folders, internals, attributes, reader, disk, env)
         self.lister = lister = Lister(names, folders, internals, reader)
-        self.uploads = uploads = Uploads(internals, reader, writer, disk, env)
+        self.uploads = uploads = Uploads(
+            internals, reader, writer, attributes, disk, env, remembers=options.remembers
+        )
         lister = Lister(names, folders, internals, reader)
         self.versions = versions = Versions(
             path, names, internals, attributes, reader, writer, folders, lister, disk, new_flush, env

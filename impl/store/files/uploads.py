@@ -2,11 +2,16 @@
 
     .fencepost/uploads/<upload>/about      key, attributes, what stood at the key at the beginning
     .fencepost/uploads/<upload>/00001      a part: its content, then its MD5 (16 bytes)
+    .fencepost/uploads/<upload>/joined-*   the parts joined, on the way to the key
+    .fencepost/uploads/<upload>/result     what a completion answers, and the name of its joined file
+    .fencepost/results/<upload>            the same of an upload that is gone
 
-An upload appears by one rename and disappears by one. Completing it copies the parts into a draft, and
-then, under the key's lock, decides, takes the upload away and publishes. A process that is killed between
-those last two has lost the upload without making the object, as if it had aborted; the other order could
-publish an upload twice, over what others wrote in between.
+An upload appears by one rename and disappears by one. Completing it joins the parts in its folder, and then,
+under the key's lock, decides, writes the result and moves the joined file to the key. That move is the
+publication and its record in one call: an upload with a result whose joined file is gone was published,
+whoever has written to the key since. So a completion that is repeated, or a process that is killed at any
+moment, publishes nothing twice, and an upload that was not published keeps its parts (the model `uploads`).
+A server also keeps results of uploads that are gone, for as long as an upload may rest, and repeats them.
 """
 
 import contextlib
@@ -18,22 +23,23 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import check_parts, fingerprint, fingerprint_of_parts
 from fencepost.impl.store.errors import Misuse
-from fencepost.impl.store.files.attributes import Attributes
-from fencepost.impl.store.files.disk import FOLDER_FLAGS, NO_XATTR, Disk
+from fencepost.impl.store.files.attributes import AttributeFiles, Attributes
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, NO_XATTR, Disk, close_quietly
 from fencepost.impl.store.files.internals import Internals, old_names, read_file, remove_folder
 from fencepost.impl.store.files.reading import Reader
-from fencepost.impl.store.files.writing import Draft, History, Writer
+from fencepost.impl.store.files.writing import Draft, History, Spot, Writer
 from fencepost.impl.store.requests import Outcome, Reply
 
 _UPLOAD = re.compile(r"u[0-9a-f]{24,64}")
 _DIGEST_BYTES = 16
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_JOINED = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _COPY_BYTES = 1 << 20
 
 
@@ -50,15 +56,39 @@ class _About:
     extra: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """Of a completion."""
+
+    key: str
+    joined: str
+    etag: str
+    mark: str
+    extra: dict[str, str]
+    version: str = ""
+
+
 class Uploads:
+    """`remembers`: whether the results of uploads that are gone are kept."""
+
     def __init__(
-        self, internals: Internals, reader: Reader, writer: Writer, disk: Disk, env: Environment
+        self,
+        internals: Internals,
+        reader: Reader,
+        writer: Writer,
+        attributes: AttributeFiles,
+        disk: Disk,
+        env: Environment,
+        *,
+        remembers: bool,
     ) -> None:
         self._internals = internals
         self._reader = reader
         self._writer = writer
+        self._attributes = attributes
         self._disk = disk
         self._env = env
+        self._remembers = remembers
 
     def create(self, request: ask.CreateUpload, extra: ask.Metadata = ask.NO_METADATA) -> ask.UploadReply:
         started_ns = self._env.now_ns()
@@ -154,9 +184,12 @@ class Uploads:
             if found is None:
                 return None
             numbers = sorted(int(name) for name in os.listdir(found[0]) if name.isdecimal())
-            with contextlib.ExitStack() as stack:
-                found_parts = [part for number in numbers if (part := _part(found[0], number, stack))]
-                return [replace(part, note=self._note(part.fd)) for part in found_parts]
+            opened = (self._part(found[0], number) for number in numbers)
+            return [part for part in opened if part is not None]
+
+    def _part(self, folder: int, number: int) -> "PartInfo | None":
+        with _opened_part(folder, number) as part:
+            return None if part is None else part[1]._replace(note=self._note(part[0]))
 
     def _note(self, fd: int) -> str:
         return (self._disk.get_attribute(fd) or b"").decode()
@@ -176,12 +209,13 @@ class Uploads:
             if found is None:
                 return request.ends(Outcome.GONE)
             folder, about = found
-            with contextlib.ExitStack() as parts:
-                files = _parts(folder, request, parts)
+            if self._published(folder) is None:
+                _check_parts(folder, request)
                 refused = self._refusal(request, about)
-                if refused is not None:
-                    return request.ends(refused)
-                return self._publish(request, about, files, history, content)
+                return request.ends(refused) if refused else self._publish(request, found, history, content)
+            with self._internals.key_locked(request.key):
+                self._end_published(request, folder, history)
+            return request.ends(Outcome.GONE)
 
     def _refusal(self, request: ask.CompleteUpload, about: _About) -> Outcome | None:
         """A conditional completion loses to whatever happened at the key since the upload was created."""
@@ -193,11 +227,11 @@ class Uploads:
     def _publish(
         self,
         request: ask.CompleteUpload,
-        about: _About,
-        files: list[int],
+        upload: tuple[int, _About],
         history: History | None,
         content: "Content | None",
     ) -> ask.PutReply:
+        folder, about = upload
         known = Attributes(
             fingerprint_of_parts([etag for _, etag in request.parts]),
             self._writer.new_mark(),
@@ -205,60 +239,122 @@ class Uploads:
             ask.Metadata(about.metadata),
             extra=ask.Metadata(about.extra),
         )
-        create = isinstance(request.when, ask.Absent) and history is None
-        with self._writer.spot(request.key) as spot, self._writer.draft(known, create) as draft:
-            self._copy(files, draft, content)
+        with self._writer.spot(request.key) as spot, self._joining(folder, known) as draft:
+            self._copy(folder, request, draft, content)
             if content is not None:
                 extra = content.kept(about.extra)
                 draft.attributes = draft.attributes._replace(extra=ask.Metadata(extra))
             self._writer.finish(draft, request.key, history)
             with self._internals.key_locked(request.key):
-                outcome = self._refusal(request, about)
-                if outcome is None:
-                    with self._taken(request.upload) as taken:
-                        if not taken:
-                            return request.ends(Outcome.GONE)
-                        if create:
-                            outcome = self._writer.create(spot, draft)
-                        else:
-                            outcome = self._writer.place(spot, draft, request.key, history)
-                        if not draft.landed:
-                            self._give_back(request.upload)
-            version = history.version(draft) if history else ""
+                if self._end_published(request, folder, history) or not self._stands(request.upload, folder):
+                    return request.ends(Outcome.GONE)
+                outcome = self._refusal(request, about) or self._place(request, spot, draft, folder, history)
+                if outcome is Outcome.DONE:
+                    outcome = spot.land()
+                version = history.version(draft) if history else ""
+                if outcome is Outcome.DONE:
+                    self._remove(request.upload, folder, version)
             return self._writer.settle(spot, draft.attributes.etag, outcome, version)
 
-    def _copy(self, files: list[int], draft: Draft, content: "Content | None") -> None:
-        digest = hashlib.md5(usedforsecurity=False)
-        for fd in files:
-            at, end = 0, os.fstat(fd).st_size - _DIGEST_BYTES
-            while chunk := os.pread(fd, min(_COPY_BYTES, end - at), at):
-                digest.update(chunk)
-                if content is not None:
-                    content.update(chunk)
-                self._disk.write(draft.fd, chunk)
-                at += len(chunk)
-        draft.attributes = draft.attributes._replace(digest=digest.hexdigest())
+    def _end_published(self, request: ask.CompleteUpload, folder: int, history: History | None) -> bool:
+        """Take away an upload whose completion was killed after it had published; False where none was.
+
+        Only while holding the key's lock."""
+        result = self._published(folder)
+        if result is not None and self._stands(request.upload, folder):
+            self._writer.flush(request.key)
+            self._remove(request.upload, folder, history.find(request.key, result.mark) if history else "")
+        return result is not None
+
+    def _place(
+        self, request: ask.CompleteUpload, spot: Spot, draft: Draft, folder: int, history: History | None
+    ) -> Outcome:
+        """Write the result and move the joined file to the key."""
+        known = draft.attributes
+        result = Result(request.key, draft.source, known.etag, known.mark, dict(known.extra))
+        self._internals.write("result", folder, json.dumps(dataclasses.asdict(result)).encode())
+        self._disk.fsync_folder(folder)
+        try:
+            if isinstance(request.when, ask.Absent) and history is None:
+                return self._writer.create(spot, draft)
+            return self._writer.place(spot, draft, request.key, history)
+        finally:
+            if not draft.landed:  # before the joined file goes, or it would seem to have been published
+                self._disk.unlink("result", folder)
+                self._disk.fsync_folder(folder)
 
     @contextlib.contextmanager
-    def _taken(self, upload: str) -> Iterator[bool]:
-        """Take an upload away for good; it comes back when publishing raises."""
+    def _joining(self, folder: int, known: Attributes) -> Iterator[Draft]:
+        """A file in the folder of an upload, gone afterwards unless it was moved."""
+        name = f"joined-{known.mark}"
+        fd = os.open(name, _JOINED, 0o666, dir_fd=folder)
+        draft = Draft(fd, name, folder, known, self._attributes)
+        draft.moves = True
         try:
-            self._move(upload, "uploads", "tmp")
+            yield draft
+        finally:
+            draft.forget()
+            close_quietly(fd)
+            with contextlib.suppress(OSError):
+                result = None if draft.landed else _result(folder)
+                if not draft.landed and (result is None or result.joined != name):
+                    os.unlink(name, dir_fd=folder)
+
+    def _published(self, folder: int) -> Result | None:
+        """The result of the completion that has published an upload."""
+        result = _result(folder)
+        if result is None:
+            return None
+        try:  # a second name: it has its key, and lost a process between two calls
+            return result if os.stat(result.joined, dir_fd=folder).st_nlink > 1 else None
         except FileNotFoundError:
-            yield False
-            return
+            return result
+
+    def _stands(self, upload: str, folder: int) -> bool:
+        """Whether an upload was neither completed nor aborted. Only while holding the key's lock."""
         try:
-            self._disk.fsync_folder(self._internals.folder("uploads"))
-            yield True
-        except BaseException:
-            self._give_back(upload)
-            raise
-        with contextlib.suppress(OSError):  # given back, or left to the next sweep
+            found = os.stat(upload, dir_fd=self._internals.folder("uploads"), follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(folder))
+
+    def _remove(self, upload: str, folder: int, version: str = "") -> None:
+        """Take an upload away for good; its result stays, if it has one. Only where nobody can publish it."""
+        result = self._published(folder) if self._remembers else None
+        if result is not None:
+            body = json.dumps(dataclasses.asdict(replace(result, version=version))).encode()
+            self._internals.write(upload, self._internals.folder("results"), body)
+            self._disk.fsync_folder(self._internals.folder("results"))
+        self._move(upload, "uploads", "tmp")
+        self._disk.fsync_folder(self._internals.folder("uploads"))
+        with contextlib.suppress(OSError):  # left to the next sweep
             remove_folder(upload, self._internals.folder("tmp"))
 
-    def _give_back(self, upload: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._move(upload, "tmp", "uploads")
+    def result(self, key: str, upload: str) -> Result | None:
+        """What the completion of an upload that is gone has answered."""
+        folder = self._internals.existing("results") if _UPLOAD.fullmatch(upload) else None
+        found = None if folder is None else _result(folder, upload)
+        return found if found is not None and found.key == key else None
+
+    def _copy(
+        self, folder: int, request: ask.CompleteUpload, draft: Draft, content: "Content | None"
+    ) -> None:
+        """Join the parts that the request names, as they are now; each is opened by itself."""
+        digest = hashlib.md5(usedforsecurity=False)
+        for number, etag in request.parts:
+            with _opened_part(folder, number) as part:
+                known = {} if part is None else {number: (part[1].etag, part[1].size)}
+                check_parts(replace(request, parts=((number, etag),)), known, part_bytes_min=0)
+                assert part is not None, "checked just now"
+                fd, info = part
+                at = 0
+                while chunk := os.pread(fd, min(_COPY_BYTES, info.size - at), at):
+                    digest.update(chunk)
+                    if content is not None:
+                        content.update(chunk)
+                    self._disk.write(draft.fd, chunk)
+                    at += len(chunk)
+        draft.attributes = draft.attributes._replace(digest=digest.hexdigest())
 
     def _move(self, upload: str, source: str, target: str) -> None:
         folders = self._internals.folder(source), self._internals.folder(target)
@@ -268,15 +364,15 @@ class Uploads:
         with self._opened(request.key, request.upload) as found:
             if found is None:
                 return request.ends(Outcome.GONE)
-        with self._internals.key_locked(request.key):
-            try:
-                self._move(request.upload, "uploads", "tmp")
-            except FileNotFoundError:
-                return request.ends(Outcome.GONE)
-        outcome = self._flushed(self._internals.folder("uploads"))
-        with contextlib.suppress(OSError):  # left to the next sweep
-            remove_folder(request.upload, self._internals.folder("tmp"))
-        return request.ends(outcome)
+            with self._internals.key_locked(request.key):
+                if not self._stands(request.upload, found[0]):
+                    return request.ends(Outcome.GONE)
+                published = self._published(found[0])
+                try:
+                    self._remove(request.upload, found[0])
+                except OSError:
+                    return request.ends(Outcome.UNKNOWN)
+        return request.ends(Outcome.DONE if published is None else Outcome.GONE)
 
     def sweep(self, oldest_ns: int) -> int:
         """Remove uploads that nobody has touched since then and nobody works on; returns how many."""
@@ -286,13 +382,16 @@ class Uploads:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(fd).st_mtime_ns < oldest_ns:  # a part may have come since the first look
-                    self._move(upload, "uploads", "tmp")
-                    remove_folder(upload, self._internals.folder("tmp"))
+                    self._remove(upload, fd)
                     removed += 1
             except (BlockingIOError, FileNotFoundError):  # at work, or gone by now
                 continue
             finally:
                 os.close(fd)
+        results = self._internals.existing("results")
+        for name in () if results is None else old_names(results, oldest_ns):
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=results)
         return removed
 
     def list(self, request: ask.ListUploads) -> ask.UploadsReply:
@@ -354,31 +453,41 @@ def _about(folder: int) -> _About | None:
     return None if body is None else _About(**json.loads(body))
 
 
-def _parts(folder: int, request: ask.CompleteUpload, stack: contextlib.ExitStack) -> list[int]:
-    """The parts named, open for reading; `Misuse` when one was not uploaded."""
-    files = {number: part for number, _ in request.parts if (part := _part(folder, number, stack))}
-    known = {number: (part.etag, part.size) for number, part in files.items()}
+def _result(folder: int, name: str = "result") -> Result | None:
+    body = read_file(name, folder)
+    return None if body is None else Result(**json.loads(body))
+
+
+def _check_parts(folder: int, request: ask.CompleteUpload) -> None:
+    """`Misuse` when a part that is named was not uploaded."""
+    known = {}
+    for number, _ in request.parts:
+        with _opened_part(folder, number) as part:
+            if part is not None:
+                known[number] = (part[1].etag, part[1].size)
     check_parts(request, known, part_bytes_min=0)
-    return [files[number].fd for number, _ in request.parts]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PartInfo:
+class PartInfo(NamedTuple):
     number: int
     etag: str
     size: int
     modified_ns: int
-    fd: int
-    """Valid only while the upload is open."""
     note: str = ""
 
 
-def _part(folder: int, number: int, stack: contextlib.ExitStack) -> PartInfo | None:
+@contextlib.contextmanager
+def _opened_part(folder: int, number: int) -> Iterator[tuple[int, PartInfo] | None]:
+    """A part, open for reading, with what is known of it."""
     try:
         fd = os.open(f"{number:05d}", _FILE, dir_fd=folder)
     except FileNotFoundError:
-        return None
-    stack.callback(os.close, fd)
-    found = os.fstat(fd)
-    size = found.st_size - _DIGEST_BYTES
-    return PartInfo(number, os.pread(fd, _DIGEST_BYTES, size).hex(), size, found.st_mtime_ns, fd)
+        yield None
+        return
+    try:
+        found = os.fstat(fd)
+        size = found.st_size - _DIGEST_BYTES
+        etag = os.pread(fd, _DIGEST_BYTES, size).hex()
+        yield fd, PartInfo(number, etag, size, found.st_mtime_ns)
+    finally:
+        os.close(fd)

@@ -238,6 +238,12 @@ class Versions:
         hidden = standing.current is None and standing.before and standing.before[0].marker
         return standing.before[0].version if hidden else ""
 
+    def find(self, key: str, mark: str) -> str:
+        """The version that the write with this mark has made; empty when it is gone."""
+        current, before = self._standing(key)
+        entries = [*([current] if current else []), *before]
+        return next((entry.version for entry in entries if entry.name[16:] == mark), "")
+
     def _standing(self, key: str) -> _Standing:
         for _ in range(_TRIES):
             with self._reader.current(key) as found:
@@ -508,6 +514,9 @@ class _History(NamedTuple):
 
     def version(self, draft: Draft) -> str:
         return Entry(draft.attributes.extra[_ATTRIBUTE]).version
+
+    def find(self, key: str, mark: str) -> str:
+        return NULL if self.keep is Keep.NULL else self.versions.find(key, mark)
 
 
 class _Tree(NamedTuple):

@@ -58,7 +58,7 @@ class Draft:
 
     As a context it is the file without a name: closed in the end, and so gone unless it landed."""
 
-    __slots__ = ("_kept_by", "attributes", "fd", "landed", "side", "source", "source_fd")
+    __slots__ = ("_kept_by", "attributes", "fd", "landed", "moves", "side", "source", "source_fd")
 
     def __init__(
         self, fd: int, source: str, source_fd: int, attributes: Attributes, kept_by: AttributeFiles
@@ -70,6 +70,8 @@ class Draft:
         self.side = ""
         self.landed = False
         """Whether it has its key, or perhaps."""
+        self.moves = False
+        """Whether the name that it has now is to go with the same step."""
         self._kept_by = kept_by
 
     def __enter__(self) -> Self:
@@ -152,6 +154,9 @@ class History(Protocol):
         """Give the draft its key. Only while holding the key's lock."""
 
     def version(self, draft: Draft) -> str: ...
+
+    def find(self, key: str, mark: str) -> str:
+        """The version that a write has made; empty when it is gone."""
 
 
 class Incoming:
@@ -317,9 +322,10 @@ class Writer:
 
     def create(self, spot: Spot, draft: Draft) -> Outcome:
         """Give the draft its key unless an object is there."""
+        give = self._disk.move if draft.moves else self._disk.link
         for _ in range(_TRIES):
             try:
-                self._disk.link(draft.source, draft.source_fd, spot.name, spot.folder.fd)
+                give(draft.source, draft.source_fd, spot.name, spot.folder.fd)
             except FileExistsError:
                 found = self._reader.found(spot.name, spot.folder)
                 if _is_object(found):

@@ -1,6 +1,7 @@
 """What a start does: one owner of the directory, and what dead processes left is removed by age."""
 
 import os
+import resource
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,6 +112,22 @@ def test_the_age_counts_once_the_collector_has_the_lock(
     monkeypatch.setattr(module, "old_names", listed)
     assert store.collect_garbage(DAY_S) == 0
     assert uploads(store) == [upload]
+
+
+def test_an_upload_needs_few_open_files(store: FileStore) -> None:
+    """S3 allows ten thousand parts, and most systems a thousand open files."""
+    upload = begin(store)
+    parts = tuple((n, store.upload_part("k", upload, n, b"%d" % n).etag) for n in range(1, 101))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
+    try:
+        found = store.parts("k", upload)
+        reply = store.send(CompleteUpload("k", upload, parts, ANYTHING))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found is not None
+    assert [(part.number, part.etag) for part in found] == [*parts]
+    assert reply.outcome is Outcome.DONE
 
 
 def test_every_start_collects(tmp_path: Path) -> None:

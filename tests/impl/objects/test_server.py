@@ -332,9 +332,13 @@ def test_an_upload_is_listed_completed_once_and_refused_with_codes(s3: Any) -> N
     assert code(lambda: complete((3, etag))) == "InvalidPart"
     s3.put_object(**at, Body=b"x")
     assert code(lambda: complete((1, etag), IfNoneMatch="*")) == "PreconditionFailed"
-    complete((1, etag))
+    first = complete((1, etag))["ETag"]
     assert s3.get_object(**at)["Body"].read() == b"small"
-    assert code(lambda: complete((1, etag))) == "NoSuchUpload"
+    s3.put_object(**at, Body=b"newer")
+    assert complete((1, etag))["ETag"] == complete((1, etag), IfNoneMatch="*")["ETag"] == first
+    assert s3.get_object(**at)["Body"].read() == b"newer"
+    assert code(lambda: complete((1, other))) == code(lambda: complete((1, "x"))) == "NoSuchUpload"
+    assert code(s3.list_parts, **at, UploadId=upload) == "NoSuchUpload"
     assert code(s3.abort_multipart_upload, **at, UploadId=upload) == "NoSuchUpload"
 
 

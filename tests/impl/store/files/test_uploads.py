@@ -8,7 +8,9 @@ import pytest
 
 from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.files import Disk, FileStore
-from fencepost.impl.store.requests import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.impl.store.files.attributes import Attributes, md5
+from fencepost.impl.store.files.versions import Keep
+from fencepost.impl.store.requests import ABSENT, ANYTHING, CompleteUpload, Matches, Outcome
 
 
 class Meanwhile(Disk):
@@ -17,11 +19,11 @@ class Meanwhile(Disk):
     def __init__(self, key, act):
         self.key, self.act = key, act
 
-    def link(self, source, source_fd, name, folder_fd):
+    def move(self, source, source_fd, name, folder_fd):
         if name == self.key and self.act is not None:
             act, self.act = self.act, None
             act()
-        super().link(source, source_fd, name, folder_fd)
+        super().move(source, source_fd, name, folder_fd)
 
 
 def uploaded(store, key, body):
@@ -136,3 +138,62 @@ def test_what_was_decided_before_the_work_is_decided_again_when_it_counts(tmp_pa
     assert written, "it came in between"
     assert reply.outcome is (Outcome.EXISTS if when is ABSENT else Outcome.CHANGED)
     assert other.get("k").body == b"theirs"
+
+
+class Killed(BaseException):
+    """No code of ours catches it."""
+
+
+class KilledAt(Disk):
+    """The process ends before or after its n-th step; nothing is cleaned up."""
+
+    def __init__(self, left):
+        self.left = left
+
+    def __getattribute__(self, name):
+        plain = super().__getattribute__(name)
+        if name not in ("fsync", "fsync_folder", "move", "replace", "unlink", "link", "set_attribute"):
+            return plain
+
+        def step(*args):
+            if self.left == 0:
+                raise Killed
+            plain(*args)
+            self.left -= 1
+            if self.left == 0:
+                raise Killed
+
+        return step
+
+
+@pytest.mark.parametrize("keep", list(Keep))
+@pytest.mark.parametrize("when", [ANYTHING, ABSENT])
+def test_a_completion_that_is_killed_anywhere_can_be_repeated(tmp_path, keep, when):
+    """Somebody else overwrites the object in between, which a repetition must not undo."""
+    for steps in range(1, 100):
+        other = FileStore(tmp_path / str(steps), remembers_uploads=True)
+        upload, parts = uploaded(other, "k", b"ours")
+        request = CompleteUpload("k", upload, tuple(parts), when)
+        disk = KilledAt(steps)
+        store = FileStore(other.path, disk=disk, remembers_uploads=True)
+        try:
+            etag, ended = store.complete(request, keep).etag, True
+        except Killed:
+            etag, ended = "", False
+        published = other.get("k").done
+        if published:
+            with other.incoming("k", ANYTHING, keep) as newer:
+                newer.write(b"newer")
+                newer.publish(Attributes(md5(b"newer")))
+        again = other.complete(request, keep)
+        result = other.upload_result("k", upload)
+        assert result is not None, steps
+        assert (again.outcome is Outcome.GONE) == published, steps
+        assert other.get("k").body == (b"newer" if published else b"ours"), steps
+        assert result.etag == (etag or again.etag or result.etag)
+        assert bool(result.version) == (keep is not Keep.NOTHING)
+        assert other.list_uploads().uploads == ()
+        assert other.parts("k", upload) is None
+        if ended:
+            break
+    assert steps > 5
