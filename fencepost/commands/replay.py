@@ -155,6 +155,7 @@ def _access_log(options: Mapping[str, Any]) -> ReplayResult:
         "violations": violated,
         "undecided_runs": undecided,
         "problems": [str(problem) for problem in problems],
+        "damaged_lines": sum(problem.lines for problem in problems),
         "statistics": counted,
         "not_judged": NOT_JUDGED,
     }

@@ -22,7 +22,7 @@ import numpy as np
 
 from fencepost.properties.refinement.observation import COUNTED, SEEN, Observation, Role
 from fencepost.properties.refinement.refinement import Refinement
-from fencepost.properties.refinement.text import I64, NONE, Mask, Text, Values, firsts, python_text
+from fencepost.properties.refinement.text import I64, NONE, Mask, Text, Values, firsts, modulo64, python_text
 
 PROCESS, LIFE = "process", "life"
 """Values that every event has: its process, and the process with its restarts distinguished."""
@@ -240,7 +240,7 @@ class Rules:
                         if role.order is SEEN:
                             place.setdefault(text)
                         elif text.isascii() and text.isdecimal() and not place:
-                            place[int(text)] = None
+                            place[modulo64(text)] = None
         owners: dict[str, tuple[str, int]] = {}
         if self.refinement.owned:
             processes, lives = read.events.process.texts(), read.events.incarnation.tolist()

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+_DIGITS = 1000
+"""Python refuses to read a number of more than 4,300."""
 NONE = -1
 """The number of a text that is absent."""
 NO_ROW = -2
@@ -67,8 +69,9 @@ class Values:
     def decimals(self) -> tuple[I64, Mask]:
         """Every text as a number modulo 2^64, so that differences stay exact, and whether it is one."""
         decimal = [bool(text) and re.fullmatch("[0-9]+", text or "") is not None for text in self._texts]
-        numbers = [int(text or 0) if good else 0 for text, good in zip(self._texts, decimal, strict=True)]
-        modulo = [number & ((1 << 64) - 1) for number in numbers]
+        modulo = [
+            modulo64(text or "") if good else 0 for text, good in zip(self._texts, decimal, strict=True)
+        ]
         return np.array(modulo, np.uint64).view(np.int64), np.array(decimal, np.bool_)
 
     @classmethod
@@ -95,7 +98,8 @@ class Values:
 
     @classmethod
     def numbered(cls, *columns: I64) -> tuple[I64, int]:
-        """A number for each distinct row of columns of numbers of at least -2, by first appearance."""
+        """A number for each distinct row of columns of numbers, by first appearance."""
+        columns = tuple(column if _small(column) else cls.dense(column)[0] for column in columns)
         mixed, width = columns[0] + 2, _width(columns[0])
         for column in columns[1:]:
             own = _width(column)
@@ -104,6 +108,20 @@ class Values:
             mixed = mixed * own + (column + 2)
             width *= own
         return cls.dense(mixed)
+
+
+def modulo64(decimal: str) -> int:
+    """A decimal number of any length, modulo 2^64."""
+    number = 0
+    for at in range(0, len(decimal), _DIGITS):
+        digits = decimal[at : at + _DIGITS]
+        number = (number * 10 ** len(digits) + int(digits)) % (1 << 64)
+    return number
+
+
+def _small(column: I64) -> bool:
+    """Whether numbers can be shifted and multiplied; what a damaged trace holds may not be."""
+    return not len(column) or (int(column.min()) >= NONE - 1 and int(column.max()) < 1 << 40)
 
 
 def _width(column: I64) -> int:

@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 from fencepost.impl.store.events import Event
 from fencepost.sim.replay.judging import IN_WORDS, event_text
 from fencepost.sim.trace.ordering import ordered
-from fencepost.sim.trace.reading import batches, is_parquet, opened
-from fencepost.sim.trace.schema import SCHEMA, table_of
+from fencepost.sim.trace.reading import DAMAGED, batches, is_parquet, opened
+from fencepost.sim.trace.schema import EMPTY, is_event, table_of
 
 IDENTITY = ("process", "incarnation", "op", "phase", "kind")
 """What tells the events of a run apart, whatever their numbers."""
+TIME_MAX = 4_102_444_800 * 10**9
+"""The year 2100. What is later was no clock's."""
 
 
 class Place(NamedTuple):
@@ -68,7 +70,12 @@ def _with_place(row: Any, events: Sequence[_Event], as_recorded: bool) -> Any:
 def _number(event: _Event, events: Sequence[_Event]) -> int:
     """The number of an event among those of its run, in the order in which they were judged."""
     table = table_of(
-        Event(**{name: one.columns[name] for name in SCHEMA.names if one.columns.get(name) is not None})
+        Event(
+            **{
+                name: empty if (value := one.columns.get(name)) is None else value
+                for name, empty in EMPTY.items()
+            }
+        )
         for one in events
     )
     order = ordered(table).table.select(IDENTITY).to_pylist()
@@ -89,7 +96,7 @@ def _events(file: Path, runs: set[str] | None) -> Iterator[tuple[int, Mapping[st
                     event = _parsed(line)
                     if event and (runs is None or event.get("run") in runs):
                         yield number, event
-    except (OSError, EOFError):
+    except (OSError, *DAMAGED):
         return  # it is named among the problems already
 
 
@@ -103,15 +110,16 @@ def _rows(file: Path, runs: set[str] | None) -> Iterator[tuple[int, Mapping[str,
 
 
 def _parsed(line: bytes) -> Mapping[str, Any]:
+    """The event of a line; nothing where the line is none, and was counted as damaged."""
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return event if isinstance(event, dict) else {}
+    return event if is_event(event) else {}
 
 
 def _time(event: Mapping[str, Any]) -> str:
     t_ns = event.get("t_ns")
-    if not isinstance(t_ns, int) or t_ns <= 0:
+    if not isinstance(t_ns, int) or not 0 < t_ns < TIME_MAX:
         return ""
     return datetime.fromtimestamp(t_ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -38,7 +38,8 @@ _SQL = {pa.string(): "string", pa.int64(): "long"}
 SUMMED = ", ".join([*(f"{field.name} {_SQL[field.type]}" for field in VERDICTS), "summary string"])
 EVENTS = ", ".join(f"{field.name} {_SQL[field.type]}" for field in SCHEMA)
 _DAMAGE = "fencepost-problem"
-"""The phase of a row that is not an event but a problem in reading, in its `key` and `note`."""
+"""The phase of a row that is not an event but a problem in reading, in its `key`, `note` and `size`;
+without a key, the number of events that belong to no run."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +166,12 @@ class ReadFiles:
             )
             left_out += rest
             yield from table.cast(schema).to_batches()
-        damage = [{"run": str(path), "phase": _DAMAGE, "key": p.where, "note": p.what} for p in problems]
+        damage = [
+            {"run": str(path), "phase": _DAMAGE, "key": p.where, "note": p.what, "size": p.lines}
+            for p in problems
+        ]
         if left_out:
-            damage.append({"run": str(path), "phase": _DAMAGE, "key": "", "note": str(left_out)})
+            damage.append({"run": str(path), "phase": _DAMAGE, "key": "", "size": left_out})
         yield from pa.Table.from_pylist([{LINK: "", **row} for row in damage], schema=schema).to_batches()
 
 
@@ -193,11 +197,11 @@ class JudgeStream:
     def _judged(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         damage = table.filter(pc.equal(table["phase"], _DAMAGE))
         problems, left_out = [], 0
-        for where, what in zip(damage["key"].to_pylist(), damage["note"].to_pylist(), strict=True):
-            if where:
-                problems.append(Problem(where, what))
+        for row in damage.to_pylist():
+            if row["key"]:
+                problems.append(Problem(row["key"], row["note"], row["size"] or 0))
             else:
-                left_out += int(what)
+                left_out += row["size"]
         table = table.filter(pc.not_equal(table["phase"], _DAMAGE))
         table = in_order(completed_only(table, self.recipe.columns)) if len(table) else table
         yield from _judged(self.recipe, table, problems, left_out)
@@ -238,7 +242,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         **{name: getattr(outcome, name) for name in _SUMS},
         "not_accepted": outcome.not_accepted,
         "statistics": outcome.statistics.as_row(),
-        "problems": [[problem.where, problem.what] for problem in outcome.problems],
+        "problems": [[problem.where, problem.what, problem.lines] for problem in outcome.problems],
     }
 
 
@@ -247,4 +251,4 @@ def _add(outcome: Outcome, row: dict[str, Any]) -> None:
         setattr(outcome, name, getattr(outcome, name) + row[name])
     outcome.remember(pa.Table.from_pylist(row["not_accepted"], schema=VERDICTS))
     outcome.statistics.add(Statistics.from_row(row["statistics"]))
-    outcome.problems += [Problem(where, what) for where, what in row["problems"]]
+    outcome.problems += [Problem(*problem) for problem in row["problems"]]

@@ -14,7 +14,6 @@ becomes a `request` event and a `response` event of its run, the bucket; its pro
 address.
 """
 
-import gzip
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote
@@ -24,17 +23,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from fencepost.sim.trace.reading import Report, opened
+from fencepost.sim.trace.reading import DAMAGED, Report, opened
 from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError
 
 _WORD = r"[^ ]+"
 # A quoted field is what a client sent: it may hold quotes, escaped or not, so it ends at a quote and a space.
 _QUOTED = r'(?:"(?:[^"]|"[^ ])*"|-)'
+_NUMBER = r"(?:\d{1,12}|-)"
+_TIME = (
+    r"(?:0[1-9]|[12]\d|3[01])/(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)/(?:19[7-9]|20\d)\d:"
+    r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d [+-]\d{4}"
+)
 _LINE = (
-    rf"^{_WORD} (?P<bucket>{_WORD}) \[(?P<time>[^\]]+)\] (?P<address>{_WORD}) (?P<requester>{_WORD}) "
+    rf"^{_WORD} (?P<bucket>{_WORD}) \[(?P<time>{_TIME})\] (?P<address>{_WORD}) (?P<requester>{_WORD}) "
     rf"(?P<id>{_WORD}) (?P<operation>{_WORD}) (?P<key>{_WORD}) {_QUOTED} (?P<status>\d{{3}}|-) "
-    rf"(?P<error>{_WORD}) (?P<sent>{_WORD}) (?P<size>{_WORD}) (?P<total_ms>{_WORD})"
-    rf"(?: {_WORD} {_QUOTED} {_QUOTED} (?P<version>{_WORD}))?"
+    rf"(?P<error>{_WORD}) (?P<sent>{_WORD}) (?P<size>{_NUMBER}) (?P<total_ms>{_NUMBER})"
+    rf"(?:[ \r]|$)(?:{_WORD} {_QUOTED} {_QUOTED} (?P<version>{_WORD}))?"
 )
 _KINDS = {
     "REST.PUT.OBJECT": "put",
@@ -100,7 +104,7 @@ def _file(path: Path, report: Report) -> Iterator[pa.Table]:
     except pa.ArrowInvalid as empty:
         if "Empty CSV" not in str(empty):
             report(Problem(str(path), f"cannot be read as lines: {empty}"))
-    except (EOFError, gzip.BadGzipFile) as error:
+    except DAMAGED as error:
         report(Problem(str(path), f"is cut off or damaged: {error}; everything before it was read"))
     except OSError as error:
         report(Problem(str(path), f"cannot be read: {error.strerror or error}"))
@@ -121,7 +125,7 @@ def _blocks(path: Path, file: object, report: Report) -> Iterator[pa.Table]:
             bad = np.flatnonzero(~good.to_numpy(zero_copy_only=False))
             where = f"{path}, line {before + int(bad[0]) + 1}"
             more = f" (and {len(bad) - 1} more like it)" if len(bad) > 1 else ""
-            report(Problem(where, f"is no line of an S3 server access log{more}"))
+            report(Problem(where, f"is no line of an S3 server access log{more}", len(bad)))
             found = found.filter(good)
         before += len(batch)
         if len(found):
@@ -186,5 +190,5 @@ def _key(logged: str) -> str:
 
 def _time(column: pa.Array) -> pa.Array:
     """`06/Feb/2026:00:00:38 +0000` in nanoseconds. The zone is always UTC."""
-    stamp = pc.strptime(pc.utf8_slice_codeunits(column, 0, 20), "%d/%b/%Y:%H:%M:%S", "s")
-    return pc.multiply(stamp.cast(pa.int64()), 1_000_000_000)
+    stamp = pc.strptime(pc.utf8_slice_codeunits(column, 0, 20), "%d/%b/%Y:%H:%M:%S", "s", error_is_null=True)
+    return pc.multiply(stamp.cast(pa.int64()).fill_null(0), 1_000_000_000)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.properties.refinement.rules import Events
-from fencepost.properties.refinement.text import I64, NO_ROW, NONE, Mask, Text, Values, firsts
+from fencepost.properties.refinement.text import I64, NO_ROW, NONE, Mask, Text, Values, firsts, modulo64
 
 COLUMNS = (
     "run",
@@ -75,7 +75,7 @@ class ArrowValues(Values):
         plain = pc.if_else(pc.and_(pa.array(short), pc.not_equal(bare, "")), bare, "0")
         numbers = plain.cast(pa.int64()).to_numpy().copy()
         for row in np.flatnonzero(decimal & ~short).tolist():
-            value = int(bare[row].as_py()) & ((1 << 64) - 1)
+            value = modulo64(bare[row].as_py())
             numbers[row] = value - (1 << 64) if value >> 63 else value
         return numbers, decimal
 

@@ -114,8 +114,8 @@ def _in_runs(table: pa.Table, runs: pa.Array) -> tuple[pa.Table, int]:
 def _pattern(by: str) -> str:
     if by.startswith("prefix:"):
         depth = by.removeprefix("prefix:")
-        if not depth.isdigit() or int(depth) < 1:
-            raise TraceError(f"grouping {by!r}: prefix:N takes the first N segments of a key, N at least 1")
+        if not re.fullmatch("[0-9]{1,3}", depth) or int(depth) < 1:
+            raise TraceError(f"grouping {by!r}: prefix:N takes the first N segments of a key, N of 1 to 999")
         return rf"^(?P<g0>[^/]+(?:/[^/]+){{{int(depth) - 1}}})(?:/|$)"
     try:
         groups = re.compile(by).groups
@@ -126,7 +126,13 @@ def _pattern(by: str) -> str:
             f"grouping {by!r}: use run, process, prefix:N, or a pattern with groups in parentheses, "
             "whose text names the run"
         )
-    return _named(by)
+    named = _named(by)
+    try:
+        pc.extract_regex(pa.array([""]), named)
+    except pa.ArrowInvalid as error:
+        why = " ".join(str(error).split())
+        raise TraceError(f"grouping {by!r} is no pattern of RE2, which has no look-around: {why}") from error
+    return named
 
 
 def _named(by: str) -> str:

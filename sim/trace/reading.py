@@ -5,17 +5,23 @@ producer. None of that may hide the rest, so everything that cannot be read beco
 the file, the line or the row group, and reading goes on. A damaged run is then undecided.
 """
 
+import codecs
+import functools
 import gzip
 import io
+import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from fencepost.sim.trace.schema import DICTIONARIES, SCHEMA, Problem, TraceError, missing_columns
+from fencepost.sim.trace.schema import ALWAYS, DICTIONARIES, SCHEMA, Problem, TraceError, missing_columns
 
 Report = Callable[[Problem], object]
 
@@ -24,6 +30,14 @@ _BAD_LINES_NAMED = 20
 """Bad lines of one file that are named one by one; the rest are counted."""
 
 _READ = pj.ReadOptions(block_size=2 * _BLOCK, use_threads=False)
+_LINE_MAX = 2 * _BLOCK
+"""Bytes of one line that are kept."""
+_NO_BRACE = re.compile(rb"\n[^{]")
+_NO_OBJECT = re.compile(rb"(?m)^[ \t\r]*[^{ \t\r\n]")
+"""A line that does not begin as an object; the other pattern is quick, and misses none."""
+_REFUSED = (ValueError, pa.ArrowException)
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
+"""What a packed file raises that is cut off or damaged."""
 _PARSE = pj.ParseOptions(explicit_schema=SCHEMA, unexpected_field_behavior="ignore")
 
 
@@ -49,8 +63,11 @@ def _hidden(path: Path) -> bool:
 
 def is_parquet(path: Path) -> bool:
     """By its first bytes, not by its name; an empty file by its name."""
-    with path.open("rb") as file:
-        magic = file.read(4)
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError:
+        return False  # who reads it meets the same error, and names it
     return magic == b"PAR1" or (path.suffix == ".parquet")
 
 
@@ -127,14 +144,12 @@ def _json_lines(path: Path, report: Report, columns: tuple[str, ...]) -> Iterato
     number = 1
     checked = False
     for block, lines in blocks(path, report):
+        if not checked and (missing := _missing_in_all(block)):
+            what = f"lacks {', '.join(missing)}, without which an event cannot be placed"
+            report(Problem(str(path), what))
+            return
         for table in _parsed(block, number, bad):
-            if not checked and len(table):
-                missing = [name for name in missing_columns([]) if table[name].null_count == len(table)]
-                if missing:
-                    what = f"lacks {', '.join(missing)}, without which an event cannot be placed"
-                    report(Problem(str(path), what))
-                    return
-                checked = True
+            checked = True
             yield conformed(table.select([name for name in columns if name in table.column_names]))
         number += lines
     bad.end()
@@ -145,13 +160,15 @@ def blocks(path: Path, report: Report) -> Iterator[tuple[bytes, int]]:
     rest = b""
     try:
         with opened(path) as file:
+            if file.peek(3)[:3] == codecs.BOM_UTF8:  # type: ignore[attr-defined]
+                file.read(3)
             while piece := file.read(_BLOCK):
                 piece = rest + piece
                 cut = piece.rfind(b"\n") + 1
-                rest = piece[cut:]
+                rest = piece[cut:][:_LINE_MAX]  # a longer line is no event, which its beginning shows
                 if cut:
                     yield piece[:cut], piece.count(b"\n", 0, cut)
-    except (EOFError, gzip.BadGzipFile) as error:
+    except DAMAGED as error:
         report(Problem(str(path), f"is cut off or damaged: {error}; everything before it was read"))
     if rest.strip():
         yield rest + b"\n", 1
@@ -164,21 +181,63 @@ def opened(path: Path) -> IO[bytes]:
     return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
 
 
-def _parsed(block: bytes, number: int, bad: "_BadLines") -> Iterator[pa.Table]:
-    """The events of a block; what cannot be parsed is halved until the bad lines stand alone."""
-    if not block.strip():
-        return
+def _missing_in_all(block: bytes) -> list[str]:
+    """The needed columns that no event of a block has; none where a part of it is no event."""
     try:
-        yield pj.read_json(io.BytesIO(block), read_options=_READ, parse_options=_PARSE)
+        table = _table(block)
+    except _REFUSED:
+        return []
+    return [name for name in missing_columns([]) if len(table) and table[name].null_count == len(table)]
+
+
+def _parsed(block: bytes, number: int, bad: "_BadLines") -> Iterator[pa.Table]:
+    """The events of a block, whose first line has this number; its other lines are bad."""
+    try:
+        table = _table(block)
+    except _REFUSED:
+        table = None
+    if table is not None and not any(table[name].null_count for name in ALWAYS):
+        yield table
         return
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
-        lines = block.splitlines(keepends=True)
-        if len(lines) == 1:
-            bad.add(number, lines[0], _line(error))
+    lines = enumerate(block.split(b"\n"), start=number)
+    yield from _halved([(at, line + b"\n") for at, line in lines if line.strip()], bad)
+
+
+def _halved(lines: list[tuple[int, bytes]], bad: "_BadLines") -> Iterator[pa.Table]:
+    """The events of lines, which are halved until what cannot be parsed stands alone."""
+    try:
+        table = _table(b"".join(line for _, line in lines))
+    except _REFUSED as error:
+        why = _line(error)
+    else:
+        nulls = [table[name].is_null() for name in ALWAYS]
+        lacks = functools.reduce(pc.or_, nulls).to_numpy()
+        if len(table) == len(lines):
+            for at in np.flatnonzero(lacks).tolist():
+                missing = [name for name, null in zip(ALWAYS, nulls, strict=True) if null[at].as_py()]
+                bad.add(*lines[at], f"lacks {', '.join(missing)}")
+        if len(table) == len(lines) or not lacks.any():
+            yield table.filter(pa.array(~lacks))
             return
+        why = "several values, of which one is no event"
+    if len(lines) == 1:
+        bad.add(*lines[0], why)
+        return
     middle = len(lines) // 2
-    yield from _parsed(b"".join(lines[:middle]), number, bad)
-    yield from _parsed(b"".join(lines[middle:]), number + middle, bad)
+    yield from _halved(lines[:middle], bad)
+    yield from _halved(lines[middle:], bad)
+
+
+def _table(block: bytes) -> pa.Table:
+    """The objects of a block as rows. Raises what `_REFUSED` names where it holds anything else.
+
+    Arrow takes any bytes for text and `null` for a row, and crashes where `null` comes first.
+    """
+    if (block[:1] != b"{" or _NO_BRACE.search(block)) and _NO_OBJECT.search(block):
+        raise ValueError("it is no JSON object")
+    if not block.isascii():
+        block.decode()
+    return pj.read_json(io.BytesIO(block), read_options=_READ, parse_options=_PARSE)
 
 
 class _BadLines:

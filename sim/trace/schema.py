@@ -5,6 +5,7 @@ columns are ignored, so that a producer may add its own.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -22,6 +23,9 @@ SCHEMA = pa.schema([pa.field(name, _TYPES[field.type]) for name, field in _FIELD
 NEEDED = ("run", "seq", "process", "op", "phase", "kind", "key")
 """Without these an event cannot be placed. A file that lacks one is refused by name."""
 
+ALWAYS = ("seq", "op", "phase")
+"""Of those, the columns that no event leaves empty: what lacks one is no event."""
+
 DICTIONARIES = ("run", "process", "phase", "kind", "condition", "outcome", "key", "etag", "trace_fields")
 """Read as dictionaries: each distinct value is looked at once, however many events have it."""
 
@@ -30,6 +34,9 @@ def _kinds(root: type) -> set[str]:
     own = {root.kind} if hasattr(root, "kind") else set()
     return own.union(*(_kinds(child) for child in root.__subclasses__()))
 
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can name and UTF-8 cannot hold."""
 
 KINDS = frozenset(_kinds(Request))
 """The kinds of requests to a store; notes have kinds of their own."""
@@ -82,6 +89,21 @@ def completed(table: pa.Table) -> pa.Table:
             empty = pa.repeat(pa.scalar(EMPTY[field.name], field.type), len(table))
             columns.append(pa.chunked_array([empty]))
     return pa.table(columns, names=SCHEMA.names)
+
+
+def is_event(value: object) -> bool:
+    """Whether a JSON value is an event, as the reader of trace files sees it."""
+    if not isinstance(value, dict) or any(value.get(name) is None for name in ALWAYS):
+        return False
+    return all(
+        _fits(value[name], field.type) for name, field in _FIELDS.items() if value.get(name) is not None
+    )
+
+
+def _fits(value: object, kind: object) -> bool:
+    if kind is int:
+        return type(value) is int and -(1 << 63) <= value < 1 << 63
+    return isinstance(value, str) and not _SURROGATE.search(value)
 
 
 def missing_columns(names: Iterable[str]) -> list[str]:
