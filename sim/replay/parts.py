@@ -131,7 +131,11 @@ def _spans(files: list[Path], report: Report) -> list[_Span] | None:
                 continue
             if statistics is None or not statistics.has_min_max or statistics.null_count:
                 return None
-            spans.append(_Span(str(statistics.min), str(statistics.max), str(path), group, metadata.num_rows))
+            try:
+                first, last = str(statistics.min), str(statistics.max)
+            except UnicodeDecodeError:
+                return None
+            spans.append(_Span(first, last, str(path), group, metadata.num_rows))
     spans.sort(key=lambda span: (span.first, span.last))
     ordered_ = all(one.last <= other.first for one, other in pairwise(spans))
     return spans if ordered_ else None

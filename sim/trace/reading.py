@@ -106,7 +106,9 @@ def read_group(file: pq.ParquetFile, group: int, columns: Iterable[str]) -> pa.T
     """One row group, with the types of the event table; raises `TraceError` when it is damaged."""
     present = [name for name in columns if name in file.schema_arrow.names]
     try:
-        return conformed(file.read_row_group(group, columns=present, use_threads=False))
+        table = conformed(file.read_row_group(group, columns=present, use_threads=False))
+        table.validate(full=True)  # Parquet does not test whether text is UTF-8
+        return table
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TraceError(f"row group {group} cannot be read: {_line(error)}") from error
 

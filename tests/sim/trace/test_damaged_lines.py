@@ -9,7 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -18,10 +20,10 @@ from fencepost.properties.refinement import Automaton
 from fencepost.properties.refinement.text import Values
 from fencepost.results import RunVerdict
 from fencepost.sim.replay.judging import Judge
-from fencepost.sim.replay.parts import completed_only, in_order
+from fencepost.sim.replay.parts import completed_only, in_order, load, plan
 from fencepost.sim.replay.places import located
 from fencepost.sim.replay.spark import ReadFiles
-from fencepost.sim.trace import SCHEMA, Problem, TraceError, batches, read_access_log, reading
+from fencepost.sim.trace import SCHEMA, Problem, TraceError, batches, read_access_log, reading, table_of
 from fencepost.sim.trace.columns import ArrowValues, events
 from fencepost.sim.trace.grouping import find_grouping
 from fencepost.sim.trace.reading import blocks
@@ -159,3 +161,16 @@ def test_a_damaged_line_of_an_access_log_is_counted_and_hides_no_other(tmp_path:
     problems: list[Problem] = []
     assert len(read_access_log([tmp_path / "log"], problems.append)) == 4
     assert [problem.lines for problem in problems] == [1]
+
+
+@pytest.mark.parametrize("name", ["run", "etag", "trace_fields", "note"])
+def test_text_of_a_parquet_file_that_is_no_utf8_is_damage(tmp_path: Path, name: str) -> None:
+    table = table_of(traced(GOOD))
+    offsets, data = np.arange(len(table) + 1, dtype=np.int32), b"\xff" * len(table)
+    bad = pa.Array.from_buffers(pa.string(), len(table), [None, *map(pa.py_buffer, (offsets, data))])
+    pq.write_table(table.set_column(table.column_names.index(name), name, bad), tmp_path / "t.parquet")
+    problems: list[Problem] = []
+    found = plan([tmp_path / "t.parquet"], "run", tmp_path, problems.append)
+    for part in found.parts:
+        load(part, SCHEMA.names, problems.append)
+    assert [problem.what.split(" cannot")[0] for problem in problems] == ["row group 0"]
