@@ -17,7 +17,7 @@ from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
-from fencepost.sim.world.operations import BLOCKED, Call, Survival
+from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival
 
 SHORT = 40
 """Characters of a value on a line."""
@@ -247,6 +247,8 @@ def _answer_text(call: Call, answer: Any) -> str:
         return f"-> {answer}"
     if call.kind == "flock" and answer == BLOCKED:
         return "-> waits"
+    if call.kind == "flock" and answer == CONVERTING:
+        return "-> releases what it has first"
     if call.kind in ("read", "getxattr"):
         return f"-> {_short(answer)}"
     if call.kind == "listdir":

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.filesystem.survival import Journal, Outcome
 from fencepost.sim.world.footprints import EVERY_STEP
-from fencepost.sim.world.operations import BLOCKED, Call
+from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call
 
 ROOT = 2
 FIRST_FD = 1 << 20
@@ -185,6 +185,7 @@ class Files:
         for number, entries in outcome.folders.items():
             folder = self.inodes[number] = Inode(number, folder=True)
             folder.entries = dict(entries)
+            folder.modified_ns = old[number].modified_ns
         for number, (body, attributes) in outcome.files.items():
             file = self.inodes[number] = Inode(number, folder=False)
             file.body, file.attributes = body, dict(attributes)
@@ -226,7 +227,10 @@ class Files:
 
     def survivable(self) -> Any:
         """Everything on which the state after a power loss depends, hashable."""
-        return self.journal.state() if self.journal is not None else None
+        if self.journal is None:
+            return None
+        times = [(inode.number, inode.modified_ns) for inode in self.inodes.values() if inode.modified_ns]
+        return self.journal.state(), tuple(sorted(times))
 
     def _shown(self, inode: Inode) -> Any:
         if inode.shown is None:
@@ -367,6 +371,7 @@ class Files:
             folder.entries[name] = inode.number
             inode.links += 1
             self._changes("links", inode.number)
+        folder.modified_ns = self.world.stamp_ns
         folder.shown = None
         return (folder.number, name, None if inode is None else inode.number)
 
@@ -468,6 +473,8 @@ class Files:
         found = self._inode(target)
         self._reads("inode", found.number)
         self._reads("links", found.number)
+        if found.folder and self.world.footprints.stamp:
+            self._reads("folder", found.number)  # it was modified when one of its names was
         kind = modes.S_IFDIR | 0o755 if found.folder else modes.S_IFREG | 0o644
         size = 4096 if found.folder else len(found.body)
         return Found(kind, found.number, found.links, size, found.modified_ns)
@@ -622,11 +629,16 @@ class Files:
         if not how & (LOCK_EX | LOCK_SH):
             raise _Refused(errno.EINVAL)
         alone = bool(how & LOCK_EX)
+        if holders.get(me, alone) != alone:
+            # What it has is released first, and somebody else may come in between, see flock(2).
+            del holders[me]
+            self._writes("flock", inode)
+            return CONVERTING
         if any(other != me and (alone or exclusive) for other, exclusive in holders.items()):
             if how & LOCK_NB:
                 raise _Refused(errno.EWOULDBLOCK)
             return BLOCKED
-        if holders.get(me) != alone:
+        if me not in holders:
             holders[me] = alone
             self._writes("flock", inode)
         return None

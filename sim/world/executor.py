@@ -31,6 +31,7 @@ from fencepost.sim.world.monitor import Monitor, Violation
 from fencepost.sim.world.operations import (
     ADVANCE,
     BLOCKED,
+    CONVERTING,
     POWER_LOSS,
     Call,
     Finish,
@@ -328,7 +329,10 @@ class Executor:
             process.nap_reads |= world.r
             self._count_spins(process, call, answer)
         self._log(process.index, alternative, process, process.ops, call, answer)
-        self._go_on(process, answer)
+        if answer == CONVERTING and call.kind == "flock":
+            process.last = self._here
+        else:
+            self._go_on(process, answer)
 
     def _power(self, alternative: str) -> None:
         """Power is lost, and all processes stop; or, in a step of its own, what is left of the disk is
@@ -559,7 +563,9 @@ class Executor:
         if op.error is not None:
             raise op.error
         world.footprints.stamp = CLOCK if world.stamped and world.timed == STAMPED else 0
-        world.observed = bool(world.readings or (world.footprints.stamp and world.bucket.contents()))
+        world.observed = bool(
+            world.readings or (world.footprints.stamp and (world.files or world.bucket.contents()))
+        )
         if world.files is not None:
             world.files.settle()
         for process in world.processes:

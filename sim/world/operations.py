@@ -112,6 +112,8 @@ class Call(NamedTuple):
 
 BLOCKED = "waits"
 """The answer of a call that has to wait."""
+CONVERTING = "converts"
+"""The answer of a call that released a lock in order to get it in another mode, and goes on."""
 
 
 @dataclass(slots=True, eq=False)

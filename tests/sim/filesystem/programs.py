@@ -121,6 +121,7 @@ def program_of(
     codes: list[Code], watch: str, profile: str = "strict", *, promise: bool = False
 ) -> Callable[[World], None]:
     def program(world: World) -> None:
+        world.configure(ticks=0)  # no step looks at a time
         root = world.filesystem(profile=profile)
         (root / "a").write_bytes(b"first")
         (root / "d").mkdir()

@@ -4,6 +4,9 @@ If this fails, the footprint of some system call is too small, or a power loss i
 "every schedule" in a verdict is not true.
 """
 
+import fcntl
+import os
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,7 +19,7 @@ from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import RaceTracker
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.filesystem.survival import PROFILES
-from fencepost.sim.world import NO_FAULTS, Budget, Footprints
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints, World
 from tests.sim.filesystem.programs import NAMES, ON_NAMES, OTHERS, WATCHES, Code, program_of
 
 PLAIN_MAX = 1_000
@@ -117,3 +120,87 @@ def test_power_is_lost_in_every_state_that_some_order_reaches(monkeypatch: pytes
     monkeypatch.setattr(RaceTracker, "reverse", lambda *_: None)
     with pytest.raises(AssertionError):
         compare(codes, POWER, "nothing", "strict")
+
+
+def watched(*bodies: Any, after: Any = None, budget: Budget = NO_FAULTS, plain: bool = True) -> set[Any]:
+    """What the processes noted in the runs of a search, by topic; with `plain` that is compared."""
+
+    def program(world: World) -> None:
+        root = world.filesystem()
+        (root / "a").write_bytes(b"first")
+        (root / "d").mkdir()
+        for number, body in enumerate(bodies):
+            world.spawn(body, world, root, name=f"p{number}", restart=False)
+        if after is not None:
+            world.spawn(after, world, root, name="after", after_power_loss=True)
+
+    def notes(search: Any) -> set[Any]:
+        seen: set[Any] = set()
+        search._observe = lambda world: seen.add(
+            tuple(
+                sorted((topic, *(str(value) for _, value in found)) for topic, found in world.noted.items())
+            )
+        )
+        search.explore()
+        return seen
+
+    found = notes(ReducedSearch(Setting(program, budget)))
+    assert not plain or found == notes(Plain(Setting(program, budget)))
+    return found
+
+
+def write_durably(world: World, root: Path) -> None:
+    with (root / "a").open("wb", buffering=0) as raw:
+        raw.write(b"second")
+        os.fsync(raw.fileno())
+
+
+def test_when_a_file_was_modified_outlives_a_power_loss() -> None:
+    """Two states of the disk that differ only in a time of modification are two states."""
+
+    def look(world: World, root: Path) -> None:
+        world.note("at", (root / "a").stat().st_mtime_ns - world.start_ns)
+
+    found = watched(write_durably, lambda world, _: world.env.now_ns(), after=look, budget=POWER)
+    assert {notes for notes in found if notes} == {(("at", "0"),), (("at", "1000000000"),)}
+
+
+def test_time_passes_between_the_program_and_the_first_write_of_a_process() -> None:
+    def look(world: World, root: Path) -> None:
+        os.close(os.open(root / "b", os.O_CREAT | os.O_WRONLY))
+        world.note("newer", (root / "b").stat().st_mtime_ns > (root / "a").stat().st_mtime_ns)
+
+    assert watched(look) == {(("newer", "False"),), (("newer", "True"),)}
+
+
+def test_a_directory_is_modified_with_its_names() -> None:
+    def look(world: World, root: Path) -> None:
+        before = (root / "d").stat().st_mtime_ns
+        world.env.sleep(5)
+        world.note("modified", (root / "d").stat().st_mtime_ns > before)
+
+    found = watched(look, lambda _, root: (root / "d/x").write_bytes(b""))
+    assert found == {(("modified", "False"),), (("modified", "True"),)}
+
+
+def test_a_lock_that_changes_its_mode_is_released_first() -> None:
+    """As flock(2) says: an attempt that fails loses what it had, so somebody else may get it."""
+
+    def attempt(world: World, root: Path) -> None:
+        fd = os.open(root / "a", os.O_RDWR)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            world.note("order", "lost")
+            world.note("order", "still running")
+
+    def alone(world: World, root: Path) -> None:
+        first, second = os.open(root / "a", os.O_RDWR), os.open(root / "a", os.O_RDWR)
+        fcntl.flock(first, fcntl.LOCK_SH)
+        fcntl.flock(first, fcntl.LOCK_UN)
+        fcntl.flock(second, fcntl.LOCK_EX)
+        world.note("order", "alone")
+
+    found = watched(attempt, alone, plain=False)
+    assert (("order", "lost", "alone", "still running"),) in found
