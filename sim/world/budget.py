@@ -76,6 +76,8 @@ class Budget:
                 fewer = "reply_lost" if self.reply_lost < self.request_lost else "request_lost"
                 text += f" (at most {_counted(fewer, least)})"
             parts.insert(bool(self.crash), text)
+        if self.restart < KINDS["restart"].default and (self.crash or self.power_loss):
+            parts.append(_counted("restart", self.restart))
         return "at most " + ", ".join(parts) if parts else "no faults"
 
 

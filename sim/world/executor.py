@@ -595,6 +595,11 @@ class Executor:
             world.r |= world.w
         self._forget(process)
         world.learnt = (process.index, ("crash", process.incarnation))
+        if process.restart and world.restarts_run_out:
+            # Who starts again is decided by the order of the crashes.
+            restarts = world.footprints.bit("restarts", "")
+            world.r |= restarts
+            world.w |= restarts
         if process.restart and world.left[fault.RESTART]:
             world.left = fault.spend(world.left, fault.RESTART)
             self._begin(process)

@@ -71,6 +71,7 @@ class World(Declaring):
         self.start_ns = START_NS
         self.clock_ns = 0
         self.left = budget.left()
+        self.restarts_run_out = 0 < budget.restart < budget.crash
         self.skew_ns = 30_000_000_000
         self.pause_ns = 60_000_000_000
         self.tick_ns = 1_000_000_000

@@ -71,3 +71,8 @@ def test_the_lengths_are_those_the_program_set() -> None:
         PAUSES.format(90)
         in audit(program, budget=Budget(crash=0, reply_lost=0, request_lost=0, pause=1)).bound
     )
+
+
+def test_the_bound_names_restarts_that_run_out() -> None:
+    assert Budget(crash=2, restart=1).sentence().endswith(", 1 restart")
+    assert "restart" not in Budget(crash=2).sentence()

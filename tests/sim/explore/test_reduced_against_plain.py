@@ -46,6 +46,7 @@ BUDGETS = st.sampled_from(
         Budget(crash=0, reply_lost=0, request_lost=0, pause=1),
         Budget(crash=0, reply_lost=0, request_lost=0, pause=0, conflict=1, duplicated=1),
         Budget(crash=1, reply_lost=0, request_lost=0, pause=0, restart=0),
+        Budget(crash=2, reply_lost=0, request_lost=0, pause=0, restart=1),
         Budget(crash=0, reply_lost=0, request_lost=0, pause=0, notification_delayed=1),
     ]
 )
@@ -90,6 +91,14 @@ def compare_settings(setting: Setting, **options: Any) -> tuple[int, int]:
 @given(codes=CODES, budget=BUDGETS, watch=st.sampled_from(WATCHES))
 def test_random_programs_end_alike(merge: bool, codes: Any, budget: Budget, watch: str) -> None:
     compare(codes, budget, watch, merge=merge, timed=STAMPED)
+
+
+def test_the_order_of_crashes_decides_who_starts_again() -> None:
+    """With fewer restarts than crashes, the crashes of two processes conflict."""
+    budget = Budget(crash=2, reply_lost=0, request_lost=0, pause=0, restart=1)
+    for merge in (True, False):
+        codes = [[("note", "one")], [("note", "two"), ("put", "b")]]
+        assert compare(codes, budget, "nothing", ticks=0, merge=merge)[1]
 
 
 def ending_daemon(codes: list[list[tuple[str, str]]], watch: str, steps: int) -> Any:
