@@ -96,7 +96,7 @@ def trace_lines(trace: Sequence[Step]) -> Iterator[str]:
         if step.action is None:
             yield "0. start  " + ", ".join(f"{name}: {shown(v)}" for name, v in (step.state or {}).items())
         else:
-            parameters = ", ".join(f"{name}={value}" for name, value in step.parameters.items())
+            parameters = ", ".join(f"{name}={shown(value)}" for name, value in step.parameters.items())
             changes = ", ".join(
                 f"{name}: {shown(old)} -> {shown(new)}" for name, (old, new) in (step.changes or {}).items()
             )
@@ -107,6 +107,8 @@ def trace_lines(trace: Sequence[Step]) -> Iterator[str]:
 
 def shown(value: object) -> str:
     """A value as a counterexample prints it."""
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{name}: {shown(part)}" for name, part in value.items()) + ")"
     return "[" + ", ".join(map(shown, value)) + "]" if isinstance(value, list) else str(value)
 
 

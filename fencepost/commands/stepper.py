@@ -41,9 +41,13 @@ class Walk:
         self.states.pop()
         return True
 
+    def _step(self, number: int, label: Label, before: State, after: State) -> Step:
+        parameters = self.stepper.model.parameters(label, before.packed)
+        return Step(number, label.action, parameters, self.stepper.changes(before, after))
+
     def counterexample(self) -> Counterexample:
         steps = tuple(
-            Step(number, label.action, dict(label.parameters), self.stepper.changes(before, after))
+            self._step(number, label, before, after)
             for number, (label, before, after) in enumerate(
                 zip(self.labels, self.states, self.states[1:], strict=False), start=1
             )

@@ -23,7 +23,9 @@ from fencepost.model.kernel.language.declare import (
 from fencepost.model.kernel.language.errors import BadSettings, FieldOverflow, ModelError, ModellingMistake
 from fencepost.model.kernel.language.fairness import Together, together
 from fencepost.model.kernel.language.fields import (
+    Bag,
     Bool,
+    Channel,
     Each,
     Enum,
     Extent,
@@ -32,7 +34,9 @@ from fencepost.model.kernel.language.fields import (
     Id,
     Int,
     Majorities,
+    Record,
     Seq,
+    Set,
     Size,
     Subsets,
 )
@@ -40,6 +44,7 @@ from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.model import Label, Model, Successors
 from fencepost.model.kernel.language.numbers import Number, count_of, least, most, total
+from fencepost.model.kernel.language.records import Recorded
 from fencepost.model.kernel.language.refinement import refines
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
@@ -54,8 +59,10 @@ __all__ = [
     "NO_DEADLOCK",
     "Array",
     "BadSettings",
+    "Bag",
     "Bool",
     "Bounds",
+    "Channel",
     "Choice",
     "Column",
     "Counterexample",
@@ -80,11 +87,14 @@ __all__ = [
     "Progress",
     "Property",
     "PropertyResult",
+    "Record",
+    "Recorded",
     "Reduced",
     "Result",
     "Search",
     "Seq",
     "Sequence",
+    "Set",
     "Size",
     "State",
     "Step",

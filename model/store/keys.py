@@ -22,7 +22,8 @@ not a silent end: give the machine a bound on writes, or more versions.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
-from fencepost.model.kernel.language.access import Access, Index, overflow
+from fencepost.model.kernel.language.access import Access, Index
+from fencepost.model.kernel.language.assigning import overflow
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import Truth, all_of, any_of
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names, suggestion

@@ -296,9 +296,9 @@ def test_an_unknown_safeguard_is_an_error_that_lists_them() -> None:
 
 def test_a_state_too_wide_names_its_widest_fields() -> None:
     with pytest.raises(ModellingMistake) as error:
-        Model(type("Huge", (Machine,), {"much": Each(100, Each(100, Bool())), "few": Each(9, Bool())}))
+        Model(type("Huge", (Machine,), {"much": Each(300, Each(300, Bool())), "few": Each(9, Bool())}))
     assert str(error.value) == (
-        "a state of 10,009 bits is too wide (at most 2,048); the widest fields are much (10,000 bits), "
+        "a state of 90,009 bits is too wide (at most 65,536); the widest fields are much (90,000 bits), "
         "few (9 bits); give smaller sizes or bounds"
     )
 
@@ -309,8 +309,11 @@ def test_a_state_too_wide_names_its_widest_fields() -> None:
         (lambda: Int(3, 1).kind({}), "Int(3, 1) has no value"),
         (lambda: Int(0, 1 << 63).kind({}), "needs 64 bits, more than 62"),
         (lambda: Enum("a", "a"), "needs names, each of them once"),
-        (lambda: Flags(63).kind({}), "declare it as Each(size, Bool()), which may span words"),
-        (lambda: Seq(3, Each(2, Bool())), "the items of a Seq are Bool, Int, Enum or Flags"),  # type: ignore[arg-type]  # the mistake
+        (
+            lambda: Flags(63).kind({}),
+            "declare it as Set(Id(size)) or Each(size, Bool()), which may span words",
+        ),
+        (lambda: Seq(3, Each(2, Bool())), "the items of a Seq are Bool, Int, Id, Enum, Flags or Record"),  # type: ignore[arg-type]  # the mistake
         (lambda: Size(9, most=3), "a size with default 9 must allow it: 1..3 does not"),
         (lambda: type("Taken", (Machine,), {"require": Bool()}), "`require` is part of every machine"),
         (lambda: Model(type("Empty", (Machine,), {})), "Empty has no fields"),

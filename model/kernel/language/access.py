@@ -10,28 +10,17 @@ the indices are constants or parameters of the action: the place of the cell is 
 costs nothing until it is compared. It is a `Number` if an index is another column: the place then differs
 from row to row, so the read is a variable shift, and a run wider than a word is read from each of its words.
 
-A write checks the value. The frame gathers a constant with its neighbours; a column must fit in every row, or
-the overflow error contains the state of the first row where it does not.
+A write checks the value (see `assigning`). The frame gathers a constant with its neighbours.
 """
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.choices import Choice
-from fencepost.model.kernel.language.columns import Column, Match, Truth
-from fencepost.model.kernel.language.errors import FieldOverflow, ModellingMistake
-from fencepost.model.kernel.language.layout import (
-    I64,
-    U64,
-    BoolKind,
-    EnumKind,
-    FlagsKind,
-    IntKind,
-    PackedState,
-    Slot,
-)
-from fencepost.model.kernel.language.members import Members
+from fencepost.model.kernel.language.assigning import codes_of
+from fencepost.model.kernel.language.columns import Column, Match, Truth, column_class
+from fencepost.model.kernel.language.errors import ModellingMistake
+from fencepost.model.kernel.language.layout import I64, U64, BoolKind, IntKind, Kind, PackedState, Slot
 from fencepost.model.kernel.language.numbers import Number
 
 if TYPE_CHECKING:
@@ -39,6 +28,7 @@ if TYPE_CHECKING:
 
 
 Index = int | Number
+_ONE_BIT = BoolKind()
 
 
 class Access:
@@ -73,6 +63,7 @@ class CellAccess(Access):
     def __init__(self, slot: Slot) -> None:
         self.slot = slot
         self.kind = slot.kind
+        self._column = column_class(slot.kind)
         self._full = (1 << slot.kind.width) - 1
         self._places = [slot.place(index) for index in range(slot.count)]
 
@@ -83,7 +74,7 @@ class CellAccess(Access):
         raw = frame.word(word)
         if isinstance(self.kind, BoolKind):
             return Match(frame, raw, 1 << shift, 1 << shift)
-        return _COLUMNS[type(self.kind)](frame, self.kind, raw=raw, shift=shift)
+        return self._column(frame, self.kind, raw=raw, shift=shift)
 
     def codes_at(self, frame: "Frame", flat: Number) -> I64:
         """The codes of a cell whose flat number is a column."""
@@ -96,7 +87,18 @@ class CellAccess(Access):
         return codes
 
     def write(self, frame: "Frame", flat: Index, value: object) -> None:
-        codes = self._checked(frame, value)
+        self.put_codes(frame, flat, codes_of(frame, self.kind, self.slot.name, value))
+
+    def codes(self, frame: "Frame", flat: Index) -> U64:
+        """The codes of a cell, row by row."""
+        if not isinstance(flat, int):
+            return self.codes_at(frame, flat).view(np.uint64)
+        word, shift = self._places[flat]
+        raw = frame.word(word)
+        return (raw >> np.uint64(shift) if shift else raw) & np.uint64(self._full)
+
+    def put_codes(self, frame: "Frame", flat: Index, codes: "int | U64") -> None:
+        """Write codes that are known to fit."""
         if isinstance(flat, int):
             word, shift = self._places[flat]
             self._put(frame, word, shift, codes)
@@ -144,80 +146,25 @@ class CellAccess(Access):
         shift = numbers * self.kind.width + self.slot.shift
         return numbers, shift.view(np.uint64)
 
-    def _checked(self, frame: "Frame", value: object) -> "int | U64":
-        """The codes to store: a constant, or one a row; an error if the cell cannot hold them."""
-        if not isinstance(value, Column):
-            try:
-                return self.kind.encode(value)
-            except ModellingMistake as error:
-                if isinstance(self.kind, IntKind) and isinstance(value, int) and not isinstance(value, bool):
-                    self._overflow(frame, int(value), 0)
-                raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {error}") from None
-        if not isinstance(value, _COLUMNS[type(self.kind)]):
-            raise ModellingMistake(
-                f"{frame.doing()} assigns {value.describe()} to `{self.slot.name}`, "
-                f"which holds {self.kind.describe()}"
-            )
-        codes = value.codes()
-        if isinstance(self.kind, BoolKind):
-            return codes.astype(np.uint64)
-        if isinstance(self.kind, IntKind):
-            # A field of the same bounds cannot overflow, so a copy needs no check.
-            if value.kind != self.kind and codes.size:
-                self._check_bounds(frame, codes)
-            if self.kind.least:
-                codes = codes - self.kind.least
-        elif isinstance(value.kind, EnumKind) and value.kind != self.kind:
-            codes = self._renamed(frame, value.kind).take(codes)
-        elif value.kind != self.kind:
-            raise ModellingMistake(
-                f"{frame.doing()} assigns {value.kind.describe()} to `{self.slot.name}`, "
-                f"which holds {self.kind.describe()}"
-            )
-        return codes.view(np.uint64)
 
-    def _renamed(self, frame: "Frame", kind: EnumKind) -> I64:
-        """The codes of this field for the names of another enum; an error unless it has them all."""
-        try:
-            return np.array([self.kind.encode(option) for option in kind.options], np.int64)
-        except ModellingMistake as error:
-            raise ModellingMistake(f"{frame.doing()} assigns to `{self.slot.name}`: {error}") from None
-
-    def _check_bounds(self, frame: "Frame", codes: I64) -> None:
-        assert isinstance(self.kind, IntKind)
-        if int(codes.min()) >= self.kind.least and int(codes.max()) <= self.kind.most:
-            return
-        row = int(((codes < self.kind.least) | (codes > self.kind.most)).argmax())
-        self._overflow(frame, int(codes.flat[row]), row)
-
-    def _overflow(self, frame: "Frame", value: int, row: int) -> NoReturn:
-        overflow(frame, self.slot.name, f"to {value}, outside {self.kind.describe()}", row)
+def cell_column(cells: CellAccess, frame: "Frame", flat: Index, at: int, kind: Kind = _ONE_BIT) -> Column:
+    """The column of some bits of a cell, from bit `at` on."""
+    if not isinstance(flat, int):
+        return _column(frame, kind, cells.codes_at(frame, flat) >> at & ((1 << kind.width) - 1))
+    word, shift = cells.slot.place(flat)
+    raw = frame.word(word)
+    if isinstance(kind, BoolKind):
+        return Match(frame, raw, 1 << shift + at, 1 << shift + at)
+    return column_class(kind)(frame, kind, raw=raw, shift=shift + at)
 
 
-def overflow(frame: "Frame", field: str, what: str, row: int) -> NoReturn:
-    """Raise the error of a write that does not fit, with the action and the state before it."""
-    state = frame.state_before(row)
-    action = frame.doing()
-    cure = (
-        f"narrow its guard or widen `{field}`"
-        if frame.guarded
-        else "the action has no guard, so nothing ever stops it: begin it with s.require(...), "
-        f"or widen `{field}`"
-    )
-    message = f"{action} takes `{field}` {what}, from state {state}; {cure}"
-    raise FieldOverflow(message, action=action, field=field, state=state)
-
-
-def _column(frame: "Frame", kind: object, codes: I64) -> Column:
+def _column(frame: "Frame", kind: Kind, codes: I64) -> Column:
     """A computed column of a kind."""
     if isinstance(kind, BoolKind):
         return Truth.of(frame, codes != 0)
     if isinstance(kind, IntKind):
         return Number(frame, kind, codes + kind.least if kind.least else codes)
-    if isinstance(kind, EnumKind):
-        return Choice(frame, kind, codes)
-    return Members(frame, kind, codes)  # type: ignore[arg-type]  # the fourth and last kind
+    return column_class(kind)(frame, kind, codes)
 
 
 _FULL = (1 << 64) - 1
-_COLUMNS: dict[type, type[Column]] = {BoolKind: Truth, IntKind: Number, EnumKind: Choice, FlagsKind: Members}

@@ -11,12 +11,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from fencepost.model.kernel.language.columns import Column, Truth, any_of, to_truth
+from fencepost.model.kernel.language.columns import Column, Truth, any_of, column_class, columns_of, to_truth
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call
-from fencepost.model.kernel.language.layout import EnumKind
+from fencepost.model.kernel.language.layout import EnumKind, FlagsKind, Kind, RecordKind
 from fencepost.model.kernel.language.numbers import Number, reach_of, to_numbers
 
 
+@columns_of(EnumKind)
 class Choice(Column):
     """A column of names of one enum."""
 
@@ -60,6 +61,10 @@ def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
         kind = _common_names(then, otherwise)
         codes = [_codes_of(side, kind) for side in (then, otherwise)]
         return Choice(frame, kind, np.where(where.mask(), *codes))
+    kind = next((c.kind for c in (then, otherwise) if isinstance(c, Column)), None)
+    if isinstance(kind, FlagsKind | RecordKind):
+        codes = [_codes_alike(side, kind) for side in (then, otherwise)]
+        return column_class(kind)(frame, kind, np.where(where.mask(), *codes))
     numbers = np.where(where.mask(), to_numbers(then, "pick"), to_numbers(otherwise, "pick"))
     return Number.of(frame, numbers, max(reach_of(then), reach_of(otherwise)))
 
@@ -106,6 +111,15 @@ def _common_names(*sides: Choice | str) -> EnumKind:
         for name in ((side,) if isinstance(side, str) else side.kind.options)  # type: ignore[attr-defined]  # a Choice's kind is an EnumKind
     ]
     return _Picked(tuple(dict.fromkeys(names)))
+
+
+def _codes_alike(side: object, kind: Kind) -> np.ndarray[Any, Any] | int:
+    """The codes of a set or a record of this kind."""
+    if not isinstance(side, Column):
+        return kind.encode(side)
+    if side.kind != kind:
+        raise ModellingMistake(f"pick is between {kind.describe()}, and {side.describe()}")
+    return side.codes()
 
 
 def _codes_of(side: Choice | str, kind: EnumKind) -> np.ndarray[Any, Any] | int:

@@ -6,6 +6,7 @@ Columns are compared, combined and assigned as if each were a single value:
     Number    + - * // % == != < <= > >=      in `numbers`: from Int, lengths, counts
     Choice    == != is_in                     in `choices`: from Enum, by name
     Members   | & - == != has size is_empty   in `members`: from Flags
+    Recorded  .part == != but matches         in `records`: from Record
 
 Theory. A thousand packed states are arrays of a thousand words, and a field is the same few bits of one word
 in each. So reading a field computes nothing: the column keeps the word (`raw`), the place of the field in it
@@ -23,8 +24,8 @@ them raise the same explanation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fencepost.model.kernel.language.layout import U64, Mask
 
 
+C = TypeVar("C", bound="Column")
 AS_TEXT = (
     "a column holds one value a state, so it is no text: in an action or a property compare it, and to look "
     "at it while you write the model, print(repr(...))"
@@ -47,6 +49,22 @@ ONE_TRUTH = (
     "and .is_in(...) or .has(...) for `in`"
 )
 _SHOWN = 20
+_CLASSES: dict[type[Kind], type[Column]] = {}
+
+
+def columns_of(kind: type[Kind]) -> Callable[[type[C]], type[C]]:
+    """Declares the class of the columns of a kind of cell."""
+
+    def declare(column: type[C]) -> type[C]:
+        _CLASSES[kind] = column
+        return column
+
+    return declare
+
+
+def column_class(kind: Kind) -> type[Column]:
+    """The class of the columns of this kind."""
+    return _CLASSES.get(type(kind), Column)
 
 
 class Column(NoValue):
@@ -149,6 +167,7 @@ class Column(NoValue):
         return self._frame if self._frame is not None else other.frame
 
 
+@columns_of(BoolKind)
 class Truth(Column):
     """A column of booleans."""
 

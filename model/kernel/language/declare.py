@@ -14,9 +14,9 @@ An action is what may happen, the others are what must hold:
     @may_end           states where nothing more needs to happen; any other end is a deadlock
     @without           replaces an action or a definition while a safeguard or an assumption is off
 
-The domain of a parameter is a size, a number n (0..n-1), `Subsets(n)`, `Majorities(n)`, or the values
-themselves; `among` adds a guard on fields of the member. A property with parameters holds for every choice of
-them, a `@reachable` one for some:
+The domain of a parameter is a size, a number n (0..n-1), `Subsets(n)`, `Majorities(n)`, a Bag, Set or Channel
+of the machine (one of its items), or the values themselves; `among` adds a guard on fields of the member. A
+property with parameters holds for every choice of them, a `@reachable` one for some:
 
     @action(m=among(managers, manager="working"), vote=("yes", "no"))
     def prepare(s, m: int, vote: str) -> None: ...
@@ -46,13 +46,13 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 from fencepost.model.kernel.language.columns import Truth, all_of, any_of, as_truth, describe, to_truth
 from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fairness import Together
-from fencepost.model.kernel.language.fields import Extent, Subsets, resolve
+from fencepost.model.kernel.language.fields import AnyPlace, Extent, Field, Received, Subsets, resolve
 from fencepost.model.kernel.language.numbers import Number
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
-Values = int | str | Extent | Subsets | Sequence[object]
+Values = int | str | Extent | Subsets | Received[Any, Any] | AnyPlace | Sequence[object]
 Kind = Literal[
     "invariant",
     "step",
@@ -124,6 +124,8 @@ def among(domain: Values, /, **wanted: object) -> Among:
     A tuple of values is any of them. The name of another parameter is a number to compare with: with
     `o=among(openers, whose="w"), w=writers` opener o is one of w. All choices of `domain` are labels.
     """
+    if isinstance(domain, Field):
+        raise ModellingMistake("among is of numbers: of an item require its parts, s.require(m.type == ...)")
     if not wanted:
         raise ModellingMistake('among(members) needs an array and a value, as in among(clients, at="idle")')
     return Among(domain, wanted)
@@ -301,6 +303,11 @@ def _property(
             "and then those after: write (before, after)"
         )
     for name, domain in domains.items():
+        if isinstance(domain, Received):
+            raise ModellingMistake(
+                f"`{function.__name__}` takes `{name}` from a bag, a set or a channel: only actions do; in a "
+                "property write s.network.all(lambda m: ...) or .any(...)"
+            )
         if isinstance(domain, Among):
             raise ModellingMistake(
                 f"`{function.__name__}` takes `{name}` among those with {domain.text(name)}: that is a guard "
@@ -507,4 +514,11 @@ def choices(domain: Domain, sizes: Mapping[str, int]) -> tuple[object, ...]:
     values = domain.domain if isinstance(domain, Among) else domain
     if isinstance(values, int | str | Extent):
         return tuple(range(resolve(values, sizes)))
-    return values.within(sizes) if isinstance(values, Subsets) else tuple(values)
+    if isinstance(values, Subsets | Received | AnyPlace):
+        return values.within(sizes)
+    if isinstance(values, Field):
+        raise ModellingMistake(
+            f"`{values.name}` is no domain: a parameter is an item of a Bag, a Set or a Channel that is "
+            f"a field itself; of an array of them take the places, k=2 and s.{values.name}[i].at(k)"
+        )
+    return tuple(values)

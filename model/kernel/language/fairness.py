@@ -12,12 +12,15 @@ Written in `fair=(...)`, or for strong ones in `strong=(...)`, of a property:
     together("enter", "leave")             one demand: any of these labels satisfies it
     together("enter", "leave", by="p")     one demand for each value of `p`: no process starves
     together()                             one demand for all actions: something goes on happening
+
+The items of a bag or a channel are one demand: some message is received. Those of a `Set` are one each.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fencepost.model.kernel.language.bags import Place
 from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 
 if TYPE_CHECKING:
@@ -63,7 +66,15 @@ def _demands_of(wanted: "Property", entry: str | Together, labels: Sequence["Lab
         yield from _joined(wanted, entry, labels)
         return
     _check_known(wanted, [entry], labels)
-    yield from (Demand(str(label), (label.number,)) for label in labels if label.action == entry)
+    # A place of a bag or a queue names no message: the next one moves up. Its places are one demand.
+    groups: dict[tuple[object, ...], list[Label]] = {}
+    for label in labels:
+        if label.action == entry:
+            key = tuple(None if isinstance(value, Place) else value for _, value in label.parameters)
+            groups.setdefault(key, []).append(label)
+    for group in groups.values():
+        text = str(group[0]) if len(group) == 1 else f"one of {group[0]} .. {group[-1]}"
+        yield Demand(text, tuple(label.number for label in group))
 
 
 def _joined(wanted: "Property", entry: Together, labels: Sequence["Label"]) -> Iterator[Demand]:
@@ -79,6 +90,11 @@ def _joined(wanted: "Property", entry: Together, labels: Sequence["Label"]) -> I
                 f"property `{wanted.name}` joins {', '.join(actions)} by '{entry.by}', which is no "
                 f"parameter of {label.action}{suggestion(entry.by, parameters)}: "
                 f"its parameters are {names(parameters)}"
+            )
+        if entry.by and isinstance(parameters[entry.by], Place):
+            raise ModellingMistake(
+                f"property `{wanted.name}` joins {', '.join(actions)} by '{entry.by}', which is an item of a "
+                "bag or a channel: fairness for each item needs a Set, or parameters that name the item"
             )
         groups.setdefault(parameters[entry.by] if entry.by else None, []).append(label.number)
     for value, numbers in groups.items():

@@ -8,6 +8,10 @@
     seen = Flags(managers)                     # or Flags("red", "green")
     inbox = Seq(4, Enum("ask", "answer"))      # at most 4 items
     manager = Each(managers, Enum("working", "prepared"))
+    last = Record(type=Enum("ask", "answer"), src=Id(managers))    # s.last.src
+    sent = Set(Record(src=Id(managers), vote=Bool()))              # any of these records
+    network = Bag(4, Record(type=Enum("ask", "answer"), src=Id(managers)))    # at most 4, in no order
+    wire = Channel(4, Bool(), lossy=True)      # a queue that may lose what is in it
     grid = Each(rows, Each(columns, Bool()))   # s.grid[r][c]
     pin = Each(("nodes", "edges"), Int(0, 3))  # s.pin["nodes"]: one element for each name
 
@@ -18,16 +22,28 @@ it has `start=...` or an `@initial` function sets it.
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from fencepost.model.kernel.language.access import Access, CellAccess
+from fencepost.model.kernel.language.bags import BagAccess, BagView, Place, SetAccess, SetView
 from fencepost.model.kernel.language.choices import Choice
-from fencepost.model.kernel.language.columns import Truth
+from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.errors import BadSettings, ModellingMistake, names, suggestion
-from fencepost.model.kernel.language.layout import BoolKind, EnumKind, FlagsKind, IntKind, Kind, Slot
+from fencepost.model.kernel.language.layout import (
+    BoolKind,
+    EnumKind,
+    FlagsKind,
+    IntKind,
+    Kind,
+    PlaceKind,
+    RecordKind,
+    Slot,
+)
 from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.records import NOT_A_PART, Recorded
 from fencepost.model.kernel.language.views import Array, ArrayAccess, Sequence, SequenceAccess
 
 if TYPE_CHECKING:
@@ -166,6 +182,9 @@ R = TypeVar("R")
 W = TypeVar("W")
 Run = tuple[str, Kind, tuple[int, ...]]
 Cells = tuple[str, tuple[AnyExtent, ...], "Cell[Any, Any]"]
+Leaf = tuple[tuple[str, ...], int, "Cell[Any, Any]"]
+"""A part of a record that is no record: its path, its first bit, and the cell that it was declared as."""
+MOST_VALUES = 1 << 12
 
 
 class Field(Generic[R, W]):
@@ -225,6 +244,15 @@ class Cell(Field[R, W]):
 
     def first(self, sizes: Mapping[str, int]) -> object:
         return self.kind(sizes).decode(0) if self._start is None else self._start
+
+    @property
+    def has_start(self) -> bool:
+        """Whether `start` was given."""
+        return self._start is not None
+
+    def leaves(self, sizes: Mapping[str, int]) -> Iterator[Leaf]:
+        """The parts of a record that are no records, with their path and first bit; else the cell itself."""
+        yield (), 0, self
 
 
 class Bool(Cell[Truth, Truth | bool]):
@@ -298,6 +326,44 @@ class Flags(Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
         return FlagsKind(tuple(str(member) for member in self._domain))
 
 
+class Record(Cell[Recorded, "Recorded | Mapping[str, Any]"]):
+    """Several parts in one cell, by name; a part with `start` may be left out of a record.
+
+    A part is a Bool, Int, Id, Enum, Flags or Record. An Id with `nobody` may be left out, too.
+    """
+
+    def __init__(self, **parts: "Cell[Any, Any]") -> None:
+        super().__init__(None)
+        if not parts:
+            raise ModellingMistake("a Record needs parts, as in Record(type=Enum(...), src=Id(nodes))")
+        for name, part in parts.items():
+            if not isinstance(part, Cell):
+                raise ModellingMistake(
+                    f"the part `{name}` of a Record is {describe(part)}: give a Bool, Int, Id, Enum, Flags "
+                    "or Record; an array or a sequence is a field of its own"
+                )
+            if name in NOT_A_PART or name.startswith("_"):
+                raise ModellingMistake(f"`{name}` is part of every column; give the part another name")
+        self.parts = parts
+
+    def kind(self, sizes: Mapping[str, int]) -> RecordKind:
+        parts = tuple((name, part.kind(sizes)) for name, part in self.parts.items())
+        left_out = tuple(
+            (name, part.first(sizes))
+            for name, part in self.parts.items()
+            if part.has_start or (isinstance(part, Id) and part.nobody)
+        )
+        return RecordKind(parts, left_out)
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return {name: part.first(sizes) for name, part in self.parts.items()}
+
+    def leaves(self, sizes: Mapping[str, int]) -> Iterator[Leaf]:
+        for name, (at, _) in self.kind(sizes).places.items():
+            for path, inside, cell in self.parts[name].leaves(sizes):
+                yield (name, *path), at + inside, cell
+
+
 class _Length(Cell[Number, int]):
     """The length of a sequence: a quantity, even if the capacity is a size."""
 
@@ -313,8 +379,7 @@ class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
     """A sequence of at most `capacity` items, each of them one cell."""
 
     def __init__(self, capacity: AnyExtent, item: Field[R, W]) -> None:
-        if not isinstance(item, Cell):
-            raise ModellingMistake("the items of a Seq are Bool, Int, Enum or Flags")
+        _check_item("Seq", item)
         self._capacity = capacity
         self._item = item
 
@@ -330,6 +395,191 @@ class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
         # A position in a sequence names no member, even if the capacity is a size.
         places = Extent(lambda sizes: resolve(self._capacity, sizes))
         yield f"{name}.items", (*dimensions, places), self._item
+
+
+class _Place(Cell[Any, Any]):
+    """A place of a bag."""
+
+    def __init__(self, item: Cell[Any, Any]) -> None:
+        super().__init__(None)
+        self.item = item
+
+    def kind(self, sizes: Mapping[str, int]) -> PlaceKind:
+        return PlaceKind(self.item.kind(sizes))
+
+    def leaves(self, sizes: Mapping[str, int]) -> Iterator[Leaf]:
+        yield from ((("item", *path), at, cell) for path, at, cell in self.item.leaves(sizes))
+        yield ("is_there",), self.item.kind(sizes).width, Bool()
+
+
+class Bits(Bool):
+    """A bit for each value of an item."""
+
+    def __init__(self, item: Cell[Any, Any]) -> None:
+        super().__init__()
+        self.item = item
+
+
+class Received(Field[R, W]):
+    """A field whose items an action can take as a parameter: `@action(m=network)`."""
+
+    def within(self, sizes: Mapping[str, int]) -> tuple[object, ...]:
+        """The values of such a parameter: places, or the items themselves."""
+        raise NotImplementedError
+
+    def take(self, s: "Machine", value: Any) -> Any:
+        """The item that a value of the parameter stands for, as a guard: the rows where it is there."""
+        raise NotImplementedError
+
+
+class Bag(Received[BagView[R, W], BagView[R, W] | tuple[W, ...]]):
+    """At most `capacity` items in no order, such as the messages in a network."""
+
+    def __init__(self, capacity: AnyExtent, item: Cell[R, W]) -> None:
+        _check_item("Bag", item)
+        self._capacity = capacity
+        self._item = item
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> BagAccess:
+        cells = CellAccess(slots[f"{name}.places"])
+        return BagAccess(name, cells, self._item.kind(sizes), resolve(self._capacity, sizes))
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return ()
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        places = Extent(lambda sizes: resolve(self._capacity, sizes))
+        yield f"{name}.places", (*dimensions, places), _Place(self._item)
+
+    def within(self, sizes: Mapping[str, int]) -> tuple[object, ...]:
+        return tuple(Place(self.name, number) for number in range(resolve(self._capacity, sizes)))
+
+    def take(self, s: "Machine", value: Place) -> Any:
+        return getattr(s, self.name).at(value.number)
+
+
+class Set(Received[SetView[R, W], SetView[R, W] | AbstractSet[W]]):
+    """Any of the values that an item can have: a bit for each, so the item has a few thousand at most."""
+
+    def __init__(self, item: Cell[R, W]) -> None:
+        _check_item("Set", item)
+        self._item = item
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> SetAccess:
+        return SetAccess(name, CellAccess(slots[f"{name}.items"]), self._item.kind(sizes))
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return frozenset()
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        yield f"{name}.items", (*dimensions, Extent(partial(self._count, name))), Bits(self._item)
+
+    def within(self, sizes: Mapping[str, int]) -> tuple[object, ...]:
+        kind = self._item.kind(sizes)
+        return tuple(kind.decode(code) for code in kind.codes())
+
+    def take(self, s: "Machine", value: Any) -> Any:
+        s.require(getattr(s, self.name).has(value))
+        return value
+
+    def _count(self, name: str, sizes: Mapping[str, int]) -> int:
+        count = self._item.kind(sizes).count
+        if count > MOST_VALUES:
+            raise ModellingMistake(
+                f"`{name}` is a set of items with {count:,} values, at most {MOST_VALUES:,}: give the parts "
+                "smaller bounds, or declare a Bag, which has a bit for none of them"
+            )
+        return count
+
+
+class Channel(Received[Any, Any]):
+    """Messages on their way: at most `capacity`, received in the order sent unless `reordering`.
+
+    A `lossy` channel has an action `NAME_loses`, which may take any message away; a `duplicating` one has
+    `NAME_duplicates`, which may repeat any message as long as there is room. Sending into a full channel is
+    an overflow.
+    """
+
+    def __init__(
+        self,
+        capacity: AnyExtent,
+        item: Cell[Any, Any],
+        *,
+        lossy: bool = False,
+        duplicating: bool = False,
+        reordering: bool = False,
+    ) -> None:
+        _check_item("Channel", item)
+        self._capacity = capacity
+        self.is_lossy = lossy
+        self.is_duplicating = duplicating
+        self.is_reordering = reordering
+        self._inner: Bag[Any, Any] | Seq[Any, Any]
+        self._inner = Bag(capacity, item) if reordering else Seq(capacity, item)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self._inner.name = name
+
+    def access(self, name: str, sizes: Mapping[str, int], slots: Mapping[str, Slot]) -> Access:
+        return self._inner.access(name, sizes, slots)
+
+    def first(self, sizes: Mapping[str, int]) -> object:
+        return ()
+
+    def cells(self, name: str, dimensions: tuple[AnyExtent, ...]) -> Iterator[Cells]:
+        return self._inner.cells(name, dimensions)
+
+    def within(self, sizes: Mapping[str, int]) -> tuple[object, ...]:
+        """The places from which a message is received."""
+        return self.places(sizes) if self.is_reordering else (Place(self.name, 0),)
+
+    def places(self, sizes: Mapping[str, int]) -> tuple[Place, ...]:
+        """All places: those where one can be lost."""
+        return tuple(Place(self.name, number) for number in range(resolve(self._capacity, sizes)))
+
+    def take(self, s: "Machine", value: Place) -> Any:
+        return getattr(s, self.name).at(value.number)
+
+    def faults(self) -> "Iterator[tuple[str, Any]]":
+        """The actions of the channel itself: their names, and functions of the rows and a place."""
+
+        def loses(s: Any, m: Place) -> None:
+            """A message is lost."""
+            channel = getattr(s, self.name)
+            item = channel.at(m.number)
+            if self.is_reordering:
+                channel.remove(item)
+            else:
+                channel.remove_at(m.number)
+
+        def duplicates(s: Any, m: Place) -> None:
+            """A message is there once more."""
+            channel = getattr(s, self.name)
+            s.require(~channel.is_full())
+            item = channel.at(m.number)
+            if self.is_reordering:
+                channel.add(item)
+            else:
+                channel.insert(m.number, item)
+
+        if self.is_lossy:
+            yield f"{self.name}_loses", loses
+        if self.is_duplicating:
+            yield f"{self.name}_duplicates", duplicates
+
+
+class AnyPlace:
+    """The domain of all places of a channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.within = channel.places
+
+
+def _check_item(what: str, item: object) -> None:
+    if not isinstance(item, Cell):
+        raise ModellingMistake(
+            f"the items of a {what} are Bool, Int, Id, Enum, Flags or Record, not {describe(item)}"
+        )
 
 
 class Each(Field[Array[R, W], "Array[R, W] | tuple[Any, ...]"]):

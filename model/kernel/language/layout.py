@@ -15,10 +15,12 @@ its dimensions for an array. The rules that place them:
 States are arrays of shape (words, states): one word of all states is contiguous.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +46,19 @@ class Kind:
     def describe(self) -> str:
         """The values of the cell, in words."""
         raise NotImplementedError
+
+    @property
+    def count(self) -> int:
+        """How many values the cell can hold."""
+        return 1 << self.width
+
+    def codes(self) -> Iterable[int]:
+        """The codes of all its values, by their number; only records leave gaps."""
+        return range(self.count)
+
+    def number(self, code: Any) -> Any:
+        """The number of a code among `codes`, also of a column of codes."""
+        return code
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,10 @@ class IntKind(Kind):
     def decode(self, code: int) -> int:
         return code + self.least
 
+    @property
+    def count(self) -> int:
+        return self.most - self.least + 1
+
     def describe(self) -> str:
         return f"{self.least}..{self.most}"
 
@@ -117,6 +136,10 @@ class EnumKind(Kind):
     def decode(self, code: int) -> str:
         return self.options[code]
 
+    @property
+    def count(self) -> int:
+        return len(self.options)
+
     def describe(self) -> str:
         return f"one of {names(self.options)}"
 
@@ -129,7 +152,7 @@ class FlagsKind(Kind):
         if len(self.members) > WIDEST_CELL:
             raise ModellingMistake(
                 f"a flag set over {len(self.members)} members needs more than {WIDEST_CELL} bits; "
-                "declare it as Each(size, Bool()), which may span words"
+                "declare it as Set(Id(size)) or Each(size, Bool()), which may span words"
             )
 
     @property
@@ -160,13 +183,151 @@ class FlagsKind(Kind):
         return f"a set over {names(str(known) for known in self.members)}"
 
 
+class Item(dict[str, object]):
+    """The value of a record: its parts, by name or as attributes. It prints as `(type: ask, src: 1)`."""
+
+    def __hash__(self) -> int:  # type: ignore[override]  # nobody changes a decoded value
+        return hash(tuple(self.items()))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            if name.startswith("__"):
+                raise AttributeError(name) from None
+            raise ModellingMistake(
+                f"the record has no part '{name}'{suggestion(name, self)}; its parts are {names(self)}"
+            ) from None
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(f"{name}: {_printed(value)}" for name, value in self.items()) + ")"
+
+
+def _printed(value: object) -> str:
+    return "{" + ", ".join(map(str, sorted(value))) + "}" if isinstance(value, frozenset) else str(value)
+
+
+@dataclass(frozen=True)
+class RecordKind(Kind):
+    """Several parts in one cell, side by side, the first in the lowest bits."""
+
+    parts: tuple[tuple[str, Kind], ...]
+    left_out: tuple[tuple[str, object], ...] = ()
+    """The values of parts that a record may leave out."""
+    width: int = field(init=False, compare=False)
+    places: dict[str, tuple[int, Kind]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        at, places = 0, {}
+        for name, kind in self.parts:
+            places[name] = (at, kind)
+            at += kind.width
+        object.__setattr__(self, "width", at)
+        object.__setattr__(self, "places", places)
+        if at > WIDEST_CELL - 1:
+            widest = sorted(self.parts, key=lambda part: -part[1].width)[:3]
+            raise ModellingMistake(
+                f"a record of {at} bits is too wide (at most {WIDEST_CELL - 1}); its widest parts are "
+                + ", ".join(f"{name} ({kind.width} bits)" for name, kind in widest)
+                + "; give smaller bounds, or declare two arrays instead of one"
+            )
+
+    def completed(self, value: object) -> dict[str, Any]:
+        """All parts of a value, in order; an error for one that is missing or unknown."""
+        if not isinstance(value, Mapping):
+            raise ModellingMistake(f"{value!r} is not a record: write dict({self._example()})")
+        for name in value:
+            if name not in self.places:
+                raise ModellingMistake(
+                    f"the record has no part '{name}'{suggestion(name, self.places)}; "
+                    f"its parts are {names(self.places)}"
+                )
+        given = {**dict(self.left_out), **value}
+        missing = [name for name in self.places if name not in given]
+        if missing:
+            raise ModellingMistake(
+                f"the record has no {names(missing)}: give every part, or declare with start=... "
+                "what a record without it has"
+            )
+        return {name: given[name] for name in self.places}
+
+    def encode(self, value: object) -> int:
+        code = 0
+        for name, given in self.completed(value).items():
+            at, kind = self.places[name]
+            try:
+                code |= kind.encode(given) << at
+            except ModellingMistake as error:
+                raise ModellingMistake(f"its part `{name}`: {error}") from None
+        return code
+
+    def decode(self, code: int) -> Item:
+        return Item(
+            (name, kind.decode(code >> at & (1 << kind.width) - 1))
+            for name, (at, kind) in self.places.items()
+        )
+
+    @property
+    def count(self) -> int:
+        return prod(kind.count for _, kind in self.parts)
+
+    def codes(self) -> Iterator[int]:
+        for parts in product(*(kind.codes() for _, kind in reversed(self.parts))):
+            code = 0
+            for part, (at, _) in zip(reversed(parts), self.places.values(), strict=True):
+                code |= part << at
+            yield code
+
+    def number(self, code: Any) -> Any:
+        strides = self.strides()
+        return sum(
+            kind.number(code >> at & (1 << kind.width) - 1) * strides[name]
+            for name, (at, kind) in self.places.items()
+        )
+
+    def strides(self) -> dict[str, int]:
+        """The weight of each part in the number of a code."""
+        found, stride = {}, 1
+        for name, kind in self.parts:
+            found[name] = stride
+            stride *= kind.count
+        return found
+
+    def describe(self) -> str:
+        return f"a record of {names(self.places)}"
+
+    def _example(self) -> str:
+        return ", ".join(f"{name}=..." for name in self.places)
+
+
+@dataclass(frozen=True)
+class PlaceKind(Kind):
+    """A place of a bag: empty, or an item, whose code has one more bit above it."""
+
+    item: Kind
+
+    @property
+    def width(self) -> int:  # type: ignore[override]  # derived from the item rather than stored
+        return self.item.width + 1
+
+    def encode(self, value: object) -> int:
+        return 0 if value is None else 1 << self.item.width | self.item.encode(value)
+
+    def decode(self, code: int) -> object:
+        present = code >> self.item.width
+        return self.item.decode(code & (1 << self.item.width) - 1) if present else None
+
+    def describe(self) -> str:
+        return f"nothing, or {self.item.describe()}"
+
+
 U64 = NDArray[np.uint64]
 I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 PackedState = tuple[int, ...]
 
 WORD = 64
-MOST_WORDS = 32
+MOST_WORDS = 1 << 10
 """A wider state is a mistake in the model: nobody can explore its space."""
 
 
@@ -193,6 +354,24 @@ class Slot:
 
     def spans_words(self) -> bool:
         return self.count > self.in_word
+
+    def part(self, name: str, at: int, kind: Kind) -> "PartSlot":
+        """The run of one part of records: the same places, a few bits of each."""
+        return PartSlot(
+            f"{self.name}.{name}", kind, self.shape, self.word, self.shift, self.in_word, self, at
+        )
+
+
+@dataclass(frozen=True)
+class PartSlot(Slot):
+    """The run of some bits of each cell of another run."""
+
+    whole: Slot
+    at: int
+
+    def place(self, index: int) -> tuple[int, int]:
+        word, shift = self.whole.place(index)
+        return word, shift + self.at
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from fencepost.model.kernel.language.declare import (
     Ending,
     Property,
     Replacement,
+    action,
     parameters_of,
 )
 from fencepost.model.kernel.language.errors import (
@@ -32,7 +33,7 @@ from fencepost.model.kernel.language.errors import (
     names,
     suggestion,
 )
-from fencepost.model.kernel.language.fields import Field, Size
+from fencepost.model.kernel.language.fields import AnyPlace, Channel, Field, Size
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.language.frame import Frame
@@ -88,6 +89,12 @@ class Machine(NoValue, metaclass=_MachineType):
             raise ModellingMistake(
                 f"'{twice[0]}' is both a safeguard and an assumption: give one another name"
             )
+        for channel in [each for each in vars(cls).values() if isinstance(each, Channel)]:
+            for name, function in channel.faults():
+                if name in vars(cls):
+                    raise ModellingMistake(f"`{name}` is an action of the channel; give yours another name")
+                function.__name__ = name
+                setattr(cls, name, action(m=AnyPlace(channel))(function))
         for name, value in list(vars(cls).items()):
             if isinstance(value, FunctionType) and not name.startswith("__"):
                 if value.__name__ == "<lambda>":

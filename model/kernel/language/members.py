@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.columns import Column, Match, Truth, describe
+from fencepost.model.kernel.language.columns import Column, Match, Truth, columns_of, describe
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.layout import FlagsKind
 from fencepost.model.kernel.language.numbers import Number
 
 
+@columns_of(FlagsKind)
 class Members(Column):
     """A column of sets over one finite domain."""
 

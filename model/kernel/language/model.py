@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fencepost.model.kernel.language.bags import Place
 from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import (
     ActionDeclared,
@@ -36,7 +37,7 @@ from fencepost.model.kernel.language.errors import (
     suggestion,
 )
 from fencepost.model.kernel.language.fairness import demands
-from fencepost.model.kernel.language.fields import AnyField, Each, Field, Size, settle
+from fencepost.model.kernel.language.fields import AnyField, Each, Field, Received, Size, settle
 from fencepost.model.kernel.language.frame import Frame, NothingLeft
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, arrange
 from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
@@ -85,7 +86,7 @@ class Model:
         self.access = {
             name: field.access(name, self.sizes, self.layout.slots) for name, field in self.fields.items()
         }
-        self.arrays = frozenset(name for name, field in self.fields.items() if isinstance(field, Each))
+        self.arrays = {name: field.names for name, field in self.fields.items() if isinstance(field, Each)}
         self._calls: list[tuple[Callable[..., Any], dict[str, object]]] = []
         self.labels = self._enumerate_labels()
         self.actions = tuple(dict.fromkeys(label.action for label in self.labels))
@@ -162,7 +163,8 @@ class Model:
         except NothingLeft as stopped:
             reached = frame.origin()
             row = int(reached[0]) if len(reached) else 0
-            return locate_guard(stopped, row, function.place() if isinstance(function, _Guarded) else None)
+            own = function.place() if isinstance(function, _Guarded | _Taking) else None
+            return locate_guard(stopped, row, own)
         return None
 
     def holds(self, wanted: Property, states: U64) -> Mask:
@@ -188,6 +190,16 @@ class Model:
         """The named values of one packed state; arrays and sequences as tuples, sets as frozensets."""
         words = tuple(int(word) for word in state)
         return {name: access.decode(words, 0) for name, access in self.access.items()}
+
+    def parameters(self, label: Label, state: PackedState) -> dict[str, object]:
+        """The parameters of a label in a state: for a place of a bag or a queue, the item there."""
+        read = dict(label.parameters)
+        for name, value in read.items():
+            if isinstance(value, Place):
+                items = self.access[value.field].decode(state, 0)
+                if isinstance(items, tuple) and value.number < len(items):
+                    read[name] = items[value.number]
+        return read
 
     def pack(self, values: Mapping[str, object]) -> U64:
         """One packed state, shape (words, 1), from the values of all fields."""
@@ -283,6 +295,9 @@ class Model:
         among = {name: each for name, each in declaration.domains.items() if isinstance(each, Among)}
         if among:
             function = _Guarded(function, among)
+        taken = {n: each for n, each in declaration.domains.items() if isinstance(each, Received)}
+        if taken:
+            function = _Taking(function, taken)
         for offset, values in enumerate(product(*domains.values())):
             parameters = tuple(zip(domains, values, strict=True))
             label = Label(number + offset, declaration.name, parameters)
@@ -306,6 +321,22 @@ class _Guarded:
         known = parameters_of(self.function)
         text = ", ".join(each.text(name, known) for name, each in self.among.items())
         return Path(code.co_filename).name, code.co_firstlineno, text
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """An action with parameters that are items of bags, sets or channels."""
+
+    function: Callable[..., Any]
+    fields: Mapping[str, Received[Any, Any]]
+
+    def __call__(self, s: Machine, **parameters: object) -> Any:
+        items = {name: field.take(s, parameters[name]) for name, field in self.fields.items()}
+        return self.function(s, **{**parameters, **items})
+
+    def place(self) -> tuple[str, int, str] | None:
+        """The guard of the action's domains; None if the items are its only guard."""
+        return self.function.place() if isinstance(self.function, _Guarded) else None
 
 
 def kebab(name: str) -> str:

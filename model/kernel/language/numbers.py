@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.columns import Column, Truth, any_of, describe, to_truth
+from fencepost.model.kernel.language.columns import Column, Truth, any_of, columns_of, describe, to_truth
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.layout import IntKind
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fencepost.model.kernel.language.layout import I64, U64
 
 
+@columns_of(IntKind)
 class Number(Column):
     """A column of whole numbers. Sums may leave the field's bounds; assigning them back is checked."""
 

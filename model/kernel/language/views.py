@@ -11,14 +11,16 @@ own bounds keep it inside. A sequence is a length and its items. Places beyond t
 first value, so that equal sequences are packed alike; this is why `pop_first` writes every place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from fencepost.model.kernel.language.access import Access, CellAccess, Index, overflow
-from fencepost.model.kernel.language.choices import pick
+from fencepost.model.kernel.language.access import Access, CellAccess, Index
+from fencepost.model.kernel.language.assigning import overflow
+from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import (
     ONE_TRUTH,
     Column,
@@ -27,10 +29,10 @@ from fencepost.model.kernel.language.columns import (
     any_of,
     as_truth,
     describe,
+    to_truth,
 )
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names
-from fencepost.model.kernel.language.layout import IntKind, PackedState
-from fencepost.model.kernel.language.members import Members
+from fencepost.model.kernel.language.layout import EnumKind, IntKind, PackedState
 from fencepost.model.kernel.language.numbers import Number, count_of
 
 if TYPE_CHECKING:
@@ -87,6 +89,16 @@ def _covers(access: Any, flat: "Index", other: Any, at: "Index") -> bool:
         if access is other:
             return True
     return False
+
+
+def holds_of(condition: Any, element: Any, name: str) -> Truth | bool:
+    """A condition, a function of one element, on this one."""
+    if not isinstance(condition, FunctionType):
+        raise ModellingMistake(
+            f"a quantifier over `{name}` takes a function of one item, as in s.{name}.any(lambda m: ...), "
+            f"not {describe(condition)}"
+        )
+    return to_truth(condition(element), "a quantifier")
 
 
 def check_place(frame: "Frame", name: str, index: Any, extent: int, what: str) -> None:
@@ -155,9 +167,11 @@ class ArrayAccess(WholeAccess):
         for i, element in enumerate(value):
             self.element.encode(state, flat * self.extent + i, element)
 
-    def element_number(self, frame: "Frame", flat: Index, index: Index | str) -> Index:
+    def element_number(self, frame: "Frame", flat: Index, index: Index | str | Choice) -> Index:
         """The flat number of element `index`; an error unless it exists."""
         if self.places:
+            if isinstance(index, Choice):
+                return flat * self.extent + self._by_name(index)
             if not isinstance(index, str) or index not in self.places:
                 raise ModellingMistake(
                     f"`{self.name}` is indexed by {names(self.places)}, not by {describe(index)}"
@@ -166,6 +180,17 @@ class ArrayAccess(WholeAccess):
         check_place(frame, self.name, index, self.extent, "elements")
         assert not isinstance(index, str)
         return flat * self.extent + index
+
+    def _by_name(self, index: Choice) -> Number:
+        """The numbers of the elements that a column of names chooses."""
+        assert isinstance(index.kind, EnumKind)
+        unknown = [name for name in index.kind.options if name not in self.places]
+        if unknown:
+            raise ModellingMistake(
+                f"`{self.name}` is indexed by {names(self.places)}, and the index can be {unknown[0]}"
+            )
+        places = np.array([self.places[name] for name in index.kind.options], np.int64)
+        return Number(index.frame, IntKind(0, self.extent - 1), places.take(index.codes()))
 
 
 class Array(View, Generic[R, W]):
@@ -177,14 +202,14 @@ class Array(View, Generic[R, W]):
     def __len__(self) -> int:
         return self._access.extent
 
-    def __getitem__(self, index: Index | str) -> R:
+    def __getitem__(self, index: Index | str | Choice) -> R:
         frame, access = self._frame, self._access
         if frame.replaced:
             self._now()
         element: R = access.element.read(frame, access.element_number(frame, self._flat, index))
         return element
 
-    def __setitem__(self, index: Index | str, value: W) -> None:
+    def __setitem__(self, index: Index | str | Choice, value: W) -> None:
         frame, access = self._now(), self._access
         access.element.write(frame, access.element_number(frame, self._flat, index), value)
 
@@ -199,26 +224,26 @@ class Array(View, Generic[R, W]):
         return all_of(as_truth(mine == theirs) for mine, theirs in zip(self, other, strict=True))
 
     @must_call
-    def all(self, value: W) -> Truth:
-        """Whether every element equals `value`."""
-        return all_of(as_truth(element == value) for element in self)
+    def all(self, value: "W | Callable[[R], Truth | bool]") -> Truth:
+        """Whether every element equals `value`, or a condition, a function of one element, holds of all."""
+        return all_of(self._where(value))
 
     @must_call
-    def any(self, value: W) -> Truth:
-        """Whether some element equals `value`."""
-        return any_of(as_truth(element == value) for element in self)
+    def any(self, value: "W | Callable[[R], Truth | bool]") -> Truth:
+        """Whether some element equals `value`, or a condition holds of some."""
+        return any_of(self._where(value))
 
     @must_call
-    def count(self, value: W) -> Number:
-        """How many elements equal `value`."""
-        return count_of(as_truth(element == value) for element in self)
+    def count(self, value: "W | Callable[[R], Truth | bool]") -> Number:
+        """How many elements equal `value`, or of how many a condition holds."""
+        return count_of(self._where(value))
 
-
-def _chosen(where: Truth, one: Column, other: Column) -> Any:
-    """`pick`, for sets as well."""
-    if isinstance(one, Members):
-        return Members(one.frame, one.kind, np.where(where.mask(), one.codes(), other.codes()))
-    return pick(where, cast(Any, one), cast(Any, other))
+    def _where(self, value: Any) -> "Iterator[Truth | bool]":
+        for element in self:
+            if isinstance(value, FunctionType):
+                yield holds_of(value, element, self._access.name)
+            else:
+                yield as_truth(element == value)
 
 
 class SequenceAccess(WholeAccess):
@@ -398,11 +423,68 @@ class Sequence(View, Generic[R, W]):
             )
         base = self._flat * self.capacity
         for i, (item, later) in enumerate(pairwise(items)):
-            self._access.items.write(
-                self._frame, base + i, _chosen(found[i], cast(Any, later), cast(Any, item))
-            )
+            self._access.items.write(self._frame, base + i, pick(found[i], cast(Any, later), cast(Any, item)))
         self._access.zero_item(self._frame, base + (self.capacity - 1))
         self._access.lengths.write(self._frame, self._flat, length - 1)
+
+    send = append
+
+    @must_call
+    def at(self, place: int) -> R:
+        """The item at a place, as a guard: the rows where the sequence is long enough."""
+        length = self.length
+        self._frame.narrow_to(length > place)
+        return self[place]
+
+    @must_call
+    def insert(self, place: int, value: W) -> None:
+        """Add an item before the one at a place, as a list does; a full sequence is an overflow."""
+        length, base = self._room(), self._flat * self.capacity
+        check_place(self._frame, self._access.name, place, self.capacity, "places")
+        if bool((length.values() < place).any()):
+            raise ModellingMistake(
+                f"`{self._access.name}` is shorter than {place} in some state: require more"
+            )
+        for i in range(self.capacity - 1, place, -1):
+            self._access.items.write(self._frame, base + i, self[i - 1])
+        self._access.items.write(self._frame, base + place, value)
+        self._access.lengths.write(self._frame, self._flat, length + 1)
+
+    @must_call
+    def remove_at(self, place: int) -> None:
+        """Remove the item at a place; the later ones move up."""
+        length, base = self.length, self._flat * self.capacity
+        check_place(self._frame, self._access.name, place, self.capacity, "places")
+        if bool((length.values() <= place).any()):
+            raise ModellingMistake(f"`{self._access.name}` has no item {place} in some state: require more")
+        for i in range(place + 1, self.capacity):
+            self._access.items.write(self._frame, base + (i - 1), self[i])
+        self._access.zero_item(self._frame, base + (self.capacity - 1))
+        self._access.lengths.write(self._frame, self._flat, length - 1)
+
+    @must_call
+    def any(self, condition: "Callable[[R], Truth | bool]") -> Truth:
+        """Whether the condition holds of some item."""
+        return any_of(self._where(condition))
+
+    @must_call
+    def all(self, condition: "Callable[[R], Truth | bool]") -> Truth:
+        """Whether the condition holds of every item."""
+        length = self.length
+        return all_of(
+            (length <= i) | to_truth(holds_of(condition, self[i], self._access.name), "a quantifier")
+            for i in range(self.capacity)
+        )
+
+    @must_call
+    def count(self, condition: "Callable[[R], Truth | bool]") -> Number:
+        """Of how many items the condition holds."""
+        return count_of(self._where(condition))
+
+    def _where(self, condition: "Callable[[R], Truth | bool]") -> Iterator[Truth]:
+        length = self.length
+        for i in range(self.capacity):
+            yield (length > i) & holds_of(condition, self[i], self._access.name)
 
     def __setitem__(self, index: Index, value: W) -> None:
         frame, access = self._now(), self._access

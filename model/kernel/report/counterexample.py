@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fencepost.model.kernel.language.bags import Items
 from fencepost.model.kernel.language.layout import U64, PackedState, packed
 from fencepost.model.kernel.language.model import Model, Transition
 
@@ -96,8 +97,13 @@ def counterexample_of(
     """The counterexample of transitions that end in `end`."""
     states = [state for state, _ in steps] + [end]
     readable = [
-        Step(number, label.action, dict(label.parameters), changed(model, states[number - 1], states[number]))
-        for number, (_, label) in enumerate(steps, start=1)
+        Step(
+            number,
+            label.action,
+            model.parameters(label, state),
+            changed(model, states[number - 1], states[number]),
+        )
+        for number, (state, label) in enumerate(steps, start=1)
     ]
     return Counterexample(model.unpack(states[0]), tuple(readable), loop)
 
@@ -108,7 +114,7 @@ def changed(model: Model, before: PackedState, after: PackedState) -> dict[str, 
     found: dict[str, tuple[object, object]] = {}
     for name in old:
         if old[name] != new[name]:
-            found.update(_differences(name, old[name], new[name], array=name in model.arrays))
+            found.update(_differences(name, old[name], new[name], model.arrays.get(name)))
     return found
 
 
@@ -116,7 +122,7 @@ def format_value(value: object) -> str:
     """A value as a counterexample prints it: names bare, sets in braces."""
     if isinstance(value, frozenset):
         return "{" + ", ".join(sorted(map(str, value))) + "}"
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not isinstance(value, Items):
         return "[" + ", ".join(map(format_value, value)) + "]"
     return str(value)
 
@@ -129,17 +135,25 @@ def format_fields(values: Mapping[str, object]) -> str:
 def to_json(value: object) -> object:
     """A value as JSON can hold it."""
     if isinstance(value, frozenset):
-        return sorted(value)
+        return [to_json(each) for each in sorted(value, key=_order)]
+    if isinstance(value, dict):
+        return {name: to_json(part) for name, part in value.items()}
     return [to_json(item) for item in value] if isinstance(value, tuple) else value
 
 
+def _order(value: object) -> Any:
+    """What orders the items of a set: numbers by size, all else by its text."""
+    return value if isinstance(value, int | str) else str(value)
+
+
 def _differences(
-    name: str, old: object, new: object, *, array: bool
+    name: str, old: object, new: object, array: tuple[str, ...] | None
 ) -> Iterator[tuple[str, tuple[object, object]]]:
-    if array and isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+    """The difference, element by element for an array: `array` has the names of its elements, if any."""
+    if array is not None and isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             if one != other:
-                yield f"{name}[{index}]", (one, other)
+                yield f"{name}[{array[index] if array else index}]", (one, other)
     else:
         yield name, (old, new)
 

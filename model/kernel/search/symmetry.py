@@ -39,19 +39,26 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, permutations, product
 from math import factorial, prod
+from typing import Any
 
 import numpy as np
 
+from fencepost.model.kernel.language.bags import Place
 from fencepost.model.kernel.language.declare import ActionDeclared, Property, choices
 from fencepost.model.kernel.language.errors import BadSettings, ModellingMistake, names, suggestion
-from fencepost.model.kernel.language.fields import AnyExtent, Flags, Id, Int, Size, resolve
+from fencepost.model.kernel.language.fields import AnyExtent, Bits, Cell, Flags, Id, Int, Size, resolve
 from fencepost.model.kernel.language.layout import (
     I64,
     U64,
     WORD,
+    BoolKind,
     IntKind,
+    Item,
     Mask,
     PackedState,
+    PartSlot,
+    PlaceKind,
+    RecordKind,
     Slot,
     one_row,
     packed,
@@ -137,6 +144,9 @@ class Reduced(Model):
         found: list[object] = [label.action]
         for number, (name, value) in enumerate(label.parameters):
             values = choices(domains[name], self.sizes)
+            if isinstance(value, Place | Item):
+                found.append(name)  # which item it is, or where it lies, changes with the numbers
+                continue
             names_member = (p.members for p in self.permuters if values == tuple(range(p.members)))
             members = next(names_member, None)
             found.append(value if members is None else ("#", place.setdefault((members, value), number)))
@@ -270,7 +280,8 @@ class Reduced(Model):
                     f"the sizes are {names(self.sizes)}"
                 )
             for field_name, field in self.fields.items():
-                for _, _, cell in field.cells(field_name, ()):
+                cells = [cell for _, _, cell in field.cells(field_name, ())]
+                for cell in (leaf for each in cells for leaf in _leaves(each, self.sizes)):
                     if isinstance(cell, Int) and not isinstance(cell, Id) and self._could_name(cell, size):
                         raise ModellingMistake(
                             f"`{field_name}` ranges over 0..{size} - 1: if it is the number of one of the "
@@ -308,17 +319,26 @@ def invert(order: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run of cells that depends on a size: `axes` are its dimensions by that size."""
+    """A run of cells that depends on a size: `axes` are its dimensions by that size.
+
+    A part of records is a run of its own. In a bag, whose places follow the codes of the items, and in a set,
+    whose bits do, a run that names members is carried along.
+    """
 
     slot: Slot
     axes: tuple[int, ...]
     refers: str
     least: int
-    lengths: Slot | None
+    lengths: Slot | None = None
+    is_there: Slot | None = None
+    """Of a part of what is in a bag: the bits of the places that are not empty."""
+    item: Cell[Any, Any] | None = None
+    """Of a set: what its bits stand for."""
 
     @property
     def relates(self) -> bool:
-        return len(self.axes) + bool(self.refers) > 1
+        in_order = self.refers and (self.is_there is not None or self.item is not None)
+        return bool(in_order) or len(self.axes) + bool(self.refers) > 1
 
 
 def runs_of(model: Model, size: str) -> list[Run]:
@@ -327,17 +347,39 @@ def runs_of(model: Model, size: str) -> list[Run]:
     for field_name, field in model.fields.items():
         for name, dimensions, cell in field.cells(field_name, ()):
             axes = tuple(axis for axis, extent in enumerate(dimensions) if is_size(extent, size))
-            refers = ""
-            if isinstance(cell, Id) and is_size(cell.extent, size):
-                refers = "id"
-            elif isinstance(cell, Flags) and len(cell.domain) == 1 and is_size(cell.domain[0], size):
-                refers = "flags"
             slot = model.layout.slots[name]
+            if isinstance(cell, Bits):
+                names_members = any(_refers(leaf, size) for _, _, leaf in cell.item.leaves(model.sizes))
+                if axes or names_members:
+                    found.append(Run(slot, axes, "values" if names_members else "", 0, item=cell.item))
+                continue
             lengths = model.layout.slots.get(name.removesuffix(".items") + ".length")
-            if axes or refers:
-                least = slot.kind.least if isinstance(slot.kind, IntKind) else 0
-                found.append(Run(slot, axes, refers, least, lengths if name.endswith(".items") else None))
+            lengths = lengths if name.endswith(".items") else None
+            is_there = None
+            if isinstance(slot.kind, PlaceKind):
+                is_there = slot.part("is_there", slot.kind.item.width, BoolKind())
+            for path, at, leaf in cell.leaves(model.sizes):
+                refers, kind = _refers(leaf, size), leaf.kind(model.sizes)
+                if axes or refers:
+                    least = kind.least if isinstance(kind, IntKind) else 0
+                    part = slot.part(".".join(path), at, kind) if path else slot
+                    found.append(Run(part, axes, refers, least, lengths, is_there))
     return found
+
+
+def _leaves(cell: Cell[Any, Any], sizes: Mapping[str, int]) -> Iterator[Cell[Any, Any]]:
+    """The cells that a value of this one consists of."""
+    inside = cell.item if isinstance(cell, Bits) else cell
+    return (leaf for _, _, leaf in inside.leaves(sizes))
+
+
+def _refers(cell: Cell[Any, Any], size: str) -> str:
+    """How a cell names members of a size, if it does."""
+    if isinstance(cell, Id) and is_size(cell.extent, size):
+        return "id"
+    if isinstance(cell, Flags) and len(cell.domain) == 1 and is_size(cell.domain[0], size):
+        return "flags"
+    return ""
 
 
 def is_size(extent: AnyExtent, size: str) -> bool:
@@ -351,9 +393,14 @@ class Permuter:
         self.size = size
         self.members = model.sizes[size]
         runs = runs_of(model, size)
+        self._sizes = model.sizes
         self._own = [run for run in runs if not run.relates]
         self._related = [run for run in runs if run.relates]
         self._pieces = [piece for run in self._own for piece in self._pieces_of(run)]
+        whole = [
+            run.slot.whole for run in runs if run.is_there and run.refers and isinstance(run.slot, PartSlot)
+        ]
+        self._bags = list(dict.fromkeys(whole))
         self._clear = [0] * model.words
         for run in runs:
             full = (1 << run.slot.kind.width) - 1
@@ -458,7 +505,12 @@ class Permuter:
             piece.write(after, values)
             used += piece.width
         for run in self._related:
-            self._carry(run, states, after, order)
+            if run.item is None:
+                self._carry(run, states, after, order)
+            else:
+                self._carry_values(run, run.item, states, after, order)
+        for slot in self._bags:
+            _sort_places(slot, after)
         return after
 
     def _carry(self, run: Run, states: U64, after: U64, order: Sequence[I64]) -> None:
@@ -475,6 +527,33 @@ class Permuter:
             word, shift = run.slot.place(_flat(run.slot.shape, index))
             after[word] |= old[source, rows] << np.uint64(shift)
 
+    def _carry_values(
+        self, run: Run, item: Cell[Any, Any], states: U64, after: U64, order: Sequence[I64]
+    ) -> None:
+        """Write a set of items that name members: the bit of each item from that of the renamed one."""
+        rows = np.arange(states.shape[1])
+        kind = item.kind(self._sizes)
+        weights = _weights(item, self.size, self._sizes)
+        *outer, count = run.slot.shape
+        for number, code in enumerate(kind.codes()):
+            moved = np.full(len(rows), number, np.int64)
+            for weight, at, leaf in weights:
+                own = code >> at & ((1 << leaf.kind(self._sizes).width) - 1)
+                if isinstance(leaf, Id):
+                    member = own - leaf.nobody
+                    if member >= 0:
+                        moved += (order[member] - member) * weight
+                else:
+                    for member in (i for i in range(self.members) if own >> i & 1):
+                        moved += ((np.int64(1) << order[member]) - (1 << member)) * weight
+            for index in product(*(range(extent) for extent in outer)):
+                source = np.zeros(len(rows), np.int64)
+                for axis, at in enumerate(index):
+                    source *= outer[axis]
+                    source += order[at] if axis in run.axes else at
+                word, shift = run.slot.place(_flat(tuple(outer), index) * count + number)
+                after[word] |= _bit_at(run.slot, states, source * count + moved) << np.uint64(shift)
+
     def _renamed(self, run: Run, states: U64, old: U64, order: Sequence[I64]) -> U64:
         new = np.zeros_like(old)
         for now, before in enumerate(order):
@@ -482,7 +561,7 @@ class Permuter:
                 new |= ((old >> before.astype(np.uint64)) & np.uint64(1)) << np.uint64(now)
             else:
                 new[old == (before - run.least).astype(np.uint64)] = now - run.least
-        if run.refers == "id" and run.lengths is not None:
+        if run.refers == "id" and (run.lengths is not None or run.is_there is not None):
             new[~_used(run, states)] = 0
         return new
 
@@ -501,7 +580,7 @@ class _Piece:
             return (cell >> np.uint64(member)) & np.uint64(1)
         if self._run.refers == "id":
             named: Mask = cell == np.uint64(member - self._run.least)
-            if self._run.lengths is not None:
+            if self._run.lengths is not None or self._run.is_there is not None:
                 named &= _used_at(self._run, states, self._at[member])
             return named.astype(np.uint64)
         return cell
@@ -523,7 +602,9 @@ def _cell(slot: Slot, states: U64, index: int) -> U64:
 
 
 def _used_at(run: Run, states: U64, index: int) -> Mask:
-    """Whether a place of a sequence is below its length; places beyond it name nobody."""
+    """Whether a place of a sequence is below its length, or one of a bag taken; all others name nobody."""
+    if run.is_there is not None:
+        return _cell(run.is_there, states, index) != 0
     assert run.lengths is not None
     sequence, place = divmod(index, run.slot.shape[-1])
     return _cell(run.lengths, states, sequence) > np.uint64(place)
@@ -531,6 +612,46 @@ def _used_at(run: Run, states: U64, index: int) -> Mask:
 
 def _used(run: Run, states: U64) -> Mask:
     return np.stack([_used_at(run, states, index) for index in range(run.slot.count)])
+
+
+def _bit_at(slot: Slot, states: U64, flat: I64) -> U64:
+    """One bit of each state, at a place of its own."""
+    word, inside = np.divmod(flat, slot.in_word) if slot.spans_words() else (np.zeros_like(flat), flat)
+    shift = inside if slot.spans_words() else inside + slot.shift
+    found: U64 = states[word + slot.word, np.arange(len(flat))] >> shift.astype(np.uint64) & np.uint64(1)
+    return found
+
+
+def _sort_places(slot: Slot, states: U64) -> None:
+    """Sort the places of bags again, the largest code first."""
+    capacity = slot.shape[-1]
+    full = (1 << slot.kind.width) - 1
+    for first in range(0, slot.count, capacity):
+        cells = [_cell(slot, states, first + place) for place in range(capacity)]
+        for one, other in _network(capacity):
+            pair = cells[one], cells[other]
+            cells[one], cells[other] = np.maximum(*pair), np.minimum(*pair)
+        for place, cell in enumerate(cells):
+            word, shift = slot.place(first + place)
+            states[word] = states[word] & np.uint64(((1 << 64) - 1) ^ (full << shift)) | cell << np.uint64(
+                shift
+            )
+
+
+def _weights(
+    item: Cell[Any, Any], size: str, sizes: Mapping[str, int]
+) -> list[tuple[int, int, Cell[Any, Any]]]:
+    """The parts that name members: the weight of each in the number of a value, its first bit, its cell."""
+    found = []
+    for path, at, leaf in item.leaves(sizes):
+        if _refers(leaf, size):
+            weight, kind = 1, item.kind(sizes)
+            for name in path:
+                assert isinstance(kind, RecordKind)
+                weight *= kind.strides()[name]
+                kind = kind.places[name][1]
+            found.append((weight, at, leaf))
+    return found
 
 
 def _flat(shape: tuple[int, ...], index: tuple[int, ...]) -> int:
