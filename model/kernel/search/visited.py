@@ -35,6 +35,9 @@ from fencepost.model.kernel.search.spill import resident
 _RATIO = 2
 """A run that is at least this many times larger than all newer ones together is not merged."""
 
+_LEAST = 1 << 10
+"""Smaller runs are merged whatever their sizes: a look into one more costs more than to sort so few."""
+
 _PARALLEL = 1 << 20
 """Merges smaller than this are made at once; larger ones in ranges of keys, each by a thread."""
 
@@ -58,6 +61,7 @@ class Visited:
         self._parts = parts
         self._exact = exact
         self.merge_bytes = 0
+        self._nbytes: int | None = 0
 
     def __len__(self) -> int:
         return sum(len(run) for run in self._runs)
@@ -65,7 +69,9 @@ class Visited:
     @property
     def nbytes(self) -> int:
         """Memory held; runs on disk hold none."""
-        return sum(map(self._resident, self._runs))
+        if self._nbytes is None:
+            self._nbytes = sum(map(self._resident, self._runs))
+        return self._nbytes
 
     def _resident(self, run: Batch) -> int:
         return resident(run.keys) + (resident(run.states) if self._exact else 0)
@@ -73,6 +79,7 @@ class Visited:
     def move(self, keep: Callable[[U64], U64]) -> None:
         """Replace every run by a copy in another place."""
         self._runs = [run.moved(keep) for run in self._runs]
+        self._nbytes = None
 
     def add(self, batch: Batch) -> None:
         """Add states, none of which is in the set."""
@@ -81,14 +88,17 @@ class Visited:
             return
         merged = [batch if self._exact else of_keys(batch.keys)]
         size = len(batch)
-        while self._runs and len(self._runs[-1]) < _RATIO * size:
+        while self._runs and len(self._runs[-1]) < max(_RATIO * size, _LEAST):
             size += len(self._runs[-1])
             merged.append(self._runs.pop())
         self._runs.append(self._merge(merged, size))
+        self._nbytes = None
         self.merge_bytes = self._resident(self._runs[-1]) if len(merged) > 1 else 0
 
     def within(self, low: int, high: int) -> "Visited":
         """The part of the set with low <= key < high, sharing the memory."""
+        if low <= 0 and high >= 1 << 64:
+            return self
         part = Visited(exact=self._exact)
         part._runs = [inside for run in self._runs if len(inside := run.between(low, high))]
         return part
