@@ -289,7 +289,10 @@ class Member:
         return True
 
     def _take_over(self, reply: str) -> None:
-        """Take the lock and serve; one that has lost it to another answers so."""
+        """Take the lock and serve, unless it does already; one that has lost it to another answers so."""
+        if self._serving:
+            self._line.send(reply)
+            return
         for left in reversed(range(round(_LOCK_S / 0.05))):
             try:
                 self._owner.acquire()

@@ -20,6 +20,8 @@ class Owner:
 
     def acquire(self) -> None:
         """Raise `Unusable` while another server has the directory."""
+        if self._fd >= 0:
+            return
         path = Path(self._root, _NAME)
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

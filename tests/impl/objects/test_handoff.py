@@ -175,11 +175,29 @@ class FakeWorkers:
             ["start", "end SIGUSR1", "start", "end SIGUSR1", "end SIGTERM"],
             False,
         ),
+        (  # the successor ended before anything was prepared
+            ["begin", "commit", "resume", "prepare", "seal", "commit"],
+            ["waiting", "ready", "resumed", "drained", "sealed"],
+            ["start", "end SIGUSR1", "end SIGTERM"],
+            False,
+        ),
+        (  # it ended before the lock was released
+            ["begin", "commit", "prepare", "resume", "prepare", "seal", "commit"],
+            ["waiting", "ready", "drained", "resumed", "drained", "sealed"],
+            ["start", "end SIGUSR1", "start", "end SIGUSR1", "end SIGTERM"],
+            False,
+        ),
     ],
 )
 def test_a_server_does_what_its_supervisor_says(
-    tmp_path: Path, messages: list[str], replies: list[str], steps: list[str], owns: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    messages: list[str],
+    replies: list[str],
+    steps: list[str],
+    owns: bool,
 ) -> None:
+    monkeypatch.setattr(handoff, "_LOCK_S", 1.0)
     ours, theirs = socket.socketpair()
     workers, owner, line = FakeWorkers(), Owner(str(tmp_path)), Line(theirs)
     for message in messages:
