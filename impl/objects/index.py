@@ -1,8 +1,9 @@
 """The listing index: one SQLite database in `.index/` that every process of a directory shares.
 
-    objects   bucket, key, version -> what a listing shows, and what the change log says of the object
-    outbox    events that no log file holds yet (see `change_log`)
-    meta      the time of the newest event; the boot of the system in which the index was last complete
+    objects       bucket, key -> what a listing shows, and what the change log says of the object
+    noncurrent    bucket, key, version -> the same of versions and delete markers that are not current
+    outbox        events that no log file holds yet (see `change_log`)
+    meta          the time of the newest event; the boot of the system in which the index was last complete
 
 The directory is the truth and the index is derived from it. A change is recorded after it was published and
 before its request is answered, in a transaction that looks at the directory after it has begun: of two
@@ -33,6 +34,7 @@ from typing import Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store.errors import StoreError, Unusable
+from fencepost.impl.store.files import versions
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.requests import List, ListReply, ObjectInfo, Outcome
 
@@ -46,9 +48,16 @@ create table if not exists objects (
     file text not null, attributes text not null,
     primary key (bucket, key, version)
 ) without rowid;
+create table if not exists noncurrent (
+    bucket text, key blob, version text,
+    etag text not null, size integer not null, modified_ns integer not null,
+    file text not null, attributes text not null,
+    primary key (bucket, key, version)
+) without rowid;
 create table if not exists outbox (ts_ns integer primary key, node text not null, event text not null);
 create table if not exists meta (name text primary key, value) without rowid;
 """
+_TABLE, _PLACE = ("objects", "noncurrent"), "bucket=? and key=? and version=?"
 _WAIT_S = 30.0
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _ROWS = 500
@@ -71,6 +80,13 @@ class Entry:
 
     def described(self) -> Attributes:
         return Attributes.decode(self.attributes.encode(), "the index")
+
+    @property
+    def version(self) -> str:
+        """Its name where its bucket keeps versions; empty where it has none yet."""
+        if '"Version"' not in self.attributes:
+            return ""
+        return versions.Entry(self.described().extra.get("Version", "")).version
 
     def to_json(self) -> dict[str, Any]:
         known = self.described()
@@ -95,12 +111,14 @@ def file_of(found: os.stat_result) -> str:
 
 @dataclass(slots=True)
 class Change:
-    """A key whose object has changed, perhaps. `look` returns what stands there now, durably, or None."""
+    """A key whose object has changed, perhaps. `look` returns what stands there now, durably, or None: of a
+    version that is not current, and of the object for an empty one."""
 
     bucket: str
     key: str
-    look: Callable[[], Entry | None]
-    version: str = ""
+    look: Callable[[str], Entry | None]
+    versions: frozenset[str] = frozenset()
+    """Those that may have become current or noncurrent, besides the ones that the object has and had."""
     done: bool = False
     error: Exception | None = None
 
@@ -120,7 +138,7 @@ class Index:
         """Held by the thread that records."""
         self._opening = threading.Lock()
         self._waiting: deque[Change] = deque()
-        self._owed: dict[tuple[str, str, str], Change] = {}
+        self._owed: dict[tuple[str, str], Change] = {}
         """Changes whose transaction failed; the next one includes them."""
         self._writer: sqlite3.Connection | None = None
         self._writers_lock = -1
@@ -166,37 +184,48 @@ class Index:
                 change.error = failure
         for change in batch:
             change.done = True
-            place = (change.bucket, change.key, change.version)
-            if change.error is None:
-                self._owed.pop(place, None)
-            else:
+            place = (change.bucket, change.key)
+            owed = self._owed.get(place)
+            if change.error is not None:
+                if owed is not None:
+                    change.versions |= owed.versions
                 self._owed[place] = change
+            elif owed is change:
+                del self._owed[place]
 
     def _record_one(self, connection: sqlite3.Connection, change: Change) -> None:
-        place = (change.bucket, change.key.encode(), change.version)
-        old, new = self._row(connection, place), change.look()
+        old, new = self._record_version(connection, change, "")
+        changed = {entry.version for entry in (old, new) if entry is not None}
+        for version in sorted((changed | change.versions) - {""}):
+            self._record_version(connection, change, version)
+
+    def _record_version(
+        self, connection: sqlite3.Connection, change: Change, version: str
+    ) -> tuple[Entry | None, Entry | None]:
+        table, place = _TABLE[version != ""], (change.bucket, change.key.encode(), version)
+        old, new = self._row(connection, table, place), change.look(version)
         if new is None:
             if old is not None:
-                connection.execute("delete from objects where bucket=? and key=? and version=?", place)
+                connection.execute(f"delete from {table} where {_PLACE}", place)  # noqa: S608  one of our two
         elif old is None or old != new or old.file != new.file:
             row = (*place, new.etag, new.size, new.modified_ns, new.file, new.attributes)
-            connection.execute("insert or replace into objects values (?,?,?,?,?,?,?,?)", row)
+            connection.execute(f"insert or replace into {table} values (?,?,?,?,?,?,?,?)", row)  # noqa: S608  the same
         if old != new:
             event = {
                 "bucket": change.bucket,
                 "key": change.key,
-                "version": change.version,
+                "version": version,
                 "old": None if old is None else old.to_json(),
                 "new": None if new is None else new.to_json(),
             }
             connection.execute(
                 "insert into outbox values (?,?,?)", (self._next_ns(connection), self.node, json.dumps(event))
             )
+        return old, new
 
-    def _row(self, connection: sqlite3.Connection, place: tuple[str, bytes, str]) -> Entry | None:
+    def _row(self, connection: sqlite3.Connection, table: str, place: tuple[str, bytes, str]) -> Entry | None:
         found = connection.execute(
-            "select etag, size, modified_ns, attributes, file from objects"
-            " where bucket=? and key=? and version=?",
+            f"select etag, size, modified_ns, attributes, file from {table} where {_PLACE}",  # noqa: S608  the same
             place,
         ).fetchone()
         return None if found is None else Entry(*found)
@@ -257,9 +286,37 @@ class Index:
                 return
             after = rows[-1][0]
 
+    def differing_versions(
+        self, bucket: str, files: Mapping[tuple[str, str], os.stat_result]
+    ) -> list[tuple[str, str]]:
+        """The same of versions that are not current."""
+        with self._reading() as connection:
+            rows = {
+                (key, version): self._row(connection, "noncurrent", (bucket, key.encode(), version))
+                for key, version in files
+            }
+        return [place for place, row in rows.items() if row is None or row.file != file_of(files[place])]
+
+    def versions(self, bucket: str) -> Iterator[tuple[str, str]]:
+        """Every key and version that has a row, as `keys`."""
+        after = (b"", "")
+        while True:
+            with self._reading() as connection:
+                rows = connection.execute(
+                    "select key, version from noncurrent where bucket=? and (key, version)>(?,?)"
+                    " order by key, version limit ?",
+                    (bucket, *after, _ROWS),
+                ).fetchall()
+            for key, version in rows:
+                yield key.decode(), version
+            if len(rows) < _ROWS:
+                return
+            after = rows[-1]
+
     def buckets(self) -> list[str]:
         with self._reading() as connection:
-            return [name for (name,) in connection.execute("select distinct bucket from objects")]
+            rows = connection.execute("select bucket from objects union select bucket from noncurrent")
+            return [name for (name,) in rows]
 
     def trust(self, began_ns: int) -> None:
         """The index equals the directory, but for changes that a live process will record; it was compared

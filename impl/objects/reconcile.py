@@ -34,6 +34,9 @@ def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconc
             for key in store.differences():
                 store.record(key)
                 differences += 1
+            for key, version in store.version_differences():
+                store.record(key, versions=frozenset({version}))
+                differences += 1
         index.trust(began_ns)
         buckets.log.flush(index)
     return Reconciled(len(names), differences)

@@ -272,6 +272,24 @@ class FileStore(Store):
             if session is not None:
                 yield from session.lister.walk()
 
+    @contextlib.contextmanager
+    def noncurrent(self, key: str, version: str) -> Iterator[Opened | None]:
+        """One version of a key, if it is there and not the current one."""
+        with self._failures(f"read {key!r}"):
+            session = self._opened(writes=False)
+            if session is None:
+                yield None
+            else:
+                with session.versions.noncurrent(key, version) as found:
+                    yield found
+
+    def walk_versions(self) -> Iterator[tuple[str, str, os.stat_result]]:
+        """Like `walk`, of the versions that are not current."""
+        with self._failures("list all versions"):
+            session = self._opened(writes=False)
+            if session is not None:
+                yield from session.versions.walk()
+
     def stat(self, key: str) -> os.stat_result | None:
         """What the system says of the file at `key`, or None."""
         with self._failures(f"look for {key!r}"):
@@ -284,6 +302,7 @@ class FileStore(Store):
         with self._failures(f"flush the folder of {key!r}"):
             session = self._opened(writes=False)
             if session is not None:
+                session.versions.flush(key)
                 session.writer.flush(key)
 
     def upload_extra(self, key: str, upload: str) -> dict[str, str] | None:

@@ -218,6 +218,34 @@ class Versions:
                     return None
         return None
 
+    @contextlib.contextmanager
+    def noncurrent(self, key: str, version: str) -> Iterator[Opened | None]:
+        """A version that is not the current one; None also for what was interrupted."""
+        tree = self._tree()
+        before = self._standing(key).before if tree is not None else []
+        name = next((entry.name for entry in before if entry.version == version), "")
+        if tree is None or not name:
+            yield None
+            return
+        with tree.reader.current(key + _BEHIND + name) as found:
+            yield found
+
+    def walk(self) -> Iterator[tuple[str, str, os.stat_result]]:
+        """Every key with a version that is not the current one, or was not to become it."""
+        tree = self._tree()
+        for path, found in tree.lister.walk() if tree is not None else ():
+            key, _, name = path.rpartition(_BEHIND)
+            if _NAME.fullmatch(name):
+                yield key, Entry(name).version, found
+
+    def flush(self, key: str) -> None:
+        """Make durable what stands in the folder of a key's versions."""
+        tree = self._tree()
+        folder = tree.folders.look(key + _BEHIND) if tree is not None else None
+        if folder is not None:
+            with contextlib.suppress(FileNotFoundError):
+                folder.flight().land()
+
     def _archived(self, key: str, version: str) -> Opened | None:
         tree = self._tree()
         if tree is None:
