@@ -86,6 +86,7 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
     Clients use path-style addresses, region us-east-1, and the access key `root` or the name of a bucket;
     the secret key is what `fencepost objects token` prints.
     """
+    from fencepost.impl.http.shared_metrics import shared
     from fencepost.impl.http.workers import Workers
     from fencepost.impl.objects.buckets import Buckets
     from fencepost.impl.objects.credentials import Credentials
@@ -95,8 +96,10 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
     credentials = Credentials(_checked_token(root_token_file, options))
     buckets, owner = Buckets(directory), Owner(directory)
     supervised = os.environ.pop(VARIABLE, "")
+    metrics = shared(Path(directory, ".objects", "metrics")) if workers > 1 else contextlib.nullcontext()
     if supervised:
-        _serve_supervised(buckets, credentials, owner, supervised, workers, options)
+        with metrics:
+            _serve_supervised(buckets, credentials, owner, supervised, workers, options)
         return Result({})
     with contextlib.closing(_bind(listen)) as bound:
         Path(directory).mkdir(parents=True, exist_ok=True)
@@ -105,12 +108,13 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
         if workers == 1:
             _serve(buckets, credentials, bound, options)
         else:
-            Workers(
-                lambda number: _serve(buckets, credentials, bound, options, quiet=number > 0),
-                workers,
-                ENV,
-                patience_s=options["drain_s"] + 5,
-            ).run()
+            with metrics:
+                Workers(
+                    lambda number: _serve(buckets, credentials, bound, options, quiet=number > 0),
+                    workers,
+                    ENV,
+                    patience_s=options["drain_s"] + 5,
+                ).run()
     return Result({})
 
 
@@ -223,7 +227,7 @@ def _serve(
         drain_s=options["drain_s"],
     )
     service = ObjectServer(buckets, credentials, domain=options["domain"] or "", limits=limits)
-    maintenance = Maintenance(buckets)
+    maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 
     def listening(url: str) -> None:
         if not quiet:

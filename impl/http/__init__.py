@@ -6,6 +6,7 @@
     tokens       bearer tokens: the file of hashes, and reading the Authorization header
     refusals     every response that is not a plain success
     metrics      Prometheus metrics
+    shared_metrics   those of several processes on one page
     periodic     background tasks
 
 This package imports nothing, because a client and the help of a command need no HTTP server.

@@ -6,10 +6,14 @@ refused.labels("busy").inc()
 metrics.exposition()
 """
 
+import os
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from fencepost.impl.http.shared_metrics import VARIABLE, forget_ended
 
 __all__ = ["BUCKETS_S", "CONTENT_TYPE", "Counter", "Histogram", "Metrics"]
 
@@ -19,6 +23,8 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0
 class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._shared = os.environ.get(VARIABLE, "")
+        self._gauges: list[tuple[Gauge, Callable[[], float]]] = []
 
     def counter(self, name: str, text: str, label: str = "", values: Iterable[str] = ()) -> Counter:
         """A counter with at most one label. The `values` known in advance appear as 0 from the start."""
@@ -28,13 +34,28 @@ class Metrics:
         return counter
 
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
-        """A gauge whose value `read` returns whenever the metrics are read."""
-        Gauge(name, text, registry=self._registry).set_function(read)
+        """A gauge whose value `read` returns whenever the metrics are read, or at the last `refresh`."""
+        if self._shared:
+            gauge = Gauge(name, text, registry=self._registry, multiprocess_mode="livesum")
+            self._gauges.append((gauge, read))
+        else:
+            Gauge(name, text, registry=self._registry).set_function(read)
+
+    def refresh(self) -> None:
+        """Show the gauges of this process to the others that share their metrics."""
+        for gauge, read in self._gauges:
+            gauge.set(read())
 
     def histogram(self, name: str, text: str) -> Histogram:
         """A histogram of durations in seconds."""
         return Histogram(name, text, buckets=BUCKETS_S, registry=self._registry)
 
     def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """All metrics in Prometheus' text format, summed over the processes that share them."""
+        if self._shared:
+            self.refresh()
+            forget_ended(self._shared)
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, self._shared)  # type: ignore[no-untyped-call]  # of the library
+            return generate_latest(registry)
         return generate_latest(self._registry)

@@ -20,8 +20,15 @@ UPLOAD_AGE_S = 24 * 3600.0
 class Maintenance:
     """A thread from its making until `close`."""
 
-    def __init__(self, buckets: Buckets, *, interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self,
+        buckets: Buckets,
+        *,
+        interval_s: float = INTERVAL_S,
+        refresh: Callable[[], None] = lambda: None,
+    ) -> None:
         self._buckets = buckets
+        self._refresh = refresh
         self._began_ns = buckets.env.now_ns()
         self._reconciled = self._collected = False
         self._log = logging.getLogger("fencepost.objects")
@@ -40,6 +47,7 @@ class Maintenance:
 
     def _do_all(self) -> None:
         buckets = self._buckets
+        self._refresh()
         self._try("record changes", buckets.index.retry_owed)
         self._try("write the change log", lambda: buckets.log.flush(buckets.index))
 

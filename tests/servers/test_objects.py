@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,30 @@ def test_a_server_that_cannot_be_replaced_goes_on(tmp_path: Path) -> None:
         os.kill(old[0], signal.SIGKILL)
         s3.put_object(Bucket=BUCKET, Key="k", Body=b"2")  # waits in the backlog
         assert children(process) != old
+
+
+def test_metrics_are_those_of_all_workers(tmp_path: Path) -> None:
+    def counted(address: str, name: str) -> float:
+        with urllib.request.urlopen(f"{address}/metrics") as response:
+            lines = response.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    name = 'fencepost_objects_requests_total{status="404"}'
+    with serving(tmp_path, 3) as (process, address):
+        client(address).create_bucket(Bucket=BUCKET)
+        for _ in range(20):  # each by a connection of its own, to any of the workers
+            with pytest.raises(ClientError):
+                client(address).head_object(Bucket=BUCKET, Key="none")
+        for _ in range(100):
+            if counted(address, name) == 20:  # a response is counted after it was sent
+                break
+            threading.Event().wait(0.05)
+        assert [counted(address, name) for _ in range(6)] == [20] * 6
+        os.kill(children(process)[0], signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            counted(address, name)
+        assert counted(address, name) == 20
+    assert not list(Path(tmp_path, ".objects", "metrics").iterdir())
 
 
 def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
