@@ -1,0 +1,165 @@
+"""The manifest of a stream, the keys of its objects, and offsets.
+
+    streams/<hash>/manifest.json                                        moves by if-match
+    streams/<hash>/segments/<incarnation>.<owner>-<first offset>.seg    created once
+
+The hash is of the stream's name. An epoch is `<incarnation>.<owner>`: a new incarnation has a new identifier,
+and every owner a number of its own, so no two epochs write one key. Every body has a revision and the writer,
+so an ETag never returns. An offset is `<lineage>_<position>`; forks keep the lineage of their source.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from fencepost.impl.streams.errors import Damaged, Refusal, Refused
+
+FORMAT = 1
+ROOT = "streams/"
+_KEY = re.compile(r"streams/([0-9a-f]{32})/(?:(manifest\.json)|segments/(.+)\.(\d{8})-(\d{16})\.seg)")
+_OFFSET = re.compile(r"(\d{16})_(\d{16})")
+
+
+def hash_of(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
+
+
+def prefix_of(name: str) -> str:
+    return f"{ROOT}{hash_of(name)}/"
+
+
+def manifest_key(name: str) -> str:
+    return f"{prefix_of(name)}manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a key says: `incarnation` is empty for a manifest."""
+
+    hash: str
+    incarnation: str = ""
+    owner: int = 0
+    start: int = 0
+
+
+def parse_key(key: str) -> Place | None:
+    found = _KEY.fullmatch(key)
+    if found is None:
+        return None
+    if found[2]:
+        return Place(found[1])
+    return Place(found[1], found[3], int(found[4]), int(found[5]))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    owner: int
+    start: int
+    end: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    name: str
+    incarnation: str
+    lineage: int
+    content_type: str
+    created_ns: int
+    owner: int = 1
+    revision: int = 1
+    writer: str = ""
+    ttl_s: int | None = None
+    expires_at: str = ""
+    """As the client gave it."""
+    deadline_ns: int | None = None
+    closed: bool = False
+    closed_by: tuple[str, int, int] | None = None
+    tombstone_ns: int | None = None
+    hidden: bool = False
+    """Deleted by its client while forks refer to it."""
+    pending: bool = False
+    """A fork whose bytes are being copied: no client sees it."""
+    tail: int = 0
+    segments: tuple[Segment, ...] = ()
+    producers: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    stream_seq: str | None = None
+    forks: tuple[str, ...] = ()
+    forked_from: tuple[str, int, int] | None = None
+    """The source's name, the position, the sub-offset."""
+
+    @property
+    def key(self) -> str:
+        return manifest_key(self.name)
+
+    @property
+    def is_tombstone(self) -> bool:
+        return self.tombstone_ns is not None
+
+    def is_expired(self, now_ns: int) -> bool:
+        return self.deadline_ns is not None and now_ns >= self.deadline_ns
+
+    def segment_key(self, owner: int, start: int) -> str:
+        return f"{prefix_of(self.name)}segments/{self.incarnation}.{owner:08d}-{start:016d}.seg"
+
+    def offset(self, position: int) -> str:
+        return f"{self.lineage:016d}_{position:016d}"
+
+    def position(self, offset: str) -> int:
+        if offset == "-1":
+            return 0
+        if offset == "now":
+            return self.tail
+        found = _OFFSET.fullmatch(offset)
+        if found is None:
+            raise Refused(Refusal.INVALID, f"{offset!r} is not an offset of a stream")
+        if int(found[1]) != self.lineage:
+            raise Refused(Refusal.GONE, f"the offset {offset} is of an earlier stream of this name")
+        return int(found[2])
+
+    def body(self) -> bytes:
+        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True, separators=(",", ":")).encode()
+
+    def next(self, writer: str, **changes: Any) -> "Manifest":
+        return replace(self, **changes, revision=self.revision + 1, writer=writer)
+
+    @classmethod
+    def read(cls, body: bytes, key: str) -> "Manifest":
+        try:
+            fields = json.loads(body)
+            if fields.pop("format") != FORMAT:
+                raise ValueError("another format")
+            fields["segments"] = tuple(Segment(**one) for one in fields["segments"])
+            fields["producers"] = {name: (one[0], one[1]) for name, one in fields["producers"].items()}
+            for name in ("closed_by", "forked_from"):
+                fields[name] = tuple(fields[name]) if fields[name] is not None else None
+            fields["forks"] = tuple(fields["forks"])
+            found = cls(**fields)
+            if found.key != key:
+                raise ValueError(f"it is of the stream {found.name!r}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Damaged(f"{key} is no manifest ({error}); find out what wrote it") from None
+        return found
+
+
+def trace_fields(key: str, body: bytes) -> str:
+    """What a trace shows of an object's body: enough to follow the protocol, without data."""
+    place = parse_key(key)
+    if place is None:
+        return ""
+    if place.incarnation:
+        return f"life={place.incarnation} owner={place.owner} start={place.start}"
+    try:
+        manifest = Manifest.read(body, key)
+    except Damaged:
+        return ""
+    state = "tombstone" if manifest.is_tombstone else "live"
+    last = manifest.segments[-1] if manifest.segments else None
+    listed = f"start={last.start} listed={last.owner}" if last else "start=0 listed=0"
+    return (
+        f"life={manifest.incarnation} owner={manifest.owner} state={state} "
+        f"segments={len(manifest.segments)} {listed}"
+    )

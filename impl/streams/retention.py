@@ -1,0 +1,312 @@
+"""Retention: expired and deleted streams disappear from the object store, whoever dies on the way.
+
+    step  action                                                      a crash here
+    1     the manifest gets a tombstone, unless it has one            the row survives: again
+    2     delete the data of the incarnation                          the rest is behind a tombstone: again
+    3     delete the manifest by if-match, strictly last              the listing is empty: again, harmless
+    4     list the prefix, and delete what landed late                the row survives: again
+    5     local commit: cache, records, row                           done
+
+A flagged row is the one reapable state; `delete` flags, and so do expiry, `restore` and the scan. The scan is
+the durable driver: it finds tombstones without a row, and data that no manifest can ever list.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from fencepost.impl.store.requests import Anything, Delete, Get, Head, List, Outcome
+from fencepost.impl.streams.errors import Damaged, RetentionError, StoreUnavailable, StreamError, Trouble
+from fencepost.impl.streams.manifest import ROOT, Manifest, manifest_key, parse_key, prefix_of
+from fencepost.impl.streams.node import Node, Stream
+
+BACKOFF_S = 1.0
+BACKOFF_MAX_S = 300.0
+
+
+@dataclass
+class Counters:
+    """The seed's series `tieredstore.retention.*`."""
+
+    streams_reaped: int = 0
+    objects_deleted: int = 0
+    list_passes: int = 0
+    reap_failures: int = 0
+    scans: int = 0
+    scan_restored: int = 0
+    scan_orphans: int = 0
+
+
+@dataclass
+class _Failures:
+    """When a stream may be reaped again after failures in a row."""
+
+    count: int = 0
+    until_ns: int = 0
+
+
+@dataclass(eq=False)
+class Reaper:
+    node: Node
+    counters: Counters = field(default_factory=Counters)
+    stopped: Callable[[], bool] = lambda: False
+    _failures: dict[str, _Failures] = field(default_factory=dict)
+    _scanned_ns: int | None = None
+
+    # One reap.
+
+    def reap(self, name: str, incarnation: str) -> None:
+        """All five steps. Raises `RetentionError`; the row stays, and the next run resumes."""
+        node = self.node
+        if node.safeguards.recreate_lock(name in node.busy):
+            raise RetentionError(Trouble.BUSY, f"this node works on {name!r} just now")
+        node.busy.add(name)
+        try:
+            if not node.safeguards.row_until_empty():
+                node.state.drop(name, incarnation)
+            self._reap(node.stream(name), incarnation)
+        finally:
+            node.busy.discard(name)
+
+    def _reap(self, stream: Stream, incarnation: str) -> None:
+        node, safeguards = self.node, self.node.safeguards
+        manifest, etag = node.load(stream), stream.etag
+        if manifest is not None and manifest.incarnation == incarnation:
+            if not self._bury(stream, incarnation):
+                node.state.drop(stream.name, incarnation)  # not doomed any more: a flag of another time
+                return
+            manifest, etag = stream.manifest, stream.etag
+        if manifest is not None and manifest.incarnation == incarnation:
+            self._leave_source(manifest)
+            data = self._listed(stream.name, incarnation)
+            self._delete_data(stream.name, safeguards.data_before_manifest(data), incarnation)
+            self._delete_manifest(manifest, etag)
+            manifest = None
+        if manifest is None:
+            self._verify_empty(stream)
+        # Otherwise it is a later incarnation's: what is left of this one is the scan's work.
+        node.drop_cached(prefix_of(stream.name))
+        node.state.drop(stream.name, incarnation)
+        node.forget(stream.name)
+        self.counters.streams_reaped += 1
+
+    def clear(self, stream: Stream, incarnation: str) -> None:
+        """Steps 1 and 2, for a creation that then replaces the tombstone. The caller holds `busy`."""
+        if not self._bury(stream, incarnation, recreate=True):
+            raise RetentionError(Trouble.TOMBSTONE, f"{stream.name!r} is not expired by every clock yet")
+        manifest = stream.manifest
+        if manifest is None or manifest.incarnation != incarnation:
+            return
+        self._leave_source(manifest)
+        self._delete_data(stream.name, self._listed(stream.name, incarnation), incarnation)
+        self.node.drop_cached(prefix_of(stream.name))
+
+    def _bury(self, stream: Stream, incarnation: str, *, recreate: bool = False) -> bool:
+        """Make the manifest terminal; whether it is."""
+        node = self.node
+        flagged = node.state.flagged().get(stream.name) == incarnation
+
+        def bury(found: Manifest | None) -> Manifest | None:
+            if found is None or found.incarnation != incarnation:
+                return None
+            if node.safeguards.terminal_before_data(found.is_tombstone):
+                return None
+            deleted = flagged and found.deadline_ns is None and not found.hidden
+            if self.is_doomed(found) or deleted or (recreate and found.pending):
+                return replace(found, tombstone_ns=node.now_ns())
+            return None  # a read or an append has moved the deadline
+
+        try:
+            after = node.update(stream, bury)
+        except StoreUnavailable as error:
+            raise RetentionError(Trouble.TOMBSTONE, str(error)) from None
+        if after is None or after.incarnation != incarnation:
+            return True  # gone, or replaced
+        return node.safeguards.terminal_before_data(after.is_tombstone)
+
+    def is_doomed(self, manifest: Manifest) -> bool:
+        """Terminal by every clock."""
+        if manifest.is_tombstone:
+            return True
+        if manifest.hidden:
+            return not manifest.forks
+        now_ns, settings = self.node.now_ns(), self.node.settings
+        if manifest.pending:
+            return now_ns >= manifest.created_ns + settings.landing_bound_ns
+        if manifest.deadline_ns is None:
+            return False
+        slack_ns = (manifest.ttl_s or 0) * 10**8  # reads that were not published
+        deadline_ns = manifest.deadline_ns + slack_ns
+        return now_ns >= self.node.safeguards.expiry_skew_margin(deadline_ns, settings.skew_bound_ns)
+
+    def _leave_source(self, manifest: Manifest) -> None:
+        """Take this fork off its source's list; a hidden source without forks is doomed."""
+        if manifest.forked_from is None:
+            return
+        source = self.node.stream(manifest.forked_from[0])
+
+        def leave(found: Manifest | None) -> Manifest | None:
+            if found is None or manifest.name not in found.forks:
+                return None
+            forks = tuple(name for name in found.forks if name != manifest.name)
+            buried = self.node.now_ns() if found.hidden and not forks else found.tombstone_ns
+            return replace(found, forks=forks, tombstone_ns=buried)
+
+        self.node.load(source)
+        after = self.node.update(source, leave)
+        if after is not None and after.is_tombstone:
+            self.node.state.flag(after.name, after.incarnation)
+            self._leave_source(after)
+
+    def _listed(self, name: str, incarnation: str) -> list[str]:
+        """The data of this incarnation; all data where a reap does not tell incarnations apart."""
+        everything = isinstance(self.node.safeguards.two_node_reap(""), Anything)
+        return [
+            key
+            for key in self._keys(prefix_of(name))
+            if (place := parse_key(key)) is None
+            or (place.incarnation and (everything or place.incarnation == incarnation))
+        ]
+
+    def _keys(self, prefix: str) -> list[str]:
+        self.counters.list_passes += 1
+        try:
+            pages = self.node.pages(lambda token: List(prefix, token=token))
+            return [found.key for page in pages for found in page.objects]
+        except StoreUnavailable as error:
+            raise RetentionError(Trouble.LIST, str(error)) from None
+
+    def _delete_data(self, name: str, data: Sequence[str], incarnation: str) -> None:
+        for _ in range(self.node.settings.list_passes):
+            if not data:
+                return
+            self._delete(data)
+            data = self._listed(name, incarnation)
+        if data:
+            raise RetentionError(Trouble.PREFIX, f"data of {name!r} appears again and again")
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        width = self.node.settings.delete_concurrency
+        for at in range(0, len(keys), width):
+            if self.stopped():
+                raise RetentionError(Trouble.STOPPED, "this node is about to stop")
+            part = keys[at : at + width]
+            try:
+                self.node.ensure_deleted(part)
+            except StoreUnavailable as error:
+                raise RetentionError(Trouble.DELETE, str(error)) from None
+            self.counters.objects_deleted += len(part)
+
+    def _delete_manifest(self, manifest: Manifest, etag: str) -> None:
+        """The manifest that was read, and no other."""
+        node = self.node
+        if manifest.tombstone_ns is not None:
+            age_ns = node.now_ns() - manifest.tombstone_ns
+            if age_ns < node.settings.landing_bound_ns:
+                raise RetentionError(Trouble.YOUNG, f"a create of {manifest.name!r} may still be in flight")
+        for attempt in range(node.retry.attempts):
+            condition = node.safeguards.two_node_reap(etag)
+            reply = node.store.send(Delete(manifest.key, condition))
+            if reply.outcome in (Outcome.DONE, Outcome.MISSING):
+                self.counters.objects_deleted += 1
+                return
+            if reply.outcome is Outcome.CHANGED:
+                raise RetentionError(Trouble.PREFIX, f"another node works on {manifest.name!r}")
+            node.back_off(attempt)
+        raise RetentionError(Trouble.DELETE, f"the store did not delete the manifest of {manifest.name!r}")
+
+    def _verify_empty(self, stream: Stream) -> None:
+        """The manifest is gone: whatever a listing before that shows is garbage."""
+        for _ in range(self.node.settings.list_passes):
+            left = self.node.safeguards.verify_empty(self._keys(prefix_of(stream.name)))
+            left = [key for key in left if key != manifest_key(stream.name)]
+            if not left:
+                return
+            if self.node.load(stream) is not None:
+                return  # created anew since: the scan tells the incarnations apart
+            self._delete(left)
+        raise RetentionError(Trouble.PREFIX, f"the prefix of {stream.name!r} does not become empty")
+
+    # What finds work.
+
+    def restore(self, manifest: Manifest) -> bool:
+        """Flag a doomed manifest; whether it was. A live one is served when somebody asks for it."""
+        doomed = self.is_doomed(manifest)
+        if not self.node.safeguards.tombstone_short_circuit(doomed):
+            for segment in manifest.segments:
+                key = manifest.segment_key(segment.owner, segment.start)
+                if self.node.read(Head(key)).outcome is Outcome.MISSING:
+                    raise Damaged(f"{key} is listed by its manifest and is missing")
+        if doomed:
+            self.node.state.flag(manifest.name, manifest.incarnation)
+        return doomed
+
+    def scan(self) -> None:
+        """List everything; flag what is doomed and delete data that no manifest can ever list."""
+        self.counters.scans += 1
+        groups: dict[str, list[str]] = {}
+        for key in self.node.safeguards.scan(self._keys(ROOT)):
+            place = parse_key(key)
+            if place is not None:
+                groups.setdefault(key[: len(ROOT) + len(place.hash) + 1], []).append(key)
+        for prefix, keys in groups.items():
+            self._scan_one(prefix, keys)
+
+    def _scan_one(self, prefix: str, keys: Sequence[str]) -> None:
+        key = f"{prefix}manifest.json"
+        reply = self.node.read(Get(key))  # after the listing: see docs/decisions/0020-streams.md, (b)
+        manifest = Manifest.read(reply.body, key) if reply.outcome is Outcome.DONE else None
+        if manifest is not None and self.restore(manifest):
+            self.counters.scan_restored += 1
+            return
+        orphans = [one for one in keys if one != key and _is_garbage(one, manifest)]
+        self.counters.scan_orphans += len(orphans)
+        self._delete(orphans)
+
+    def flag_expired(self) -> None:
+        for stream in self.node.known():
+            manifest = stream.manifest
+            if manifest is not None and not manifest.is_tombstone and self.is_doomed(manifest):
+                self.node.state.flag(stream.name, manifest.incarnation)
+
+    # The sweeper.
+
+    def sweep(self) -> Iterator[tuple[str, StreamError]]:
+        """One tick: flag, reap, scan when it is due. Yields the failures."""
+        self.flag_expired()
+        now_ns, settings = self.node.env.monotonic_ns(), self.node.settings
+        due_ns = settings.scan_s * 1e9
+        if settings.scan_s and (self._scanned_ns is None or now_ns - self._scanned_ns >= due_ns):
+            try:
+                self.scan()
+                self._scanned_ns = now_ns
+            except StreamError as error:
+                yield ROOT, error
+        reaped = 0
+        for name, incarnation in self.node.state.flagged().items():
+            failures = self._failures.get(name, _Failures())
+            if reaped >= settings.reap_limit or self.stopped():
+                return
+            if now_ns < failures.until_ns:
+                continue
+            reaped += 1
+            try:
+                self.reap(name, incarnation)
+                self._failures.pop(name, None)
+            except StreamError as error:
+                young = isinstance(error, RetentionError) and error.kind is Trouble.YOUNG
+                pause_s = BACKOFF_S if young else min(BACKOFF_S * 2.0**failures.count, BACKOFF_MAX_S)
+                self._failures[name] = _Failures(failures.count + (not young), now_ns + round(pause_s * 1e9))
+                self.counters.reap_failures += not young
+                if not young:
+                    yield name, error
+
+
+def _is_garbage(key: str, manifest: Manifest | None) -> bool:
+    """Whether the manifest, which was read after this key was listed, can never list it."""
+    place = parse_key(key)
+    if place is None:
+        return False
+    if manifest is None or place.incarnation != manifest.incarnation:
+        return True
+    listed = any((one.owner, one.start) == (place.owner, place.start) for one in manifest.segments)
+    return place.owner < manifest.owner and not listed

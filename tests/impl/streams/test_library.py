@@ -1,0 +1,208 @@
+"""The library of streams on a store in memory: appends, owners, forks of fate, retention."""
+
+from dataclasses import replace
+
+import pytest
+
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.streams import (
+    Configuration,
+    Durability,
+    MemoryState,
+    Node,
+    Reaper,
+    Record,
+    Refusal,
+    Refused,
+    RetentionError,
+    Settings,
+    SqliteState,
+    Trouble,
+)
+from fencepost.impl.streams.manifest import manifest_key, prefix_of
+
+NAME = "/a"
+TEXT = Configuration("text/plain")
+SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=1.0, backoff_s=0.0)
+
+
+@pytest.fixture
+def env() -> SeededEnvironment:
+    return SeededEnvironment()
+
+
+@pytest.fixture
+def store(env) -> MemoryStore:
+    return MemoryStore(env=env)
+
+
+def node_of(store, env, **how) -> Node:
+    return Node(store, env, replace(SETTINGS, **how.pop("settings", {})), **how)
+
+
+def append(node, body, **how):
+    return node.append(NAME, body, content_type="text/plain", **how)
+
+
+def everything(node, offset="-1") -> bytes:
+    found = b""
+    while True:
+        chunk = node.read_from(NAME, offset)
+        found, offset = found + chunk.body, chunk.manifest.offset(chunk.end)
+        if chunk.up_to_date:
+            return found
+
+
+def test_what_one_node_appends_another_reads(store, env) -> None:
+    one, two = node_of(store, env), node_of(store, env)
+    one.create(NAME, TEXT, b"first ")
+    first = append(one, b"second ")
+    append(one, b"third")
+    assert everything(two) == b"first second third"
+    assert everything(two, first.offset) == b"third"
+
+
+def test_a_node_that_was_overtaken_takes_the_stream_back_and_loses_nothing(store, env) -> None:
+    one, two = node_of(store, env), node_of(store, env)
+    one.create(NAME, TEXT)
+    append(one, b"a")
+    append(two, b"b")
+    append(one, b"c")
+    assert everything(two) == b"abc"
+    assert one.load(one.stream(NAME)).owner == 3
+
+
+def test_a_producer_is_fenced_and_its_repetitions_are_answered(store, env) -> None:
+    node = node_of(store, env)
+    node.create(NAME, TEXT)
+    append(node, b"a", producer=("p", 0, 0))
+    assert append(node, b"a", producer=("p", 0, 0)).duplicate
+    append(node, b"b", producer=("p", 1, 0))
+    for producer, kind in ((("p", 0, 1), Refusal.STALE_EPOCH), (("p", 1, 2), Refusal.GAP)):
+        with pytest.raises(Refused) as refused:
+            append(node_of(store, env), b"x", producer=producer)
+        assert refused.value.kind is kind
+    assert everything(node) == b"ab"
+
+
+def test_a_deleted_stream_leaves_nothing(store, env) -> None:
+    node = node_of(store, env)
+    node.create(NAME, TEXT, b"data")
+    node.delete(NAME)
+    with pytest.raises(Refused):
+        node.read_from(NAME)
+    assert list(Reaper(node).sweep()) == []
+    assert store.contents() == {}
+    assert node.state.flagged() == {}
+
+
+def test_an_expired_stream_is_reaped_only_after_the_margin(store, env) -> None:
+    node = node_of(store, env)
+    node.create(NAME, Configuration("text/plain", ttl_s=100), b"data")
+    env.sleep(101)
+    with pytest.raises(Refused):
+        node.read_from(NAME)
+    assert list(Reaper(node).sweep()) == []
+    assert store.contents() != {}
+    env.sleep(12)  # a tenth of the TTL, and twice the skew
+    assert list(Reaper(node_of(store, env)).sweep()) == []  # another node, which has no row: the scan
+    assert store.contents() == {}
+
+
+def test_a_young_tombstone_waits(store, env) -> None:
+    node = node_of(store, env, settings={"landing_bound_s": 60.0})
+    node.create(NAME, TEXT, b"data")
+    node.delete(NAME)
+    with pytest.raises(RetentionError) as error:
+        Reaper(node).reap(NAME, node.state.flagged()[NAME])
+    assert error.value.kind is Trouble.YOUNG
+    assert list(store.contents()) == [manifest_key(NAME)]
+    env.sleep(61)
+    assert list(Reaper(node).sweep()) == []
+    assert store.contents() == {}
+
+
+def test_a_recreated_stream_shows_no_old_byte_and_refuses_old_offsets(store, env) -> None:
+    node, reader = node_of(store, env), node_of(store, env)
+    node.create(NAME, TEXT, b"old")
+    old = reader.read_from(NAME)
+    node.delete(NAME)
+    env.sleep(1)
+    manifest, created = node.create(NAME, TEXT, b"new and longer")
+    assert created
+    assert everything(reader) == b"new and longer"
+    with pytest.raises(Refused) as refused:
+        reader.read_from(NAME, old.manifest.offset(3))
+    assert refused.value.kind is Refusal.GONE
+    assert all(manifest.incarnation in key or "manifest" in key for key in store.contents())
+
+
+def test_the_scan_finds_data_that_a_fenced_node_uploaded_after_the_reap(store, env) -> None:
+    node = node_of(store, env)
+    manifest, _ = node.create(NAME, TEXT)
+    node.delete(NAME)
+    list(Reaper(node).sweep())
+    store.put(manifest.segment_key(1, 0), b"late", when=ABSENT)
+    fresh = node_of(store, env)
+    assert list(Reaper(fresh).sweep()) == []
+    assert store.contents() == {}
+
+
+def test_the_scan_leaves_a_live_stream_alone(store, env) -> None:
+    node = node_of(store, env)
+    manifest, _ = node.create(NAME, TEXT, b"data")
+    store.put(manifest.segment_key(1, 4), b"in flight", when=ABSENT)
+    before = store.contents()
+    list(Reaper(node_of(store, env)).sweep())
+    assert store.contents() == before
+
+
+def test_restoring_a_half_reaped_stream_looks_at_no_segment(store, env) -> None:
+    node = node_of(store, env)
+    node.create(NAME, TEXT, b"data")
+    node.delete(NAME)
+    for key in list(store.contents()):
+        if "segments" in key:
+            store.delete(key, when=Reaper(node).node.safeguards.two_node_reap(store.head(key).info.etag))
+    fresh = node_of(store, env)
+    assert list(Reaper(fresh).sweep()) == []
+    assert store.contents() == {}
+
+
+def test_records_of_a_local_commit_survive_a_restart(store, env, tmp_path) -> None:
+    def started() -> Node:
+        return node_of(store, env, state=SqliteState(tmp_path), settings={"durability": Durability.LOCAL})
+
+    node = started()
+    node.create(NAME, TEXT)
+    append(node, b"kept")
+    assert everything(node) == b"kept"
+    assert not any("segments" in key for key in store.contents())
+    node.close()
+    again = started()
+    append(again, b" and more")
+    again.flush(again.stream(NAME))
+    assert everything(node_of(store, env)) == b"kept and more"
+    assert again.state.waiting() == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_state_keeps_rows_and_records(kind, tmp_path) -> None:
+    state = MemoryState() if kind == "memory" else SqliteState(tmp_path)
+    state.add("n", "i", 1, [Record(0, b"ab"), Record(2, b"c", "p", 1, 2, "s")])
+    state.flag("n", "i")
+    assert state.records("n", "i") == (1, [Record(0, b"ab"), Record(2, b"c", "p", 1, 2, "s")])
+    state.trim("n", "i", 2)
+    assert state.records("n", "i")[1] == [Record(2, b"c", "p", 1, 2, "s")]
+    assert state.waiting() == ["n"]
+    state.drop("n", "other")
+    assert state.flagged() == {"n": "i"}
+    state.drop("n", "i")
+    assert (state.flagged(), state.waiting()) == ({}, [])
+    state.close()
+
+
+def test_names_share_no_prefix() -> None:
+    assert prefix_of("/a") != prefix_of("/b")
