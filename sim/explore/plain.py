@@ -30,6 +30,7 @@ class Plain:
         self.schedules = 0
         self.cut = 0
         self.exhausted = False
+        self._timed = STAMPED
         self._path: list[tuple[list[Choice], int]] = []
 
     def explore(self, stop: Callable[["Plain"], bool] = lambda _: False) -> None:
@@ -38,18 +39,28 @@ class Plain:
 
     def _explore(self, stop: Callable[["Plain"], bool]) -> None:
         while not self.exhausted and not stop(self):
-            world = self.setting.world(self.footprints)
+            world = self.setting.world(self.footprints, timed=self._timed)
             try:
                 self._run(world)
             finally:
                 world.close()
+            if world.time_mattered > self._timed:
+                self._start_over(world.time_mattered)
+                continue
             self.coverage.judge(world)
             if world.violation is not None:
                 choices = tuple(options[at] for options, at in self._path)
-                self.failures.append(Failure(world.violation, choices, timed=STAMPED))
+                self.failures.append(Failure(world.violation, choices, timed=self._timed))
                 if self._first_only:
                     return
             self.exhausted = not self._next()
+
+    def _start_over(self, timed: int) -> None:
+        """Time matters more than was thought."""
+        self._timed = timed
+        self.coverage, self.failures = Coverage(), []
+        self.schedules = self.cut = 0
+        self._path.clear()
 
     def _run(self, world: World) -> None:
         world.start(self.setting.program)

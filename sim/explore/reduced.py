@@ -30,7 +30,7 @@ from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, pla
 from fencepost.sim.world.footprints import CLOCK, EVERYTHING
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Recall
-from fencepost.sim.world.stamps import CLOCKED, UNTIMED
+from fencepost.sim.world.stamps import CLOCKED, UNTIMED, WATCHED
 
 TRIAL_RUNS = 4_000
 """After so many runs merging must have shown that it pays."""
@@ -219,6 +219,8 @@ class ReducedSearch:
                 return
             if POWER_ACTOR in enabled and world.survivors is None:
                 self._prepare_power_loss(world, node)
+            if self.timed == WATCHED and CLOCK_ACTOR in enabled:
+                node.backtrack.add(CLOCK_ACTOR)
             if not self._sleep.choose_first(node):
                 self.pruned += 1
                 return

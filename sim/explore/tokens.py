@@ -21,7 +21,7 @@ from fencepost.sim.faults import KINDS
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.operations import Parallel
-from fencepost.sim.world.stamps import STAMPED
+from fencepost.sim.world.stamps import WATCHED
 from fencepost.sim.world.trace import events
 
 UNLIMITED = Budget(**dict.fromkeys(KINDS, 1_000_000))
@@ -142,7 +142,7 @@ def follow(
     setting: Setting,
     targets: Sequence[Target],
     *,
-    timed: int = STAMPED,
+    timed: int = WATCHED,
     watch: Callable[[World], None] | None = None,
     locate: bool = False,
 ) -> Replay:
@@ -246,7 +246,7 @@ def name_choices(setting: Setting, choices: Sequence[Choice], footprints: Any, *
     return steps
 
 
-def shorten(setting: Setting, steps: list[Target], *, timed: int = STAMPED) -> list[Target]:
+def shorten(setting: Setting, steps: list[Target], *, timed: int = WATCHED) -> list[Target]:
     """The fewest targets we find that still lead along exactly these steps."""
     targets = _turns(steps)
     if not _leads_along(setting, targets, steps, timed):

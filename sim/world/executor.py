@@ -47,7 +47,7 @@ from fencepost.sim.world.operations import (
     same,
 )
 from fencepost.sim.world.process import Flight, Group, Process, Stuck
-from fencepost.sim.world.stamps import CLOCKED, STAMPED
+from fencepost.sim.world.stamps import CLOCKED, STAMPED, WATCHED
 
 CLOCK_ACTOR = 900
 POWER_ACTOR = 901
@@ -292,7 +292,7 @@ class Executor:
             if forced:
                 # Only the end of the others made this possible: their steps come before it.
                 world.w = EVERYTHING
-        world.observed = False
+        world.observed = world.timed == WATCHED
         self._log(CLOCK_ACTOR, alternative, None, 0, ADVANCE, world.clock_ns)
 
     # Files, and power.
@@ -562,8 +562,8 @@ class Executor:
         world.setup = None
         if op.error is not None:
             raise op.error
-        world.footprints.stamp = CLOCK if world.stamped and world.timed == STAMPED else 0
-        world.observed = bool(
+        world.footprints.stamp = CLOCK if world.stamped and world.timed >= STAMPED else 0
+        world.observed = world.timed == WATCHED or bool(
             world.readings or (world.footprints.stamp and (world.files or world.bucket.contents()))
         )
         if world.files is not None:

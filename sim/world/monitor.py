@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Request
-from fencepost.sim.world import kept_state
+from fencepost.sim.world import kept_state, stamps
 from fencepost.sim.world.costs import dearest
 from fencepost.sim.world.folds import Fold, MonitorEvent, Past
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP
@@ -116,6 +116,7 @@ class View:
     def now_ns(self) -> int:
         """The true time."""
         self.mask |= CLOCK
+        stamps.pass_time()
         return int(self._world.start_ns + self._world.clock_ns)
 
     def _processes(self) -> Iterator[Any]:

@@ -11,13 +11,14 @@ How much time is explored is one number, in this order:
     UNTIMED  no process sleeps, and the clock is read at most once: time stands still
     CLOCKED  clock readings are steps, and time may pass before each
     STAMPED  so are writes, because somebody reads when they landed
+    WATCHED  a check looks at the present time, so time may pass before every step
 """
 
 from typing import Any
 
 from fencepost.impl.store.requests import ObjectInfo, UploadInfo, VersionInfo
 
-UNTIMED, CLOCKED, STAMPED = 0, 1, 2
+UNTIMED, CLOCKED, STAMPED, WATCHED = 0, 1, 2, 3
 
 _world: list[Any] = [None]
 """The world that started last."""
@@ -40,6 +41,13 @@ def matter() -> None:
     world = _world[0]
     if world is not None and world.stamped:
         world.time_mattered = STAMPED
+
+
+def pass_time() -> None:
+    """A check looks at the time."""
+    world = _world[0]
+    if world is not None:
+        world.time_mattered = WATCHED
 
 
 def _watched(base: Any, name: str) -> tuple[Any, Any]:

@@ -484,7 +484,7 @@ class World(Declaring):
     @property
     def stamp_ns(self) -> int:
         """The time that a write is stamped with, counted from the start."""
-        return self.clock_ns if self.stamped and self.timed == STAMPED else 0
+        return self.clock_ns if self.stamped and self.timed >= STAMPED else 0
 
     @property
     def setting_up(self) -> bool:

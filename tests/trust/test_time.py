@@ -7,6 +7,8 @@ program.
 import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -232,3 +234,45 @@ def test_a_loop_that_gives_up_after_some_sleeps_does_so() -> None:
         world.always("it waits long enough", lambda view: not view.notes("gave up"))
 
     assert verdict_of(program) == "violated"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("kind", ["always", "finally_", "step_property"])
+@pytest.mark.parametrize(("faults", "late_s"), [(NO_FAULTS, 1), (replace(NO_FAULTS, pause=1), 60)])
+def test_time_passes_for_a_check_that_looks_at_it(
+    kind: str, faults: Budget, late_s: int, strategy: str
+) -> None:
+    """No process sleeps or reads the clock; only the check knows the time."""
+
+    def program(world: World) -> None:
+        for name in "ab":
+            world.spawn(world.store().put, "k", name.encode(), when=ANYTHING, name=name)
+
+        def in_time(*views: Any) -> bool:
+            return views[-1].get("k") != b"b" or views[-1].now_ns() < world.start_ns + late_s * 1e9
+
+        getattr(world, kind)("in time", in_time)
+
+    assert verdict_of(program, faults, strategy) == "violated"
+    assert verdict_of(program, replace(faults, pause=0), strategy) == ("violated" if late_s == 1 else "holds")
+
+
+def test_a_clock_that_is_read_once_and_compared_with_a_constant_stands_still() -> None:
+    """A reading that nothing is compared with decides nothing; a comparison with a constant is missed."""
+
+    def program(world: World, *, reads: bool) -> None:
+        store = world.store()
+        opened_ns = world.env.now_ns() if reads else 1_700_000_000_000_000_000
+
+        def steal() -> None:
+            if store.env.now_ns() > opened_ns + 30e9:
+                store.put("stolen", b"", when=ANYTHING)
+            store.put("k", b"", when=ABSENT)
+
+        for name in "ab":
+            world.spawn(steal if name == "a" else partial(store.put, "k", b"b", when=ABSENT), name=name)
+        world.always("nothing is stolen", lambda view: view.get("stolen") is None)
+
+    paused = replace(NO_FAULTS, pause=1)
+    assert verdict_of(partial(program, reads=True), paused) == "violated"
+    assert verdict_of(partial(program, reads=False), paused) == "holds"
