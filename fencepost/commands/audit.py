@@ -118,7 +118,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
 @click.option("--max-schedules", type=click.IntRange(1), metavar="N", help="Limit of runs.")
 @click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Steps per run.  [default: 400]")
-@click.option("--depth", type=click.IntRange(1), metavar="D", help="Depth of pct's bugs.  [default: 3]")
+@click.option("--depth", type=click.IntRange(1), metavar="N", help="Depth of pct's bugs.  [default: 3]")
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
 @click.option(
     "--resume", type=TARGET, metavar="FILE", help="Save the search here when it is stopped, and continue it."

@@ -38,7 +38,7 @@ NAMES = {"stepping": "--explore", "max_states": "--max-states", "no_deadlock": "
 
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
 @click.argument("model_name", metavar="MODEL", required=False, shell_complete=complete_model)
-@click.option("--set", "settings", metavar="SIZE=N", multiple=True, help="Set a size of the model.")
+@click.option("--set", "settings", metavar="NAME=N", multiple=True, help="Set a size of the model.")
 @click.option(
     "--without",
     metavar="NAME",
@@ -76,7 +76,7 @@ def command(listing: bool, **options: Any) -> int:
     if options["model_name"] is None:
         raise BadRequest("name the model to check, as in: fencepost check two-phase; --list lists them")
     _refuse_contradictions(options)
-    sizes = numbers(options["settings"], "SIZE=N, as in --set managers=5")
+    sizes = numbers(options["settings"], "NAME=N, as in --set managers=5")
     try:
         model = Model(find_machine(options["model_name"]), sizes, without=options["without"])
         if options["stepping"]:

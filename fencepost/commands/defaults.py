@@ -52,7 +52,7 @@ def _table(folder: Path) -> tuple[Path, Mapping[str, Any]]:
             continue
         try:
             table = tomllib.loads(text).get("tool", {}).get("fencepost", {})
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise BadRequest(f"{file}: {error}") from None
         return file, table if isinstance(table, dict) else {}
     return folder / FILE, {}

@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import CompletionItem
 
+from fencepost.commands.values import strict
+
 VALUES = {
     "ACCESS_KEY": "backup",
     "AGENT": "agent-1",
@@ -10,7 +12,6 @@ VALUES = {
     "BOOT": "1",
     "BUCKET": "my-bucket",
     "DIR": "out",
-    "DIRECTORY": "/srv/data",
     "FILE": "agents.toml",
     "KEY...": "7",
     "N": "3",
@@ -24,7 +25,7 @@ VALUES = {
 }
 """A value of each kind, for examples."""
 FILES = ("FILE", "TRACES", "SCENARIO", "SYSTEM", "MODEL")
-FOLDERS = ("DIR", "DIRECTORY")
+FOLDERS = ("DIR",)
 
 
 class FileName(click.ParamType):
@@ -47,10 +48,11 @@ def complete_help(command: click.Command, words: str) -> None:
         for name, inner in command.commands.items():
             complete_help(inner, f"{words} {name}")
     for parameter in command.params:
+        parameter.type = strict(parameter.type)
         if isinstance(parameter, click.Option) and parameter.metavar is None and not parameter.is_flag:
             kind = parameter.type.name
             # N is a whole number, X any other.
-            parameter.metavar = "N" if "integer" in kind else "X" if "float" in kind else None
+            parameter.metavar = "N" if "whole" in kind else "X" if "number" in kind else None
         metavar = (parameter.metavar or "").rstrip(".").strip("[]")
         if parameter.type is click.STRING and metavar in (*FILES, *FOLDERS):
             parameter.type = FileName("dir" if metavar in FOLDERS else "file")

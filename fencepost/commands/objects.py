@@ -14,7 +14,8 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.operating import Act, Parameter, Result, add_subcommand, print_error
+from fencepost.commands.operating import Act, Parameter, Result, add_subcommand, bind, print_error
+from fencepost.commands.values import Address, listen_option
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import StoreError
 
@@ -54,14 +55,22 @@ TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the r
 
 
 SERVING: tuple[Parameter, ...] = (
-    click.argument("directory"),
-    click.option("--listen", default="127.0.0.1:9000", show_default=True, metavar="HOST:PORT"),
+    click.argument("directory", metavar="DIR"),
+    listen_option("127.0.0.1:9000"),
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
     TOKEN_FILE,
     click.option("--domain", metavar="HOST", help="Buckets are also hosts below this one."),
-    click.option("--certificate", metavar="FILE", help="Use TLS, with this certificate (PEM)."),
-    click.option("--key", metavar="FILE", help="Key of the certificate."),
-    click.option("--connections", type=click.IntRange(1), default=2000, show_default=True),
+    click.option(
+        "--tls-certificate", "certificate", metavar="FILE", help="Use TLS, with this certificate (PEM)."
+    ),
+    click.option("--tls-key", "key", metavar="FILE", help="Key of the certificate."),
+    click.option(
+        "--connections",
+        type=click.IntRange(1),
+        default=2000,
+        show_default=True,
+        help="Maximum number of open connections.",
+    ),
     click.option(
         "--requests",
         type=click.IntRange(1),
@@ -70,18 +79,25 @@ SERVING: tuple[Parameter, ...] = (
         help="Maximum number of requests in flight, in each process.",
     ),
     click.option(
-        "--drain-s",
+        "--drain-timeout",
+        "drain_s",
+        metavar="SECONDS",
         type=click.FloatRange(0, min_open=True),
         default=30.0,
         show_default=True,
         help="Time to finish the requests in flight on SIGTERM.",
     ),
 )
+PASSED_ON = click.Command("", params=[])
+for _option in reversed(SERVING):
+    _option(PASSED_ON)
 
 
 @subcommand("serve", "Run the server.", *SERVING)
-def serve(directory: str, listen: str, workers: int, root_token_file: str | None, **options: Any) -> Result:
-    """Serve DIRECTORY, which is made if it is missing. SIGTERM or ctrl-C finishes what is in flight and ends.
+def serve(
+    directory: str, listen: Address, workers: int, root_token_file: str | None, **options: Any
+) -> Result:
+    """Serve DIR, which is made if it is missing. SIGTERM or ctrl-C finishes what is in flight and ends.
 
     Clients use path-style addresses, region us-east-1, and the access key `root` or the name of a bucket;
     the secret key is what `fencepost objects token` prints.
@@ -101,8 +117,8 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
         with metrics:
             _serve_supervised(buckets, credentials, owner, supervised, workers, options)
         return Result({})
-    with contextlib.closing(_bind(listen)) as bound:
-        Path(directory).mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(bind(listen)) as bound:
+        _make(Path(directory))
         owner.acquire()
         buckets.verify()
         if workers == 1:
@@ -120,9 +136,9 @@ def serve(directory: str, listen: str, workers: int, root_token_file: str | None
 
 @subcommand("supervise", "Run the server so that it can be replaced.", *SERVING)
 def supervise(
-    directory: str, listen: str, workers: int, root_token_file: str | None, **options: Any
+    directory: str, listen: Address, workers: int, root_token_file: str | None, **options: Any
 ) -> Result:
-    """Serve DIRECTORY like `serve`, by a process that `handoff` replaces without refusing a connection.
+    """Serve DIR like `serve`, by a process that `handoff` replaces without refusing a connection.
 
     The supervisor owns the listening socket and starts the server again whenever it has ended.
     """
@@ -132,8 +148,9 @@ def supervise(
 
     token = _checked_token(root_token_file, options)
     arguments = ["--workers", str(workers)]
-    for name, value in options.items():
-        arguments += [f"--{name.replace('_', '-')}", str(value)] if value is not None else []
+    for parameter in PASSED_ON.params:
+        value = options.get(parameter.name or "")
+        arguments += [parameter.opts[0], str(value)] if value is not None else []
 
     def start(inherited: tuple[int, int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  this program
@@ -142,8 +159,8 @@ def supervise(
             env={**os.environ, ROOT_TOKEN: token, VARIABLE: "{},{}".format(*inherited)},
         )
 
-    with contextlib.closing(_bind(listen)) as bound:
-        Path(directory, ".objects").mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(bind(listen)) as bound:
+        _make(Path(directory, ".objects"))
         owner = Owner(directory)
         owner.acquire()  # says who serves, in one line, before servers are started again and again
         owner.release()
@@ -153,9 +170,9 @@ def supervise(
     return Result({})
 
 
-@subcommand("handoff", "Replace the running server.", click.argument("directory"))
+@subcommand("handoff", "Replace the running server.", click.argument("directory", metavar="DIR"))
 def handoff(directory: str) -> Result:
-    """Have the supervisor of DIRECTORY replace its server by a new one, for example of another release.
+    """Have the supervisor of DIR replace its server by a new one, for example of another release.
 
     No connection is refused meanwhile. If the new server does not begin to serve, the old one goes on.
     """
@@ -178,7 +195,7 @@ def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
     from fencepost.impl.objects.credentials import Credentials
 
     if (options["certificate"] is None) != (options["key"] is None):
-        raise BadRequest("--certificate and --key come together")
+        raise BadRequest("--tls-certificate and --tls-key come together")
     _check_tls(options["certificate"], options["key"])
     token = _root_token(root_token_file) or _generated()
     try:
@@ -254,7 +271,7 @@ def _check_tls(certificate: str | None, key: str | None) -> None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
         except OSError as error:
-            raise BadRequest(f"cannot set up TLS: {error}; correct --certificate and --key") from None
+            raise BadRequest(f"cannot set up TLS: {error}; correct --tls-certificate and --tls-key") from None
 
 
 def _root_token(file: str | None) -> str:
@@ -275,22 +292,16 @@ def _generated() -> str:
     return token
 
 
-def _bind(listen: str) -> socket.socket:
-    from fencepost.impl.http.server import listener
-
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise BadRequest(f"--listen {listen!r} is no address; write 127.0.0.1:9000")
+def _make(folder: Path) -> None:
     try:
-        return listener(host.strip("[]") or "127.0.0.1", int(port))
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadRequest(f"cannot listen on {listen}: {why}; give another --listen") from None
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadRequest(f"cannot make {folder}: {error.strerror}; name another directory") from None
 
 
-@subcommand("reconcile", "Bring the listing index in line.", click.argument("directory"))
+@subcommand("reconcile", "Bring the listing index in line.", click.argument("directory", metavar="DIR"))
 def reconcile(directory: str) -> Result:
-    """Compare the listing index of DIRECTORY with its files and correct it, also while it is served.
+    """Compare the listing index of DIR with its files and correct it, also while it is served.
 
     Every start of a server does the same. It is needed when files were added or removed beside the server.
     """

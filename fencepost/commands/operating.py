@@ -2,6 +2,7 @@
 
 import functools
 import getpass
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import write_json
+from fencepost.commands.values import Address
 
 
 class Result(NamedTuple):
@@ -74,6 +76,17 @@ def refuse_memory(url: str) -> None:
         raise BadRequest(
             f"{url}: nothing would remain of it when this command ends; use file:///directory or s3://bucket"
         )
+
+
+def bind(listen: Address) -> socket.socket:
+    """The socket of a server."""
+    from fencepost.impl.http.server import listener
+
+    try:
+        return listener(listen.host, listen.port)
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadRequest(f"cannot listen on {listen}: {why}; give another --listen") from None
 
 
 def user_name() -> str:

@@ -31,8 +31,16 @@ bucket you will use, for versioning changes the result."""
 @click.option("--quick", is_flag=True, help="Fewer rounds and keys: about 10 s.")
 @click.option("--thorough", is_flag=True, help="Ten times the rounds: up to 15 min.")
 @click.option("--rounds", type=click.IntRange(1, 1_000_000), help="Limit of rounds of each race.")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="Approximate time limit.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the mixed workload.")
+@click.option(
+    "--budget",
+    "seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Approximate time limit.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the mixed workload."
+)
 @click.option("--only", metavar="FEATURE,...", help="Probe only these features.")
 @json_option
 @click.option(

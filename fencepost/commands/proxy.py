@@ -10,20 +10,20 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import json_option, write_result
+from fencepost.commands.values import listen_option, size_option
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
 from fencepost.sim.proxy.server import Proxy
 
 EPILOG = f"""DELAY is 20ms, or 20ms/80ms for a lognormal one with this median and 99th percentile. CHANCE
 is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(KINDS)}. Exit codes: 0 stopped,
-2 the request made no sense. Example: fencepost proxy http://127.0.0.1:9000 --port 8400 --latency 20ms --cap 8
---reply-lost put=1%."""
+2 the request made no sense. Example: fencepost proxy http://127.0.0.1:9000 --listen 127.0.0.1:8400 --latency
+20ms --cap 8 --reply-lost put=1%."""
 
 
 @click.command("proxy", short_help="Put a slow, unreliable proxy in front of a store.", epilog=EPILOG)
 @click.argument("upstream", metavar="UPSTREAM")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port; 0: a free one.")
-@click.option("--listen", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Local address.")
+@listen_option("127.0.0.1:0")
 @click.option("--latency", multiple=True, metavar="[KIND=]DELAY", help="Delay of requests.")
 @click.option("--reply-latency", multiple=True, metavar="[KIND=]DELAY", help="Delay of replies.")
 @click.option("--cap", type=click.IntRange(1), metavar="N", help="Limit of requests in flight.")
@@ -32,10 +32,8 @@ is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(K
 @click.option("--late", multiple=True, metavar="[KIND=]CHANCE", help="Send no reply, and apply later.")
 @click.option("--late-after", metavar="DELAY", help="Delay of --late.  [default: 1s]")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Seed of chance.  [default: 0]")
-@click.option(
-    "--body-max", type=click.IntRange(1), default=64, metavar="MIB", help="Largest body.  [default: 64]"
-)
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Stop after S seconds.")
+@size_option("--body-max", 64 << 20, "Largest body.")
+@click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
 @json_option
 def command(upstream: str, json_file: str | None, **options: Any) -> int:
     """Listen, and pass every request on to the S3 endpoint UPSTREAM (http://host:port), with latency, a cap
@@ -54,8 +52,11 @@ def command(upstream: str, json_file: str | None, **options: Any) -> int:
             reply_lost=read_chances(options["reply_lost"], "--reply-lost"),
             late=read_chances(options["late"], "--late"),
             late_after=read_delay(options["late_after"] or "1s"),
-            body_bytes_max=options["body_max"] << 20,
-            **{name: options[name] for name in ("cap", "seed", "listen", "port")},
+            body_bytes_max=options["body_max"],
+            listen=options["listen"].host,
+            port=options["listen"].port,
+            cap=options["cap"],
+            seed=options["seed"],
         )
     except BadPlan as error:
         raise BadRequest(str(error)) from error
@@ -63,7 +64,7 @@ def command(upstream: str, json_file: str | None, **options: Any) -> int:
     proxy = Proxy(plan)
     loop = precise_loop()
     try:
-        loop.run_until_complete(_until_stopped(proxy, options["seconds"], stream))
+        loop.run_until_complete(_until_stopped(proxy, options["budget"], stream))
     finally:
         loop.close()
     result = {"upstream": plan.upstream.url, "url": proxy.url, "plan": plan.describe(), "seed": plan.seed}

@@ -87,7 +87,7 @@ class TokenFile:
             raise BadTokens(
                 f"cannot read the token file {self.path} ({error.strerror}); make one with {self.maker}"
             ) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadTokens(f"the token file {self.path} is not JSON ({error})") from None
         tokens = content.get("tokens") if isinstance(content, dict) else None
         if not isinstance(tokens, dict) or content.get("schema") != self.schema:

@@ -330,27 +330,28 @@ def _bound(
 ) -> str:
     coverage = searched.coverage
     processes = counterexamples[0].processes if counterexamples else coverage.processes or len(coverage.steps)
-    scope = f"{processes} process{'' if processes == 1 else 'es'} with {request.budget.sentence()}"
+    scope = f"{_number(processes, 'process', 'es')} with {request.budget.sentence()}"
     if verdict == "error":
         return counterexamples[0].reason
     if verdict == "violated":
         return f"a schedule of {scope} breaks a property"
     if verdict == "holds":
         return "; ".join([f"every schedule of {scope}", *sorted(searched.coverage.limits)])
+    schedules = _number(searched.schedules, "schedule")
     if isinstance(searched, Pct):
-        return f"{searched.schedules} schedules of {scope} sampled; {searched.guarantee()}"
+        return f"{schedules} of {scope} sampled; {searched.guarantee()}"
     if searched.exhausted and not searched.cut:
         return f"every schedule of {scope} was explored, and showed too little: see the findings"
     if searched.exhausted:
-        return f"{searched.cut} schedules of {scope} were cut after {searched.setting.steps_max} steps"
+        cut, steps = _number(searched.cut, "schedule"), _number(searched.setting.steps_max, "step")
+        return f"{cut} of {scope} cut after {steps}"
     if isinstance(searched, ReducedSearch):
-        return (
-            f"{searched.schedules} schedules of {scope}, {searched.explored():.1%} of the tree found so far"
-        )
-    return (
-        f"{searched.schedules} schedules of {scope} tried ({request.strategy}), "
-        "which proves nothing about the rest"
-    )
+        return f"{schedules} of {scope}, {searched.explored():.1%} of the tree found so far"
+    return f"{schedules} of {scope} tried ({request.strategy}), which proves nothing about the rest"
+
+
+def _number(count: int, noun: str, plural: str = "s") -> str:
+    return f"{count} {noun}{'' if count == 1 else plural}"
 
 
 def replay(

@@ -53,7 +53,7 @@ def load(search: ReducedSearch, path: str | Path) -> None:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         version = data["version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadCheckpoint(f"{path} is no checkpoint ({error}); start without it") from error
     if version != VERSION:
         raise BadCheckpoint(f"{path} is of version {version}, this is {VERSION}; start without it")

@@ -213,7 +213,7 @@ class Bench:
     def in_time(self) -> None:
         """Raise when this feature's time is over, overrun and all."""
         if self.env.monotonic_ns() >= self._hard_ns:
-            raise Inconclusive("its time was over; give more with --seconds")
+            raise Inconclusive("its time was over; give more with --budget")
 
     def rounds(self, most: int | None = None, *, shown: int = 1) -> Iterator[int]:
         """Numbers of rounds until `most`, the time, or `BAD_ROUNDS_MAX` is reached.
@@ -266,7 +266,7 @@ class Bench:
             raise Broken(f"{self.rounds_bad} of {self.rounds_done} rounds: {self._first_bad[0]}")
         if self.rounds_done < min(most, ROUNDS_MIN):
             raise Inconclusive(
-                f"only {self.rounds_done} rounds fitted into the time; give more with --seconds"
+                f"only {self.rounds_done} rounds fitted into the time; give more with --budget"
             )
         bound = self.bound()
         assert bound is not None, "at least one round was run"

@@ -81,7 +81,7 @@ class Proxy:
         except OSError as error:
             raise Unusable(
                 f"cannot listen on {plan.listen}:{plan.port}: {error.strerror or error}; "
-                "give another --listen or --port"
+                "give another --listen"
             ) from error
         port = self._server.sockets[0].getsockname()[1]
         host = f"[{plan.listen}]" if ":" in plan.listen else plan.listen

@@ -82,7 +82,7 @@ def layout(name: str) -> Layout:
         raise TraceError(f"no layout is called {name!r}; there are {', '.join(SYSTEMS)}, or give a TOML file")
     try:
         sections = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: is no TOML file: {error}") from error
     return _checked(sections, path)
 

@@ -29,6 +29,8 @@ class Source:
             self.tables: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise BadScenario(_syntax(self.name, error, text)) from None
+        except RecursionError:
+            raise BadScenario(f"{self.name}: is nested too deep for a scenario") from None
         self.lines = places(text)
 
     def fail(self, path: str, why: str) -> NoReturn:

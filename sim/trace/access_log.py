@@ -74,11 +74,14 @@ _BLOCK = 1 << 22
 
 def read_access_log(files: Iterable[Path], report: Report) -> pa.Table:
     """All lines of all files, each as a request and its response, ordered by time."""
-    parts = [part for path in files for part in _file(path, report)]
+    problems: list[Problem] = []
+    parts = [part for path in files for part in _file(path, problems.append)]
+    for problem in problems:
+        report(problem)
     if not parts:
         raise TraceError(
-            "no line of an S3 server access log in the files named; their lines begin with the owner, the "
-            "bucket and [the time]"
+            "no line of an S3 server access log in the files named, whose lines begin with the owner, the "
+            f"bucket and [the time]{'; ' if problems else ''}{'; '.join(map(str, problems[:1]))}"
         )
     answers = pa.concat_tables(parts).combine_chunks()
     taken = answers["total_ms"].to_numpy()

@@ -233,15 +233,26 @@ def test_the_line_for_a_lost_race_names_what_to_do(
     assert len(err.splitlines()) == 1
 
 
+PLAN = "01J8ZQ4V9W6X7Y8Z9A0B1C2D3E"
+
+
+@pytest.mark.parametrize(("plan", "base"), [("P", "2"), (PLAN[:-1], "2"), (PLAN, "3")])
+def test_a_plan_or_base_that_cannot_be_is_not_settled(catalog: Run, graph: str, plan: str, base: str) -> None:
+    """It would be reported as never published, and be repeated, though its commit stands."""
+    code, out, err = catalog("settle", graph, plan, "--base", base)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+
+
 def test_the_line_for_an_unknown_commit_names_what_settles_it(
     catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Catalog, "write", lambda *_, **__: Unknown("P", "silence", 2))
+        patch.setattr(Catalog, "write", lambda *_, **__: Unknown(PLAN, "silence", 2))
         code, out, err = catalog("put", graph, "person=people.csv")
     assert (code, out) == (3, "")
-    assert f"settle {graph} P --base 2 --branch main" in err
-    assert result(catalog, "settle", graph, "P", "--base", "2")["state"] == "never"
+    assert f"settle {graph} {PLAN} --base 2 --branch main" in err
+    assert result(catalog, "settle", graph, PLAN, "--base", "2")["state"] == "never"
     plan = result(catalog, "log", graph)["commits"][0]["plan"]
     assert result(catalog, "settle", graph, plan, "--base", "1")["state"] == "published"
 

@@ -168,7 +168,7 @@ def test_the_list_names_models_sizes_and_safeguards(capsys: pytest.CaptureFixtur
         ([], "name the model to check"),
         (["two-fase"], "no model is called 'two-fase'; known: two-phase"),
         (["no/such.py"], "there is no file no/such.py"),
-        (["two-phase", "--set", "managers"], "must read SIZE=N"),
+        (["two-phase", "--set", "managers"], "must read NAME=N"),
         (["two-phase", "--set", "managers=many"], "'many' is not a whole number"),
         (["two-phase", "--set", "managers=1", "--set", "managers=2"], "gives managers twice"),
         (["two-phase", "--set", "manager=2"], "did you mean 'managers'?"),

@@ -121,7 +121,7 @@ def test_a_conflict_from_parked_to_resolved(ingest: Run, served: Served, url: st
     assert code == 1
     assert taken.boot in out
     words = ["conflicts", "resolve", "--store", url, "agent-a", taken.boot, "1", "1"]
-    code, out, _ = ingest(*words, "--by", "ada", "--note", "an old disk")
+    code, out, _ = ingest(*words, "--author", "ada", "--note", "an old disk")
     assert (code, out) == (0, f"{taken}: accept-existing-and-drop, by ada\n")
     assert ingest("conflicts", "list", "--store", url)[:2] == (0, "no conflicts need a decision\n")
     assert ingest(*send(served))[:2] == (0, "0 batches accepted, 0 wait, 0 parked\n")
@@ -145,7 +145,7 @@ def test_a_parked_batch_can_be_dropped_or_sent_again_by_hand(ingest: Run, served
 
 
 def test_a_blocked_agent_parks_and_continues_when_released(ingest: Run, served: Served, url: str) -> None:
-    assert ingest("blocks", "add", "--store", url, "agent-a", "--by", "ada")[:2] == (
+    assert ingest("blocks", "add", "--store", url, "agent-a", "--author", "ada")[:2] == (
         0,
         "agent agent-a is quarantined\n",
     )
@@ -213,7 +213,7 @@ def test_an_invalid_line_adds_nothing(ingest: Run, served: Served, line: str, sa
             "make one with fencepost ingest enrol",
         ),
         (["serve", "--store", "file:///tmp", "--agents", "bad.json"], "is not JSON"),
-        (["serve", "--store", "file:///tmp", "--agents", "t.json", "--host", "no such"], "cannot listen"),
+        (["serve", "--store", "file:///tmp", "--agents", "t.json", "--listen", "no such:1"], "cannot listen"),
         (["serve", "--store", "file:///tmp", "--agents", "t.json", "--spool", "x"], "local_spool needs"),
         (
             ["serve", "--store", "file:///tmp", "--agents", "t.json", "--acceptance", "local_spool"],
@@ -277,9 +277,11 @@ def test_a_misspelt_directory_is_not_an_empty_store(ingest: Run, tmp_path: Path,
 
 def test_a_port_in_use_is_one_line(ingest: Run, served: Served, url: str) -> None:
     ingest("enrol", "t.json", "agent-a")
-    code, out, err = ingest("serve", "--store", url, "--agents", "t.json", "--port", str(served.port))
+    code, out, err = ingest(
+        "serve", "--store", url, "--agents", "t.json", "--listen", f"127.0.0.1:{served.port}"
+    )
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"cannot listen on 127.0.0.1 port {served.port}" in err
+    assert f"cannot listen on 127.0.0.1:{served.port}" in err
 
 
 def test_enrolling_overwrites_no_file(ingest: Run) -> None:
@@ -341,7 +343,7 @@ def test_a_signal_stops_it_cleanly_and_its_log_has_no_secrets(tmp_path: Path, ho
     token = token_file(tmp_path / "t.json").enrol(Principal("agent", "agent-a"), SystemEnvironment())
     words = ["ingest", "serve", "--store", f"file://{tmp_path}/store", "--agents", str(tmp_path / "t.json")]
     with subprocess.Popen(
-        [sys.executable, "-m", "fencepost", *words, "--port", "0", "--verbose"],
+        [sys.executable, "-m", "fencepost", *words, "--listen", "127.0.0.1:0", "--verbose"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -80,7 +80,7 @@ def test_an_earlier_decision_is_reported_as_final(ingest: Run, tmp_path: Path) -
         ann = Authority(store, ENV, "ann")
         ann.accept(identity, frame(identity, 1.0))
         assert isinstance(ann.accept(identity, frame(identity, 2.0)), Conflict)
-    words = ["conflicts", "resolve", "--store", url, "agent-a", "boot-1", "1", "1", "--by"]
+    words = ["conflicts", "resolve", "--store", url, "agent-a", "boot-1", "1", "1", "--author"]
     assert (
         ingest(*words, "ada", "--note", "an old disk")[1] == f"{identity}: accept-existing-and-drop, by ada\n"
     )

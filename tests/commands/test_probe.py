@@ -146,7 +146,7 @@ BAD = [
     (["memory://", "--quick", "--thorough"], "--quick and --thorough contradict"),
     (["memory://", "--only", ","], "--only"),
     (["memory://", "--rounds", "0"], "--rounds"),
-    (["memory://", "--seconds", "0"], "--seconds"),
+    (["memory://", "--budget", "0"], "--budget"),
     (["memory://", "--json", "-", "--profile", "-"], "standard output"),
     (["memory://", "--json", "/no/such/folder/x.json"], "/no/such/folder/x.json"),
     (["file:///proc/fencepost"], "/proc/fencepost"),
@@ -226,7 +226,7 @@ def test_no_secret_is_repeated(ran: Run) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_being_stopped_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
     """In the middle of a race between processes, which get the Ctrl-C of the terminal as well."""
-    command = [sys.executable, "-m", "fencepost", "probe", f"file://{tmp_path}/store", "--seconds", "120"]
+    command = [sys.executable, "-m", "fencepost", "probe", f"file://{tmp_path}/store", "--budget", "120"]
     features = "racing-creates-processes"
     with subprocess.Popen(
         [*command, "--only", features, "--rounds", "100000"],

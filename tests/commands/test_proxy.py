@@ -45,7 +45,7 @@ def test_a_secret_in_the_address_is_not_repeated(url: str, capsys: pytest.Captur
 def test_a_port_that_is_taken_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        words = ["proxy", f"http://127.0.0.1:{port}", "--port", port]
+        words = ["proxy", f"http://127.0.0.1:{port}", "--listen", f"127.0.0.1:{port}"]
         assert exit_of(*words) == Exit.BAD_REQUEST
     assert f"cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
 

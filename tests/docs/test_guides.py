@@ -146,9 +146,7 @@ class Ports:
         self._free: dict[str, str] = {}
 
     def real(self, text: str) -> str:
-        return re.sub(
-            r"(127\.0\.0\.1:|--port )(84\d\d)\b", lambda found: found[1] + self._one(found[2]), text
-        )
+        return re.sub(r"(127\.0\.0\.1:)(84\d\d)\b", lambda found: found[1] + self._one(found[2]), text)
 
     def _one(self, port: str) -> str:
         if port not in self._free:

@@ -53,7 +53,13 @@ class Fleet:
 
     def start(self, at: int) -> None:
         words = ["ingest", "serve", "--store", self.url, "--agents", str(self.tokens)]
-        words += ["--port", str(self.ports[at]), "--collector-id", f"collector-{at}", *self.options]
+        words += [
+            "--listen",
+            f"127.0.0.1:{self.ports[at]}",
+            "--collector-id",
+            f"collector-{at}",
+            *self.options,
+        ]
         with (self.folder / f"collector-{at}.log").open("a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "fencepost", *words], stdout=subprocess.PIPE, stderr=log, text=True

@@ -113,7 +113,7 @@ def test_an_agent_killed_repeatedly(tmp_path: Path) -> None:
 def test_a_single_collector_with_a_local_spool(tmp_path: Path) -> None:
     """Killed repeatedly, with two kinds of durable state: each batch lands once."""
     url, batches = f"file://{tmp_path}/store", 80
-    mode = ("--acceptance", "local_spool", "--spool", str(tmp_path / "disk"), "--landing-interval-ms", "50")
+    mode = ("--acceptance", "local_spool", "--spool", str(tmp_path / "disk"), "--landing-every", "0.05")
     with open_store(url) as store, fleet(url, tmp_path, 1, *mode) as made:
         counts = {f"agent-{at}": batches // AGENTS for at in range(AGENTS)}
         with chaos(made, seed=1, pause_s=(0.2, 0.6)):

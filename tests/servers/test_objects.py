@@ -346,8 +346,8 @@ def test_a_request_in_flight_is_finished_when_the_server_is_stopped(tmp_path: Pa
     ("arguments", "message"),
     [
         (["--listen", "nowhere"], "is no address"),
-        (["--certificate", "x"], "come together"),
-        (["--certificate", "x", "--key", "y", "--workers", "2"], "cannot set up TLS"),
+        (["--tls-certificate", "x"], "come together"),
+        (["--tls-certificate", "x", "--tls-key", "y", "--workers", "2"], "cannot set up TLS"),
         (["--root-token-file", "/nonexistent"], "cannot read"),
     ],
 )

@@ -1,6 +1,7 @@
 """`fencepost catalog init`, `log`, `branch`, `settle`: commits and branches."""
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -119,7 +120,7 @@ def create(url: str, name: str, source: str, at: int | None, author: str | None)
     "merge",
     "Fast-forward a branch to another.",
     NAME,
-    click.option("--into", "target", default=MAIN, show_default=True, metavar="BRANCH"),
+    click.option("--into", "target", default=MAIN, show_default=True, metavar="BRANCH", help="Its target."),
     AUTHOR,
     group=branch_group,
 )
@@ -138,6 +139,9 @@ def delete(url: str, name: str, author: str | None) -> Result:
         return committed(catalog.delete_branch(name), url, name, lambda _: f"deleted branch {name}")
 
 
+PLAN = re.compile("[0-9A-HJKMNP-TV-Z]{26}")
+
+
 @subcommand(
     "settle",
     "Find out what became of an unknown commit.",
@@ -147,7 +151,14 @@ def delete(url: str, name: str, author: str | None) -> Result:
 )
 def settle(url: str, plan: str, base: int, branch: str) -> Result:
     """Print whether PLAN was published, never will be, or is still open (exit code 3)."""
+    if not PLAN.fullmatch(plan):
+        raise BadRequest(f"{plan!r} is no plan; copy it, and its base, from the line that named it")
     with reading(url, branch) as catalog:
+        newest = next((manifest.id for manifest in catalog.log()), 0)
+        if base > newest:
+            raise BadRequest(
+                f"branch {branch} has no manifest {base}: its newest is {newest}; correct --base"
+            )
         found = catalog.settle(Unknown(plan, "", base))
     code = Exit.HOLDS
     if isinstance(found, Published):

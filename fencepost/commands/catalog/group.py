@@ -51,8 +51,10 @@ URL = click.argument("url")
 TABLE = click.argument("table")
 NAME = click.argument("name")
 AUTHOR = click.option("--author", metavar="NAME", help="Author of the commit.  [default: your user name]")
-BRANCH = click.option("--branch", default=MAIN, show_default=True, help="Branch of the catalog.")
-MESSAGE = click.option("--message", "-m", default="", help="Message for the log.")
+BRANCH = click.option(
+    "--branch", default=MAIN, show_default=True, metavar="BRANCH", help="Branch of the catalog."
+)
+MESSAGE = click.option("--message", "-m", default="", metavar="TEXT", help="Message for the log.")
 AT = click.option("--at", type=click.IntRange(1), metavar="MANIFEST", help="An earlier state; see `log`.")
 
 

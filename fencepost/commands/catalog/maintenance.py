@@ -14,7 +14,7 @@ from fencepost.impl.publish.catalog import KEEP
 @subcommand(
     "verify",
     "Check everything that is retained.",
-    click.option("--branch", help="Only this one.  [default: all]"),
+    click.option("--branch", metavar="BRANCH", help="Only this one.  [default: all]"),
 )
 def verify_command(url: str, branch: str | None) -> Result:
     """Check the chain, the pinned versions, the fragments and their hashes, and every edge."""

@@ -21,15 +21,15 @@ import click
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.ingest.group import ENV, log_to_stderr, names_from_user, subcommand
 from fencepost.commands.operating import Result, format_table, print_error
+from fencepost.commands.output_files import TARGET
+from fencepost.commands.values import size_option
 from fencepost.impl.ingest import Identity, Point, encode, read
 from fencepost.impl.ingest.keys import agent_path
 from fencepost.impl.ingest.service.spool import BYTES_MAX, Batch, Spool, SpoolError
 
 TOKEN = "FENCEPOST_INGEST_TOKEN"  # noqa: S105 - the name of a variable
 FIELDS = ("name", "labels", "unix_ns", "value")
-SPOOL = click.option(
-    "--spool", required=True, metavar="DIRECTORY", help="Queue of the agent; created if missing."
-)
+SPOOL = click.option("--spool", required=True, metavar="DIR", help="Queue of the agent; created if missing.")
 _ANY = Identity("any", "any", 0, 0)
 
 
@@ -54,13 +54,19 @@ _ANY = Identity("any", "any", 0, 0)
         help="Points in one batch.",
     ),
     click.option(
-        "--give-up-after", "give_up_s", type=click.FloatRange(0), metavar="SECONDS", help="[default: never]"
+        "--give-up-after",
+        "give_up_s",
+        type=click.FloatRange(0),
+        metavar="SECONDS",
+        help="Time limit.  [default: none]",
     ),
+    size_option("--spool-max", BYTES_MAX, "Limit on disk."),
     click.option(
-        "--spool-bytes", type=click.IntRange(1), default=BYTES_MAX, show_default=True, help="Limit on disk."
-    ),
-    click.option(
-        "--metrics", "metrics_file", metavar="FILE", help="Write metrics in Prometheus' text format."
+        "--metrics",
+        "metrics_file",
+        type=TARGET,
+        metavar="FILE",
+        help="Write metrics in Prometheus' text format.",
     ),
     click.option("--verbose", is_flag=True, help="Log every response that decides nothing."),
 )
@@ -78,7 +84,7 @@ def send(source: str | None, spool: str, agent: str, collectors: tuple[str, ...]
         agent_path(agent)
     token = _token(options["token_file"])
     points = [] if source is None else read_points(_lines(source), source, ENV.now_ns())
-    with _spool_errors(), Spool(spool, agent, env=ENV, bytes_max=options["spool_bytes"]) as queue:
+    with _spool_errors(), Spool(spool, agent, env=ENV, bytes_max=options["spool_max"]) as queue:
         try:
             sender = Sender(queue, collectors, token)
         except ValueError as error:

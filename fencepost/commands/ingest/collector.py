@@ -22,7 +22,8 @@ from fencepost.commands.ingest.group import (
     settings_options,
     subcommand,
 )
-from fencepost.commands.operating import Result, print_error
+from fencepost.commands.operating import Result, bind, print_error
+from fencepost.commands.values import Address, listen_option, size_option
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.tokens import BadTokens, Principal, Tokens
 from fencepost.impl.ingest.context import agree
@@ -33,25 +34,27 @@ from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S
 from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.ingest.settings import Mode
 
-PORT = 8480
 LIMITS = (
-    ("body_bytes", "--body-bytes", "Maximum size of one batch."),
     ("connections", "--connections", "Maximum number of open connections."),
     ("requests", "--requests", "Maximum number of batches in flight."),
     ("client_requests", "--agent-requests", "Maximum number of batches in flight from one agent."),
     ("threads", "--threads", "Threads that wait for the store."),
-    ("header_s", "--header-s", "Time for the headers to arrive."),
-    ("body_s", "--body-s", "Time for the body to arrive."),
-    ("drain_s", "--drain-s", "Time to finish the batches in flight on SIGTERM."),
+    ("header_s", "--header-timeout", "Time for the headers to arrive."),
+    ("body_s", "--body-timeout", "Time for the body to arrive."),
+    ("drain_s", "--drain-timeout", "Time to finish the batches in flight on SIGTERM."),
 )
 
 
 def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     for name, flag, text in reversed(LIMITS):
         default = getattr(Limits(), name)
-        kind = click.FloatRange(0, min_open=True) if isinstance(default, float) else click.IntRange(1)
-        act = click.option(flag, name, type=kind, default=default, show_default=True, help=text)(act)
-    return act
+        seconds = isinstance(default, float)
+        kind = click.FloatRange(0, min_open=True) if seconds else click.IntRange(1)
+        unit = "SECONDS" if seconds else "N"
+        act = click.option(
+            flag, name, type=kind, default=default, show_default=True, metavar=unit, help=text
+        )(act)
+    return size_option("--body-max", Limits().body_bytes, "Largest batch.")(act)
 
 
 @subcommand(
@@ -59,10 +62,7 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     "Run a collector.",
     STORE,
     click.option("--agents", "tokens", required=True, metavar="FILE", help="Token file; see `enrol`."),
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-    click.option(
-        "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one."
-    ),
+    listen_option("127.0.0.1:8480"),
     click.option(
         "--collector-id", metavar="NAME", help="Its name in manifests.  [default: host name and a number]"
     ),
@@ -73,12 +73,14 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="What accepts batches: the bucket, or this collector's own disk.",
     ),
-    click.option("--spool", metavar="DIRECTORY", help="The disk that accepts, with local_spool."),
+    click.option("--spool", metavar="DIR", help="The disk that accepts, with local_spool."),
     click.option(
-        "--landing-interval-ms",
-        type=click.IntRange(1),
-        default=5000,
+        "--landing-every",
+        "landing_s",
+        type=click.FloatRange(0.001),
+        default=5.0,
         show_default=True,
+        metavar="SECONDS",
         help="How often batches on the disk go to the bucket.",
     ),
     click.option(
@@ -106,7 +108,7 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     settings_options,
     json=False,
 )
-def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None, **options: Any) -> Result:
+def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **options: Any) -> Result:
     """Accept batches over HTTP and store them at --store, until SIGTERM or ctrl-C: then the collector
     finishes the batches in flight.
 
@@ -118,19 +120,19 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
 
     mode = Mode(options["acceptance"])
     if (mode is Mode.LOCAL_SPOOL) != (options["spool"] is not None):
-        raise BadRequest("--acceptance local_spool needs --spool DIRECTORY, and --spool needs local_spool")
+        raise BadRequest("--acceptance local_spool needs --spool DIR, and --spool needs local_spool")
     if (options["tls_certificate"] is None) != (options["tls_key"] is None):
         raise BadRequest("--tls-certificate and --tls-key come together")
-    limits = Limits(**{name: options[name] for name, _, _ in LIMITS})
+    limits = Limits(body_bytes=options["body_max"], **{name: options[name] for name, _, _ in LIMITS})
     settings = settings_of(options, acceptance=mode, limits=FrameLimits.for_body(limits.body_bytes))
     log_to_stderr(verbose=options["verbose"])
     _allow_connections(limits.connections)
     with contextlib.ExitStack() as parts:
         with _token_errors():
             known = Tokens(token_file(tokens))
-        bound = parts.enter_context(_bind(host, port))
-        if not (_is_local(host) or options["tls_certificate"]):
-            print_error(f"{host} is not local: put a TLS proxy in front, tokens travel unencrypted")
+        bound = parts.enter_context(bind(listen))
+        if not (_is_local(listen.host) or options["tls_certificate"]):
+            print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
         plan = Plan(
             store=parts.enter_context(opened(url, creates=True)),
             env=ENV,
@@ -139,7 +141,7 @@ def serve(url: str, tokens: str, host: str, port: int, collector_id: str | None,
             settings=settings,
             limits=limits,
             spool=Path(options["spool"]) if options["spool"] else None,
-            landing_s=options["landing_interval_ms"] / 1000,
+            landing_s=options["landing_s"],
             maintenance_s=options["maintenance_s"],
             search_s=options["search_s"],
         )
@@ -163,18 +165,6 @@ def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> Non
     except OSError as error:  # a missing or invalid certificate
         raise BadRequest(f"cannot set up TLS: {error}; correct --tls-certificate and --tls-key") from None
     server.run([bound])
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    from fencepost.impl.http.server import listener
-
-    try:
-        return listener(host, port)
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadRequest(
-            f"cannot listen on {host} port {port}: {why}; give another --host or --port"
-        ) from None
 
 
 def _is_local(host: str) -> bool:

@@ -24,7 +24,7 @@ def conflicts() -> None:
     "list",
     "Conflicts that need a decision.",
     STORE,
-    click.option("--agent", help="Only conflicts of this agent."),
+    click.option("--agent", metavar="NAME", help="Only conflicts of this agent."),
     click.option("--all", "every", is_flag=True, help="Also decided conflicts."),
     group=conflicts,
 )

@@ -45,8 +45,8 @@ STORE = click.option(
 EVERY = click.option(
     "--every", "every_s", type=click.FloatRange(0.01), metavar="SECONDS", help="Repeat for ever, this often."
 )
-NOTE = click.option("--note", default="", help="Reason, kept with the decision.")
-BY = click.option("--by", metavar="NAME", help="Author of the decision.  [default: your user name]")
+NOTE = click.option("--note", default="", metavar="TEXT", help="Reason, kept with the decision.")
+BY = click.option("--author", "by", metavar="NAME", help="Author of the decision.  [default: your user name]")
 
 
 @click.group("ingest", short_help="Accept batches once, by any of several collectors.", epilog=EPILOG)

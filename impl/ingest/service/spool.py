@@ -201,7 +201,7 @@ class Spool:
         file = Path(path) / "agent.json"
         try:
             found = json.loads(file.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             found = None
         match found:
             case {"schema": "fencepost.ingest_spool.v1", "agent_id": str(agent_id)}:

@@ -38,7 +38,7 @@ _REMEDIES = {
     errno.EFBIG: "the file would be too large; write less at once, or raise the process's limit (ulimit -f)",
     errno.ENOTDIR: "a part of the path is a file, not a directory; choose another directory",
     errno.ENAMETOOLONG: "the path is too long; choose a directory nearer the root",
-    errno.ENOENT: "the directory disappeared under our hands; create it again",
+    errno.ENOENT: "the directory is missing, or was removed meanwhile; create it",
     errno.EXDEV: "a folder inside is on another file system; keep the whole directory on one",
     errno.EMLINK: "a folder is full for this file system; spread the keys over more folders",
     errno.EIO: "the device reports an I/O error; check the disk",

@@ -60,7 +60,16 @@ def test_an_invalid_certificate_is_one_sentence(tmp_path: Path, capsys: pytest.C
     pem, key = self_signed(tmp_path)
     run = entry.group.main
     assert entry.run(lambda: run(["ingest", "enrol", f"{tmp_path}/t", "a"], standalone_mode=False)) == 0
-    words = ["ingest", "serve", "--store", f"file://{tmp_path}/s", "--agents", f"{tmp_path}/t", "--port", "0"]
+    words = [
+        "ingest",
+        "serve",
+        "--store",
+        f"file://{tmp_path}/s",
+        "--agents",
+        f"{tmp_path}/t",
+        "--listen",
+        "127.0.0.1:0",
+    ]
     for certificate, secret in ((tmp_path / "none", key), (key, key), (pem, pem)):
         tls = ["--tls-certificate", str(certificate), "--tls-key", str(secret)]
         capsys.readouterr()

@@ -142,7 +142,7 @@ def test_no_time_leaves_it_undecided() -> None:
     assert report.verdict is Verdict.UNDECIDED
     found = next(finding for finding in report.features if finding.name == "racing-creates-threads")
     assert found.verdict is Verdict.UNDECIDED
-    assert "--seconds" in found.detail
+    assert "--budget" in found.detail
 
 
 class Interrupts(MemoryStore):

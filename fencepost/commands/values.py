@@ -1,0 +1,98 @@
+"""Kinds of values that options have in several commands, each with one name and one unit.
+
+A time is SECONDS, a number of bytes SIZE (`64M`), an address HOST:PORT.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import click
+
+from fencepost.reports.text import byte_size, parse_bytes
+
+
+class FiniteNumber(click.FloatRange):
+    """A number that can be calculated with: `nan` and `inf` would be within every range."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+class WholeNumber(click.IntRange):
+    """As `click.IntRange`, whose message calls it an integer range."""
+
+    name = "whole number"
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+def strict(kind: click.ParamType) -> click.ParamType:
+    """A type of numbers that refuses what is none."""
+    if isinstance(kind, click.FloatRange | click.IntRange):
+        made = FiniteNumber if isinstance(kind, click.FloatRange) else WholeNumber
+        return made(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+    return {click.FLOAT: FiniteNumber(), click.INT: WholeNumber()}.get(kind, kind)
+
+
+class Size(click.ParamType):
+    """A number of bytes: `64M`, `1.5G`, `100000`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_bytes(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+
+
+SIZE = Size()
+
+
+def size_option(name: str, default: int, text: str) -> Callable[[Any], Any]:
+    """An option for a number of bytes, with its default in words."""
+    shown = byte_size(default).replace(" ", "").replace("iB", "").replace(".0", "")
+    return click.option(name, type=SIZE, default=default, metavar="SIZE", help=f"{text}  [default: {shown}]")
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class AddressType(click.ParamType):
+    """`127.0.0.1:9000`, `[::1]:0`, `:9000`; port 0 is a free one."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
+        host, _, port = str(value).rpartition(":")
+        if not (port.isascii() and port.isdecimal()) or int(port) > 65535 or host.strip("[]").endswith(":"):
+            self.fail(f"{value!r} is no address; write 127.0.0.1:9000.", param, ctx)
+        return Address(host.strip("[]") or "127.0.0.1", int(port))
+
+
+def listen_option(default: str) -> Callable[[Any], Any]:
+    return click.option(
+        "--listen",
+        type=AddressType(),
+        default=default,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="Address of the server; port 0 takes a free one.",
+    )
