@@ -1,6 +1,7 @@
 """The kernel: machines on columns of packed states, and the search that explores them."""
 
 from fencepost.model.kernel.check import check
+from fencepost.model.kernel.language.assigning import anything
 from fencepost.model.kernel.language.choices import Choice, case, pick
 from fencepost.model.kernel.language.columns import Column, Truth, all_of, any_of, implies
 from fencepost.model.kernel.language.declare import (
@@ -108,6 +109,7 @@ __all__ = [
     "always_recoverable",
     "among",
     "any_of",
+    "anything",
     "case",
     "check",
     "constant",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.assigning import codes_of
+from fencepost.model.kernel.language.assigning import Anything, codes_of
 from fencepost.model.kernel.language.columns import Column, Match, Truth, column_class
 from fencepost.model.kernel.language.errors import ModellingMistake
 from fencepost.model.kernel.language.layout import I64, U64, BoolKind, IntKind, Kind, PackedState, Slot
@@ -87,6 +87,11 @@ class CellAccess(Access):
         return codes
 
     def write(self, frame: "Frame", flat: Index, value: object) -> None:
+        if isinstance(value, Anything):
+            codes = value.codes(frame, self.kind, self.slot.name)
+            chosen = frame.widen(len(codes))
+            self.put_codes(frame, flat, codes.take(chosen))
+            return
         self.put_codes(frame, flat, codes_of(frame, self.kind, self.slot.name, value))
 
     def codes(self, frame: "Frame", flat: Index) -> U64:

@@ -11,14 +11,53 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from fencepost.model.kernel.language.columns import Column, column_class
-from fencepost.model.kernel.language.errors import FieldOverflow, ModellingMistake
+from fencepost.model.kernel.language.errors import FieldOverflow, ModellingMistake, NoValue
 from fencepost.model.kernel.language.layout import I64, U64, BoolKind, EnumKind, IntKind, Kind, RecordKind
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.language.frame import Frame
 
+MOST_CHOICES = 1 << 20
 Codes = int | U64
 """One code for all rows, or one a row."""
+
+
+class Anything(NoValue):
+    """In an @initial: any value of a field, or any of some values; each is a start of its own."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, *values: object) -> None:
+        self.values = values
+
+    def codes(self, frame: "Frame", kind: Kind, name: str) -> U64:
+        """The codes of the values in a cell."""
+        if kind.count > MOST_CHOICES and not self.values:
+            raise ModellingMistake(
+                f"`{name}` has {kind.count:,} values: give those to begin with, as in anything(0, 1)"
+            )
+        given = [codes_of(frame, kind, name, value) for value in self.values] or [*kind.codes()]
+        if not all(isinstance(code, int) for code in given):
+            raise ModellingMistake(f"anything(...) for `{name}` takes constants, not columns")
+        return np.array(given, np.uint64)
+
+    def no_value(self) -> str:
+        return "anything() is no value: assign it to a field in an @initial, then s.require(...)"
+
+    def __repr__(self) -> str:
+        return "anything()"
+
+
+def anything(*values: object) -> Any:
+    """In an @initial: begin with any value of the field, or with any of these.
+
+    @initial
+    def begin(s):
+        s.owner = anything()
+        s.at = anything("idle", "waits")        # each element of an array on its own
+        s.require(s.at[0] == "idle")
+    """
+    return Anything(*values)
 
 
 def codes_of(frame: "Frame", kind: Kind, name: str, value: object) -> Codes:

@@ -276,7 +276,7 @@ class BagView(_ItemsView[R, W]):
         return self._there(self.capacity - 1)
 
     @must_call
-    def at(self, place: int) -> R:
+    def at(self, place: Any) -> R:
         """The item at a place, as a guard: the rows where it is there, and not equal to the one before.
 
         So an action with the parameter `k=capacity` takes each different item once.

@@ -61,10 +61,10 @@ def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
         kind = _common_names(then, otherwise)
         codes = [_codes_of(side, kind) for side in (then, otherwise)]
         return Choice(frame, kind, np.where(where.mask(), *codes))
-    kind = next((c.kind for c in (then, otherwise) if isinstance(c, Column)), None)
-    if isinstance(kind, FlagsKind | RecordKind):
-        codes = [_codes_alike(side, kind) for side in (then, otherwise)]
-        return column_class(kind)(frame, kind, np.where(where.mask(), *codes))
+    of = next((c.kind for c in (then, otherwise) if isinstance(c, Column)), None)
+    if isinstance(of, FlagsKind | RecordKind):
+        codes = [_codes_alike(side, of) for side in (then, otherwise)]
+        return column_class(of)(frame, of, np.where(where.mask(), *codes))
     numbers = np.where(where.mask(), to_numbers(then, "pick"), to_numbers(otherwise, "pick"))
     return Number.of(frame, numbers, max(reach_of(then), reach_of(otherwise)))
 

@@ -378,7 +378,7 @@ class _Length(Cell[Number, int]):
 class Seq(Field[Sequence[R, W], Sequence[R, W] | tuple[W, ...]]):
     """A sequence of at most `capacity` items, each of them one cell."""
 
-    def __init__(self, capacity: AnyExtent, item: Field[R, W]) -> None:
+    def __init__(self, capacity: AnyExtent, item: Cell[R, W]) -> None:
         _check_item("Seq", item)
         self._capacity = capacity
         self._item = item

@@ -10,7 +10,7 @@ constants are gathered (`clear` and `put` bits a word) and applied together, in 
 when the word is read or the action ends.
 """
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _FULL = (1 << 64) - 1
+_MOST_STARTS = 1 << 26
 _OVER = -1
 KEPT_TOO_LONG = (
     "this was read from `s` in an earlier call of an action or a property, and belongs to the states of that "
@@ -49,6 +50,7 @@ class Frame:
         self.read_only = read_only
         self.guarded = False
         self.stopped = False
+        self.is_start = False
         self.watching: dict[str, bool] | None = None
         self.replaced: tuple[Replaced, ...] = ()
         self.epoch = 0
@@ -56,7 +58,7 @@ class Frame:
         self._words: list[U64] = list(words)
         self._clear = [0] * len(words)
         self._put = [0] * len(words)
-        self._masks: list[Mask] = []
+        self._masks: list[Mask | I64] = []
 
     def word(self, number: int) -> U64:
         """The current content of a word, for the remaining rows."""
@@ -131,8 +133,29 @@ class Frame:
             raise ModellingMistake(KEPT_TOO_LONG)
         if array.ndim:
             for mask in self._masks[epoch:]:
-                array = array.compress(mask)
+                array = _kept(array, mask)
         return array
+
+    def widen(self, count: int) -> "I64":
+        """Repeat every row `count` times; the number of each among the repetitions of its row."""
+        self._check_writable()
+        if not self.is_start:
+            raise ModellingMistake(
+                f"{self.doing()} assigns anything(): only an @initial does; an action that chooses has a "
+                "parameter, @action(value=(...)), one label for each choice"
+            )
+        if self.size * count > _MOST_STARTS:
+            raise ModellingMistake(
+                f"{self.doing()} has more than {_MOST_STARTS:,} starts: require what they have in common, or "
+                "give smaller sizes"
+            )
+        rows = np.repeat(np.arange(self.size), count)
+        self._words = [self._settled(number).take(rows) for number in range(len(self._words))]
+        numbers = np.tile(np.arange(count), self.size)
+        self._masks.append(rows)
+        self.epoch += 1
+        self.size *= count
+        return numbers
 
     def close(self) -> None:
         """End the use of these rows: columns that the author's text kept must not meet other rows."""
@@ -146,7 +169,7 @@ class Frame:
         """For each remaining row, its number in the original batch."""
         rows = np.arange(len(self.before[0]), dtype=np.int64)
         for mask in self._masks:
-            rows = rows.compress(mask)
+            rows = _kept(rows, mask)
         return rows
 
     def kept_before(self) -> U64:
@@ -182,3 +205,8 @@ class Frame:
             raise ModellingMistake(
                 "a property only reads: require and assign in an action, and return a condition here"
             )
+
+
+def _kept(array: "np.ndarray[Any, Any]", mask: "Mask | I64") -> "np.ndarray[Any, Any]":
+    """The entries that a guard kept, or those that a choice repeated."""
+    return array.compress(mask) if mask.dtype == np.bool_ else array.take(mask)

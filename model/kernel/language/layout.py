@@ -422,3 +422,10 @@ def packed(states: U64, row: int) -> PackedState:
 def one_row(state: PackedState) -> U64:
     """A packed state as a batch of one."""
     return np.array(state, np.uint64)[:, np.newaxis]
+
+
+def whole_states(states: U64) -> NDArray[Any]:
+    """Each state as one value, so that they can be compared as a whole."""
+    rows = np.ascontiguousarray(states.T)
+    whole: NDArray[Any] = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
+    return whole.ravel()

@@ -122,7 +122,7 @@ class Model:
         found = []
         for each in declared_starts:
             for label, call in self._expand_parameters(each, 0):
-                frame = self._run(start, label, *call)
+                frame = self._run(start, label, *call, is_start=True)
                 if frame is not None:
                     found.append(np.stack(frame.finish()))
         if not found:
@@ -214,9 +214,16 @@ class Model:
         return np.array(words, np.uint64)[:, np.newaxis]
 
     def _run(
-        self, states: U64, label: Label, function: Callable[..., Any], parameters: Mapping[str, object]
+        self,
+        states: U64,
+        label: Label,
+        function: Callable[..., Any],
+        parameters: Mapping[str, object],
+        *,
+        is_start: bool = False,
     ) -> Frame | None:
         frame = Frame(self, states, label)
+        frame.is_start = is_start
         try:
             returned = function(self._rows(frame), **parameters)
         except NothingLeft:

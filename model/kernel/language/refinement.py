@@ -24,7 +24,7 @@ from fencepost.model.kernel.language.declare import Property, declare_property, 
 from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, resolve
 from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.language.layout import U64, whole_states
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model
 
@@ -44,7 +44,9 @@ def refines(other: type[Machine], /, **sizes: AnyExtent) -> Callable[[Mapped], M
 
         def starts(s: Any) -> Truth:
             model = refined(s)
-            return Truth.of(s.frame, np.isin(_whole(_mapped(model, mapping, s)), _whole(model.initial())))
+            return Truth.of(
+                s.frame, np.isin(whole_states(_mapped(model, mapping, s)), whole_states(model.initial()))
+            )
 
         def steps(before: Any, after: Any) -> Truth:
             model = refined(before)
@@ -99,10 +101,3 @@ def _are_steps(model: Model, before: U64, after: U64) -> "np.ndarray[Any, Any]":
             same = (np.stack(frame.finish()) == after.take(rows, axis=1)).all(axis=0)
             found[rows.compress(same)] = True
     return found
-
-
-def _whole(states: U64) -> "np.ndarray[Any, Any]":
-    """Each state as one value, so that they can be compared as a whole."""
-    rows = np.ascontiguousarray(states.T)
-    whole: np.ndarray[Any, Any] = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))
-    return whole.ravel()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 import numpy as np
 
 from fencepost.model.kernel.language.access import Access, CellAccess, Index
-from fencepost.model.kernel.language.assigning import overflow
+from fencepost.model.kernel.language.assigning import Anything, overflow
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import (
     ONE_TRUTH,
@@ -148,6 +148,8 @@ class ArrayAccess(WholeAccess):
 
     def settle(self, value: Any) -> list[Any]:
         """All elements, read before anything is written: they may be elements of this same array."""
+        if isinstance(value, Anything):
+            return [self.element.settle(value)] * self.extent
         if not isinstance(value, tuple | list | Array) or len(value) != self.extent:
             raise ModellingMistake(
                 f"`{self.name}` is an array: assign to `{self.name}[i]`, or {self.extent} values at once"
@@ -178,7 +180,7 @@ class ArrayAccess(WholeAccess):
                 )
             return flat * self.extent + self.places[index]
         check_place(frame, self.name, index, self.extent, "elements")
-        assert not isinstance(index, str)
+        assert not isinstance(index, str | Choice)
         return flat * self.extent + index
 
     def _by_name(self, index: Choice) -> Number:

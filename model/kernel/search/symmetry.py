@@ -62,6 +62,7 @@ from fencepost.model.kernel.language.layout import (
     Slot,
     one_row,
     packed,
+    whole_states,
 )
 from fencepost.model.kernel.language.machine import Machine, marked
 from fencepost.model.kernel.language.model import Label, Model, Transition
@@ -301,12 +302,12 @@ class Reduced(Model):
 
     def _check_starts(self) -> None:
         starts = super().initial()
-        known = {packed(starts, row) for row in range(starts.shape[1])}
+        known = whole_states(starts)
         for permuter in self.permuters:
             for order in permuter.orders():
                 renumbered = permuter.renumbered(starts, order)
-                differs = [packed(renumbered, row) not in known for row in range(starts.shape[1])]
-                self._raise_where(permuter, order, starts, np.array(differs), "whether it is a start")
+                differs = ~np.isin(whole_states(renumbered), known)
+                self._raise_where(permuter, order, starts, differs, "whether it is a start")
 
 
 def invert(order: Sequence[int]) -> list[int]:
@@ -332,13 +333,13 @@ class Run:
     lengths: Slot | None = None
     is_there: Slot | None = None
     """Of a part of what is in a bag: the bits of the places that are not empty."""
-    item: Cell[Any, Any] | None = None
+    items: tuple[Cell[Any, Any], ...] = ()
     """Of a set: what its bits stand for."""
 
     @property
     def relates(self) -> bool:
-        in_order = self.refers and (self.is_there is not None or self.item is not None)
-        return bool(in_order) or len(self.axes) + bool(self.refers) > 1
+        in_order = bool(self.refers) and (self.is_there is not None or bool(self.items))
+        return in_order or len(self.axes) + bool(self.refers) > 1
 
 
 def runs_of(model: Model, size: str) -> list[Run]:
@@ -351,7 +352,7 @@ def runs_of(model: Model, size: str) -> list[Run]:
             if isinstance(cell, Bits):
                 names_members = any(_refers(leaf, size) for _, _, leaf in cell.item.leaves(model.sizes))
                 if axes or names_members:
-                    found.append(Run(slot, axes, "values" if names_members else "", 0, item=cell.item))
+                    found.append(Run(slot, axes, "values" if names_members else "", 0, items=(cell.item,)))
                 continue
             lengths = model.layout.slots.get(name.removesuffix(".items") + ".length")
             lengths = lengths if name.endswith(".items") else None
@@ -505,10 +506,10 @@ class Permuter:
             piece.write(after, values)
             used += piece.width
         for run in self._related:
-            if run.item is None:
+            for item in run.items:
+                self._carry_values(run, item, states, after, order)
+            if not run.items:
                 self._carry(run, states, after, order)
-            else:
-                self._carry_values(run, run.item, states, after, order)
         for slot in self._bags:
             _sort_places(slot, after)
         return after
@@ -604,7 +605,8 @@ def _cell(slot: Slot, states: U64, index: int) -> U64:
 def _used_at(run: Run, states: U64, index: int) -> Mask:
     """Whether a place of a sequence is below its length, or one of a bag taken; all others name nobody."""
     if run.is_there is not None:
-        return _cell(run.is_there, states, index) != 0
+        there: Mask = _cell(run.is_there, states, index) != 0
+        return there
     assert run.lengths is not None
     sequence, place = divmod(index, run.slot.shape[-1])
     return _cell(run.lengths, states, sequence) > np.uint64(place)
