@@ -33,7 +33,12 @@ SPARK_ONLY = ("master", "work")
 LOCAL_ONLY = ("walks", "stepping", "memory", "resume")
 WALKS_ONLY = ("steps", "seed")
 SEARCH_ONLY = ("symmetry", "exact", "max_states", "no_deadlock", "resume")
-NAMES = {"stepping": "--explore", "max_states": "--max-states", "no_deadlock": "--no-deadlock"}
+NAMES = {
+    "stepping": "--explore",
+    "max_states": "--max-states",
+    "no_deadlock": "--no-deadlock",
+    "keep_going": "--keep-going",
+}
 
 
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
@@ -259,7 +264,7 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
         raise BadRequest(f"{option} belongs to the full exploration; leave out either it or --walks")
     if options["stepping"] and (options["json_file"] or walks):
         raise BadRequest("--explore is for a person at a terminal; leave out --json and --walks")
-    for option in given("resume") if options["stepping"] else ():
+    for option in given(*SEARCH_ONLY, "memory", "keep_going", "strict") if options["stepping"] else ():
         raise BadRequest(f"{option} belongs to the full exploration; leave out either it or --explore")
     for option in given(*SPARK_ONLY) if options["engine"] != "spark" else ():
         raise BadRequest(f"{option} belongs to --engine spark")

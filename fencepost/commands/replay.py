@@ -26,6 +26,7 @@ fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from 
 
 SOURCES = ("traces", "access-log")
 LOCATED_MAX = 20
+SLOTS = 8
 """Events whose places in the files are looked up, of each kind."""
 
 
@@ -50,7 +51,7 @@ LOCATED_MAX = 20
 @engine_option("Where the runs are judged.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option(
-    "--slots", type=click.IntRange(1, 16), default=8, show_default=True, help="Requests in flight at once."
+    "--slots", type=click.IntRange(1, 16), metavar="N", help="Requests in flight at once.  [default: 8]"
 )
 @click.option("--coverage", is_flag=True, help="Explore the model, and show the share that was driven.")
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
@@ -93,6 +94,8 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
             raise BadRequest(f"--from access-log needs --layout: {known}, or a TOML file of your own")
         if on_spark:
             raise BadRequest("--from access-log runs on --engine local only")
+        if options["slots"] is not None:
+            raise BadRequest("--slots is for traces; an access log has whole requests")
     elif options["layout"] is not None:
         raise BadRequest("--layout belongs to --from access-log")
     elif options["model"] is None:
@@ -217,7 +220,7 @@ def _locally(
             runs = f"{at.runs:,} runs, {at.rejected:,} rejected"
             line.show_text(f"{at.events:,} of {found.events:,} events, {runs}")
 
-        judge = Judge(Automaton(refinement(), slots=options["slots"]), whole=by == "run")
+        judge = Judge(Automaton(refinement(), slots=options["slots"] or SLOTS), whole=by == "run")
         if options["coverage"] or options["gaps"]:
             judge.driven = DrivenTransitions(judge.automaton, _modelled(judge.automaton.refinement))
         outcome = replay(judge, found.parts, verdicts=folder / "verdicts.parquet", progress=show)
@@ -246,7 +249,9 @@ def _on_spark(
     begun = perf_counter()
     with start(options["master"] or "", name="fencepost replay") as session:
         started = perf_counter() - begun
-        recipe = Recipe(refinement, options["slots"], counted=True, whole=by == "run", token=f"{by} {begun}")
+        recipe = Recipe(
+            refinement, options["slots"] or SLOTS, counted=True, whole=by == "run", token=f"{by} {begun}"
+        )
         return replay(session, recipe, files, by, folder / "verdicts.parquet"), started
 
 

@@ -179,7 +179,19 @@ def test_the_list_names_models_sizes_and_safeguards(capsys: pytest.CaptureFixtur
         (["two-phase", "--seed", "1"], "give --walks N with it"),
         (["two-phase", "--walks", "9", "--symmetry"], "leave out either it or --walks"),
         (["two-phase", "--walks", "9", "--resume", "d"], "leave out either it or --walks"),
-        (["two-phase", "--explore", "--resume", "d"], "leave out either it or --explore"),
+        *(
+            (["two-phase", "--explore", *option], "leave out either it or --explore")
+            for option in (
+                ["--resume", "d"],
+                ["--strict"],
+                ["--keep-going"],
+                ["--symmetry"],
+                ["--exact"],
+                ["--no-deadlock"],
+                ["--max-states", "9"],
+                ["--memory", "1G"],
+            )
+        ),
         (["two-phase", "--engine", "spark", "--resume", "d"], "runs on --engine local only"),
         (["two-phase", "--resume", "/dev/null/d"], "cannot record the search in /dev/null/d"),
         (["two-phase", "--explore", "--json", "-"], "leave out --json and --walks"),

@@ -269,6 +269,7 @@ def test_access_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["t", "--model", "publish", "--layout", "publish"], "--layout belongs to"),
         (["t", "--model", "publish", "--coverage", "--engine", "spark"], "need traces and --engine local"),
         (["t", "--from", "access-log"], "needs --layout"),
+        (["t", "--from", "access-log", "--layout", "publish", "--slots", "4"], "--slots is for traces"),
         (["t", "--from", "access-log", "--layout", "publish", "--model", "publish"], "leave out --model"),
         (["t", "--from", "access-log", "--layout", "publish", "--engine", "spark"], "--engine local only"),
         (["t", "--from", "access-log", "--layout", "nope"], "no layout is called 'nope'"),
