@@ -61,6 +61,7 @@ def failure_text(result: AuditResult, why: str, again: str) -> str:
     lines = [why, ""]
     if result.violations:
         lines += [*(line.rstrip() for line in _steps(result.violations[0])), ""]
+        lines += [f"also violated: {other.property}: {other.reason}" for other in result.violations[1:]]
     lines += [f"{result.verdict}: {result.bound}"]
     if result.strategy != "replay":
         lines += size_lines(result)
@@ -118,8 +119,10 @@ def finding_lines(result: AuditResult) -> list[str]:
 def counterexample_lines(result: AuditResult, *, verbose: bool = False) -> list[str]:
     """Every violation: the property, and the numbered steps that break it; with `verbose` whole bodies."""
     lines: list[str] = []
-    for violation in result.violations:
+    for number, violation in enumerate(result.violations):
+        lines += [""] if number else []
         lines += [f"{violation.property} is violated: {violation.reason}", "", *_steps(violation)]
+        lines += [f"  replay token: {violation.token}"] if number else []
         lines += _whole_bodies(violation) if verbose else []
     return lines
 

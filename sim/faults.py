@@ -125,5 +125,28 @@ ALTERNATIVES = {
     "advance": Alternative("", "time passes, until a sleep ends"),
     "tick": Alternative("", "a moment passes"),
 }
+PAUSE = "pause"
+"""Lasts as long as the world is configured; `pause600s` lasts as long as its name says."""
+
+
+def pause_named(ns: int) -> str:
+    """The alternative of a pause of so many nanoseconds."""
+    return f"{PAUSE}{ns / 1e9:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def pause_ns(alternative: str) -> int:
+    """The length of a pause in the name of its alternative; 0 when it names none."""
+    digits = alternative.removeprefix(PAUSE).removesuffix("s")
+    whole, _, part = digits.partition(".")
+    if digits == alternative or not whole.isdecimal() or not (part or "0").isdecimal():
+        return 0
+    return int(whole) * 10**9 + int(part[:9].ljust(9, "0"))
+
+
+def kind_of(alternative: str) -> str:
+    """The alternative in the table that a pause of some length is."""
+    return PAUSE if alternative.startswith(PAUSE) else alternative
+
+
 PASSING_TIME = ("pause", "tick")
 """Alternatives that touch no request and no process."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.models import find_machine
@@ -62,7 +63,7 @@ def audited_row(mutant: str, request: AuditRequest) -> tuple[Row, Violation | No
     """A mutant, or the program without any mistake, and its first violation."""
     started = time.perf_counter()
     try:
-        found = run_audit(request)
+        found = run_audit(replace(request, others=False))
     except Diverged as diverged:
         what = f"{request.name} {mutant}".strip()
         raise BadRequest(f"{what} does not repeat itself: {diverged}") from diverged

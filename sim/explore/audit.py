@@ -37,9 +37,12 @@ from fencepost.sim.world import Budget, Program, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
+from fencepost.sim.world.monitor import SOMETIMES
 from fencepost.sim.world.process import Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
+OTHERS_SCHEDULES = 500
+"""Schedules in which other broken properties are looked for, at least."""
 SAMPLES = 2_000
 """Schedules a sampling strategy tries when nothing else limits it."""
 
@@ -70,6 +73,8 @@ class AuditRequest:
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
+    others: bool = True
+    """Whether other broken properties are looked for after the first one."""
 
     def __post_init__(self) -> None:
         if (self.checkpoint or self.jobs > 1) and self.strategy != "exhaustive":
@@ -81,7 +86,7 @@ class AuditRequest:
         if self.strategy not in STRATEGIES:
             raise ValueError(f"strategy {self.strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
 
-    @property
+    @cached_property
     def setting(self) -> Setting:
         return Setting(self.program, self.budget, self.seed, self.steps_max)
 
@@ -203,7 +208,7 @@ def search(
 def _search(request: AuditRequest, progress: Progress | None, interrupted: Callable[[], bool]) -> AuditResult:
     setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
-    searching = _searcher(request)
+    searching = _searcher(request, setting)
     deadline = None if seconds is None else started + seconds
     try:
         with watching(deadline, interrupted):
@@ -216,11 +221,59 @@ def _search(request: AuditRequest, progress: Progress | None, interrupted: Calla
     if request.checkpoint and not searched.failures:
         save(searched, request.checkpoint)
     elapsed = time.perf_counter() - started
-    found = tuple(
+    found = [
         counterexample_of(setting, failure, searched.footprints, request.minimise_seconds)
         for failure in searched.failures[:1]
-    )
-    return _judge(request, searched, elapsed, found)
+    ]
+    if found and found[0].property != PROPERTY and request.others:
+        left = None if seconds is None else max(0.0, seconds - elapsed)
+        searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
+    return _judge(request, searched, elapsed, tuple(found))
+
+
+def _find_others(
+    request: AuditRequest,
+    found: list[Counterexample],
+    schedules: int,
+    left: float | None,
+    interrupted: Callable[[], bool],
+) -> list[str]:
+    """Add a counterexample for every other property that is broken; what remained undecided."""
+    seconds = min(request.minimise_seconds, request.minimise_seconds if left is None else left)
+    deadline = time.perf_counter() + seconds
+    most = max(OTHERS_SCHEDULES, 2 * schedules)
+    while True:
+        setting = replace(request.setting, muted=frozenset(one.property for one in found))
+        if interrupted() or not _declares(setting):
+            return []
+        searching = _searcher(request, setting)
+        limit = stop_after(max(0.0, deadline - time.perf_counter()), most)
+        try:
+            with watching(deadline, interrupted):
+                searched = searching.explore(limit) or searching
+        except (AuditError, Stuck) as error:
+            return [f"other properties could not be judged: {error}"]
+        if not searched.failures:
+            break
+        other = counterexample_of(
+            setting, searched.failures[0], searched.footprints, max(0.0, deadline - time.perf_counter())
+        )
+        found.append(other)
+    if searched.exhausted and not searched.cut:
+        return []
+    return [f"whether the other properties hold is not decided, after {searched.schedules} more schedules"]
+
+
+def _declares(setting: Setting) -> bool:
+    """Whether the program declares a property that is not muted."""
+    world = setting.world()
+    try:
+        world.start(setting.program)
+        names = [fold.name for fold in world.judge.folds] + [name for name, _ in world.judge.followers]
+        names += [promise.name for promise in world.properties if promise.kind != SOMETIMES]
+        return bool({*names, *(bound.property for bound in world.bounds)} - setting.muted)
+    finally:
+        world.close()
 
 
 def _explored(request: AuditRequest, searching: Any, progress: Progress | None) -> Any:
@@ -265,10 +318,9 @@ def _without_verdict(
     )
 
 
-def _searcher(request: AuditRequest) -> Any:
-    setting = request.setting
+def _searcher(request: AuditRequest, setting: Setting) -> Any:
     makers: dict[str, Callable[[], Any]] = {
-        "exhaustive": lambda: _exhaustive(request),
+        "exhaustive": lambda: _exhaustive(request, setting),
         "plain": lambda: Plain(setting),
         "random": lambda: Random(setting),
         "pct": lambda: Pct(setting, request.depth),
@@ -277,10 +329,10 @@ def _searcher(request: AuditRequest) -> Any:
     return makers[request.strategy]()
 
 
-def _exhaustive(request: AuditRequest) -> Any:
+def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
     if request.jobs > 1:
-        return Together(request.setting, request.jobs)
-    return ReducedSearch(request.setting) if request.checkpoint else Deepening(request.setting)
+        return Together(setting, request.jobs)
+    return ReducedSearch(setting) if request.checkpoint else Deepening(setting)
 
 
 def _judge(
@@ -288,6 +340,8 @@ def _judge(
 ) -> AuditResult:
     complete = searched.exhausted and not searched.cut
     findings = [*getattr(searched, "findings", [])]
+    if left_out := searched.setting.deadlines.left_out:
+        findings.append(f"{left_out} comparisons with the clock are of more lines than pauses are tried for")
     if searched.cut:
         findings += _about_cut_runs(searched, searched.setting.steps_max)
     gaps = [] if counterexamples else searched.coverage.findings()
@@ -334,9 +388,10 @@ def _bound(
     if verdict == "error":
         return counterexamples[0].reason
     if verdict == "violated":
-        return f"a schedule of {scope} breaks a property"
+        more = "" if len(counterexamples) == 1 else f"; {len(counterexamples)} properties are broken"
+        return f"a schedule of {scope} breaks a property{more}"
     if verdict == "holds":
-        return "; ".join([f"every schedule of {scope}", *sorted(searched.coverage.limits)])
+        return "; ".join([f"every schedule of {scope}", *searched.coverage.clauses()])
     schedules = _number(searched.schedules, "schedule")
     if isinstance(searched, Pct):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"
@@ -358,7 +413,7 @@ def replay(
     program: Program, token: str, *, budget: Budget | None = None, seed: int = 0, steps_max: int = 400
 ) -> tokens.Replay:
     """Run `program` along a token. Check `misfit` before trusting a run that shows no violation."""
-    setting = Setting(program, budget or Budget(), seed, steps_max)
+    setting = tokens.muted_for(Setting(program, budget or Budget(), seed, steps_max), token)
     return tokens.follow(setting, tokens.read(token))
 
 

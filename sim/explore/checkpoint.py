@@ -27,7 +27,7 @@ from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
 from fencepost.sim.explore.tokens import Target, name_choices
 from fencepost.sim.whole_files import write_whole
 from fencepost.sim.world import Footprints, Violation
-from fencepost.sim.world.stamps import STAMPED, UNTIMED
+from fencepost.sim.world.stamps import STAMPED
 
 VERSION = 6
 PIECES_EACH = 8
@@ -86,6 +86,7 @@ def packed(search: ReducedSearch) -> dict[str, Any]:
     return {
         "version": VERSION,
         "timed": search.timed,
+        "deadlines": search.setting.deadlines.packed(),
         "base": search.base,
         "exhausted": search.exhausted,
         "footprints": search.footprints.packed(),
@@ -99,6 +100,8 @@ def packed(search: ReducedSearch) -> dict[str, Any]:
 def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     """The inverse of `packed`; runs the path once to compute what the data leaves out."""
     search.timed = data["timed"]
+    search.setting.deadlines.add(data["deadlines"])
+    search.setting.deadlines.adopt()
     search.clear()
     search.base = data["base"]
     search.reset(Footprints.unpacked(data["footprints"]))
@@ -146,6 +149,7 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "met": sorted(coverage.met),
         "wanted": sorted(coverage.wanted),
         "limits": sorted(coverage.limits),
+        "pauses": sorted(coverage.pauses),
         "measured": dict(coverage.measured),
         "processes": coverage.processes,
         "cut": dict(coverage.cut),
@@ -164,6 +168,7 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         met=set(data["met"]),
         wanted=set(data["wanted"]),
         limits=set(data["limits"]),
+        pauses=set(data["pauses"]),
         measured=dict(data["measured"]),
         processes=data["processes"],
         cut=Counter(data["cut"]),
@@ -185,16 +190,16 @@ class Together:
 
     def explore(self, stop: Stop) -> ReducedSearch:
         """Explore to the end, the first failure, or until `stop` says so; the sum of all pieces."""
-        timed = self.whole.timed
-        while True:
-            self.whole = whole = ReducedSearch(self.setting, timed=timed)
-            pieces = split(whole, self.jobs * PIECES_EACH)
+        timed: int | None = self.whole.timed
+        while timed is not None:
+            self.setting.deadlines.adopt()
+            self.whole = ReducedSearch(self.setting, timed=timed)
+            pieces = split(self.whole, self.jobs * PIECES_EACH)
             timed = self._share_out(pieces, stop)
-            if not timed:
-                return whole
+        return self.whole
 
-    def _share_out(self, pieces: list[dict[str, Any]], stop: Stop) -> int:
-        """Hand out pieces until none is left. Not 0 when all must start over because time matters so much."""
+    def _share_out(self, pieces: list[dict[str, Any]], stop: Stop) -> int | None:
+        """Hand out pieces until none is left. A number (`timed`) when all must start over."""
         context = multiprocessing.get_context("fork")
         workers: dict[Connection, Any] = {}
         self.waiting = len(pieces)
@@ -212,7 +217,7 @@ class Together:
                 worker.terminate()
                 worker.join()
 
-    def _serve(self, workers: dict[Connection, Any], pieces: list[dict[str, Any]], stop: Stop) -> int:
+    def _serve(self, workers: dict[Connection, Any], pieces: list[dict[str, Any]], stop: Stop) -> int | None:
         busy = set()
         for pipe in workers:
             if pieces:
@@ -222,7 +227,8 @@ class Together:
             for ready in wait(list(busy), timeout=0.2):
                 assert isinstance(ready, Connection)
                 report = ready.recv()
-                if report["timed"]:
+                if report["stale"]:
+                    self.setting.deadlines.add(report["deadlines"])
                     return int(report["timed"])
                 self._add(report)
                 if report["done"]:
@@ -232,9 +238,9 @@ class Together:
                         ready.send(pieces.pop())
                         busy.add(ready)
             if self.whole.failures or stop(self.whole):
-                return UNTIMED
+                return None
         self.whole.exhausted = not self.waiting
-        return UNTIMED
+        return None
 
     def _add(self, report: dict[str, Any]) -> None:
         whole = self.whole
@@ -283,18 +289,17 @@ def _work(setting: Setting, pipe: Connection) -> None:
             return
         search = ReducedSearch(setting)
         unpack(search, piece)
-        started = search.timed
-        while not search.exhausted and not search.failures and search.timed == started:
+        while not search.exhausted and not search.failures and not search.stale:
             limit = search.runs + REPORT_RUNS
 
-            def reports(at: ReducedSearch, limit: int = limit, started: int = started) -> bool:
-                return at.runs >= limit or at.timed != started
+            def reports(at: ReducedSearch, limit: int = limit) -> bool:
+                return at.runs >= limit
 
             search.explore(reports)
-            _report(pipe, search, started)
+            _report(pipe, search)
 
 
-def _report(pipe: Connection, search: ReducedSearch, started: int) -> None:
+def _report(pipe: Connection, search: ReducedSearch) -> None:
     """Send the results since the last report, and reset the counts."""
     failures = []
     for failure in search.failures:
@@ -303,7 +308,9 @@ def _report(pipe: Connection, search: ReducedSearch, started: int) -> None:
         failures.append((failure.violation.name, failure.violation.reason, rows))
     pipe.send(
         {
-            "timed": search.timed if search.timed != started else UNTIMED,
+            "stale": search.stale,
+            "timed": search.timed,
+            "deadlines": search.setting.deadlines.packed(),
             "done": search.exhausted or bool(failures),
             "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
             "coverage": _pack_coverage(search.coverage),

@@ -113,7 +113,9 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
         )
     _, targets = minimise(setting, found, seconds)
     best, objects = follow_located(setting, targets)
-    return Counterexample.of(best, tokens.write(targets), objects)
+    unmuted = follow(replace(setting, muted=frozenset()), targets) if setting.muted else best
+    known = setting.muted if str(unmuted.violation) != str(best.violation) else ()
+    return Counterexample.of(best, tokens.write(targets, known), objects)
 
 
 def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay, Objects]:

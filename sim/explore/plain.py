@@ -27,6 +27,7 @@ class Plain:
         self.footprints = Footprints()
         self.coverage = Coverage()
         self.failures: list[Failure] = []
+        self.findings: list[str] = []
         self.schedules = 0
         self.cut = 0
         self.exhausted = False
@@ -44,8 +45,8 @@ class Plain:
                 self._run(world)
             finally:
                 world.close()
-            if world.time_mattered > self._timed:
-                self._start_over(world.time_mattered)
+            if self.setting.deadlines.adopt() or world.time_mattered > self._timed:
+                self._start_over(max(self._timed, world.time_mattered))
                 continue
             self.coverage.judge(world)
             if world.violation is not None:

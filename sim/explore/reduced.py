@@ -77,6 +77,8 @@ class ReducedSearch:
         self.cut = 0
         self.steps = 0
         self.exhausted = False
+        self.stale = False
+        """Whether the whole search must start over, of which this is a piece."""
         self.base = 0
         """The first so many nodes belong to other pieces of the search and do not vary."""
         self._memory = Memory()
@@ -103,12 +105,16 @@ class ReducedSearch:
             self._explore(stop)
 
     def _explore(self, stop: Callable[["ReducedSearch"], bool]) -> None:
+        if not self.stack:
+            self.setting.deadlines.adopt()
         while not self.exhausted:
             world = self._run()
-            if world.time_mattered > self.timed:
+            learnt = self.setting.deadlines.adopt()
+            if learnt or world.time_mattered > self.timed:
                 # Time matters more than was thought, so more steps depend on it: start over.
-                self.timed = world.time_mattered
+                self.timed = max(self.timed, world.time_mattered)
                 if self.base:
+                    self.stale = True
                     return  # a piece of a search cannot start over by itself
                 self.clear()
                 continue

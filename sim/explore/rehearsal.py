@@ -90,6 +90,7 @@ class _Record:
         self.crashable: list[int] = []
         world = setting.world()
         world.process_type = kind
+        world.judge.suspicious = True
         self._choose = choose
         try:
             run(world, setting.program, self._chosen, setting.steps_max)

@@ -22,9 +22,9 @@ import fencepost.sim
 from fencepost.sim.explore import liveness
 from fencepost.sim.explore.audit import AuditRequest, AuditResult, search
 from fencepost.sim.explore.counterexample import Counterexample, event_rows, follow_located, moves_of
-from fencepost.sim.explore.runs import Coverage, Diverged
+from fencepost.sim.explore.runs import Coverage, Diverged, Setting
 from fencepost.sim.explore.steps import lines_of
-from fencepost.sim.explore.tokens import Replay, follow, read, write
+from fencepost.sim.explore.tokens import Replay, follow, muted_for, read, write
 from fencepost.sim.world import Program
 from fencepost.sim.world.finalizers import PROPERTY
 
@@ -63,18 +63,27 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
     for counterexample in result.counterexamples:
         if counterexample.back_to is not None:
             return replace(result, events=counterexample.events)
-        again = _follow(request, counterexample.token)
-        _check_repeated(again, counterexample)
-        with _silence():
-            explained = replace(
-                counterexample,
-                raised_at=_raised_at(again),
-                moves=moves_of(request.setting, again, counterexample.token),
-                nearest_pass=_nearest_pass(request, again),
-                events=tuple(again.events(f"audit {request.name}")),
-            )
-        result = replace(result, counterexamples=(explained,), events=explained.events)
-    return result
+    explained = tuple(
+        _explained(request, found, output=not number) for number, found in enumerate(result.counterexamples)
+    )
+    events = explained[0].events if explained else result.events
+    return replace(result, counterexamples=explained, events=events)
+
+
+def _explained(request: AuditRequest, found: Counterexample, *, output: bool) -> Counterexample:
+    """The counterexample with what a report shows of it; with `output` its run prints what it prints."""
+    setting = muted_for(request.setting, found.token)
+    with contextlib.nullcontext() if output else _silence():
+        again = follow(setting, read(found.token))
+    _check_repeated(again, found)
+    with _silence():
+        return replace(
+            found,
+            raised_at=_raised_at(again),
+            moves=moves_of(setting, again, found.token),
+            nearest_pass=_nearest_pass(setting, request.name, again),
+            events=tuple(again.events(f"audit {request.name}")),
+        )
 
 
 def run_token(request: AuditRequest, token: str) -> AuditResult:
@@ -83,7 +92,7 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
     fair = liveness.parse(token)
     if fair is not None:
         return _run_fair(request, fair)
-    again, objects = follow_located(request.setting, read(token))
+    again, objects = follow_located(muted_for(request.setting, token), read(token))
     lines = lines_of(again.world, objects)
     counterexamples: tuple[Counterexample, ...] = ()
     if again.violation is not None and not again.misfit:
@@ -143,23 +152,19 @@ _BOUNDS = {
 }
 
 
-def _follow(request: AuditRequest, token: str) -> Replay:
-    return follow(request.setting, read(token))
-
-
-def _nearest_pass(request: AuditRequest, failed: Replay) -> dict[str, Any] | None:
+def _nearest_pass(setting: Setting, name: str, failed: Replay) -> dict[str, Any] | None:
     """The run that follows the failing one for as long as possible and violates nothing."""
     deadline = time.perf_counter() + NEAREST_SECONDS
     for kept in range(len(failed.steps) - 1, -1, -1):
-        token = write(failed.steps[:kept])
-        passed = _follow(request, token)
+        token = write(failed.steps[:kept], setting.muted)
+        passed = follow(setting, read(token))
         if passed.violation is None and not passed.misfit:
-            passed, objects = follow_located(request.setting, read(token))
+            passed, objects = follow_located(setting, read(token))
             return {
                 "same_steps": kept,
                 "counterexample": [str(line) for line in lines_of(passed.world, objects)],
                 "token": token,
-                "events": event_rows(passed.events(f"audit {request.name}")),
+                "events": event_rows(passed.events(f"audit {name}")),
             }
         if time.perf_counter() > deadline:
             break

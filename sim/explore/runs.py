@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.sim.faults import PASSING_TIME
+from fencepost.sim.faults import PASSING_TIME, PAUSE, kind_of, pause_ns
 from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
+from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, SOMETIMES
 from fencepost.sim.world.operations import same
@@ -29,6 +30,10 @@ class Setting:
     seed: int = 0
     steps_max: int = 400
     """A run longer than this is cut and reported: some process is spinning."""
+    muted: frozenset[str] = frozenset()
+    """Properties that are not judged: a violation of each is known, and others are looked for."""
+    deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
+    """What the runs so far compared with the clock."""
 
     def world(
         self,
@@ -38,7 +43,15 @@ class Setting:
         budget: Budget | None = None,
         recall: Recall | None = None,
     ) -> World:
-        return World(footprints, budget or self.budget, seed=self.seed, timed=timed, recall=recall)
+        return World(
+            footprints,
+            budget or self.budget,
+            seed=self.seed,
+            timed=timed,
+            recall=recall,
+            deadlines=self.deadlines if self.budget.pause else None,
+            muted=self.muted,
+        )
 
 
 @dataclass
@@ -170,6 +183,8 @@ class Coverage:
     wanted: set[str] = field(default_factory=set)
     limits: set[str] = field(default_factory=set)
     """What was met of which only a part is explored, as clauses of the bound."""
+    pauses: set[int] = field(default_factory=set)
+    """The lengths of pauses, in nanoseconds."""
     measured: dict[str, int] = field(default_factory=dict)
     """The largest numbers that any run's measures gave."""
     costs: Costs = field(default_factory=Costs)
@@ -192,7 +207,7 @@ class Coverage:
         if process is not None:
             self.steps[process.name] += 1
         if alternative not in ("ok", "land", "advance"):
-            self.faults[alternative if not alternative.startswith("pick") else "pick"] += 1
+            self.faults[kind_of(alternative) if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
         if world.rested:
             self.limits.add(f"a daemon takes {world.daemon_steps} steps while others can go on")
@@ -207,9 +222,8 @@ class Coverage:
         if alternative == "tick":
             often = "once" if world.ticks_max == 1 else f"{world.ticks_max} times"
             self.limits.add(f"time moves on by itself {often}, by {world.tick_ns / 1e9:g} s")
-        elif alternative == "pause":
-            pause = f"{world.pause_ns / 1e9:g} s"
-            self.limits.add(f"a pause lasts {pause}, and no other time")
+        elif alternative.startswith(PAUSE):
+            self.pauses.add(pause_ns(alternative) or world.pause_ns)
         elif alternative in ("skew+", "skew-"):
             self.limits.add(f"a skewed clock is {world.skew_ns / 1e9:g} s off, and no other time")
 
@@ -272,6 +286,7 @@ class Coverage:
         self.met |= other.met
         self.wanted |= other.wanted
         self.limits |= other.limits
+        self.pauses |= other.pauses
         self.processes = max(self.processes, other.processes)
         self.cut.update(other.cut)
         self.tested.update(other.tested)
@@ -279,6 +294,13 @@ class Coverage:
         self._keep(other.measured)
         self.costs.add(other.costs)
         self.reports = other.reports or self.reports
+
+    def clauses(self) -> list[str]:
+        """What of the schedules was left out, as clauses of the bound."""
+        *most, longest = [f"{ns / 1e9:.10g}" for ns in sorted(self.pauses)] or [""]
+        lengths = f"{', '.join(most)} or {longest}" if most else longest
+        paused = [f"a pause lasts {lengths} s, and no other time"] if longest else []
+        return sorted([*self.limits, *paused])
 
     def covers_nothing(self) -> bool:
         """Whether the runs met neither a conflict nor a fault, so that no order could matter."""

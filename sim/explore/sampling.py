@@ -54,6 +54,7 @@ class Sampled:
 
     def one(self, choose: Callable[[World, Sequence[int]], Choice]) -> Violation | None:
         """One run; its violation."""
+        self.setting.deadlines.adopt()
         world = self.setting.world(self.footprints)
         choices: list[Choice] = []
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.tokens import HARMLESS
-from fencepost.sim.faults import ALTERNATIVES
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival
@@ -143,9 +143,10 @@ def _line(world: Any, step: Any, number: int, previous: bytes | None, since: int
     nobody = "clock" if op.kind == "advance" else "power"
     who = nobody if process is None else process.name if process.index else "setup"
     fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
-    outcome = ALTERNATIVES[fault].text if fault else outcome_text(op, answer, clock, previous)
-    if fault == "pause":
-        outcome = f"PAUSE of {world.pause_ns / 1e9:g} s although others could go on: it is {clock / 1e9:g} s"
+    outcome = ALTERNATIVES[kind_of(fault)].text if fault else outcome_text(op, answer, clock, previous)
+    if fault.startswith(PAUSE):
+        length = (pause_ns(fault) or world.pause_ns) / 1e9
+        outcome = f"PAUSE of {length:.10g} s although others could go on: it is {clock / 1e9:.10g} s"
     if since is not None:
         outcome += f", the ETag AGAIN that it had {f'after step {since}' if since else 'at the beginning'}"
     if actor >= FLIGHTS_FROM and alternative == "land":

@@ -11,13 +11,13 @@ adds or removes on the way do not disturb it; when a target is never reached, th
 
 import itertools
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore.runs import Choice, Setting, name_of
-from fencepost.sim.faults import KINDS
+from fencepost.sim.faults import KINDS, pause_ns
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.operations import Parallel
@@ -51,15 +51,26 @@ class Target:
 HARMLESS = ("ok", "land", "advance")
 
 
-def write(targets: Sequence[Target]) -> str:
-    return ",".join(map(str, targets)) or "default"
+MUTED = "~"
+"""Before the name of a property that the run violates too, and which is not judged in it."""
+
+
+def write(targets: Sequence[Target], muted: Collection[str] = ()) -> str:
+    names = [MUTED + _quote(name) for name in sorted(muted)]
+    return ",".join([*names, *map(str, targets)]) or "default"
+
+
+def muted_for(setting: Setting, token: str) -> Setting:
+    """The setting in which a token is to be followed."""
+    names = (part[1:] for part in token.strip().split(",") if part.startswith(MUTED))
+    return replace(setting, muted=setting.muted | {urllib.parse.unquote(name) for name in names})
 
 
 def read(token: str) -> list[Target]:
     """The targets of a token, or `BadToken` with the part that cannot be read."""
     if token.strip() in ("", "default"):
         return []
-    return [_read_one(part) for part in token.strip().split(",")]
+    return [_read_one(part) for part in token.strip().split(",") if not part.startswith(MUTED)]
 
 
 def _read_one(part: str) -> Target:
@@ -151,6 +162,8 @@ def follow(
     """
     world = setting.world(timed=timed, budget=replace(UNLIMITED, restart=setting.budget.restart))
     world.located = {} if locate else None
+    named = [target.alternative for target in targets if pause_ns(target.alternative)]
+    world.pauses = tuple(dict.fromkeys([*world.pauses, *named]))
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)

@@ -11,7 +11,8 @@ and not two. A read changes nothing, so losing its request is losing its reply, 
 `late` offers `land` at every later step, or `never`; both are free, since the late request has been paid for.
 `power_loss` stops all processes at once, and then picks one of the states that the disk may be in, see
 `sim.filesystem.survival`.
-`pause` lasts `configure(pause_s=...)`: every process that was about to act does so much later. `advance`
+`pause` lasts as long as a deadline that the run compares with the clock, see `deadlines`, or as the program
+configures: every process that was about to act does so much later. `advance`
 (time passes until a sleep ends) and `tick` (a moment passes) are free, see `scheduler`.
 
 The search leaves out what would only repeat another branch. It offers a crash only after a step that changed
@@ -24,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.faults import ALTERNATIVES, KINDS
+from fencepost.sim.faults import ALTERNATIVES, KINDS, kind_of
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def price(alternative: str) -> int:
     The price of an alternative never depends on what was spent before, otherwise steps that do not conflict
     could no longer be swapped.
     """
-    return _PRICES.get(alternative, -1)
+    return _PRICES.get(kind_of(alternative), -1)
 
 
 def without(left: tuple[int, ...], kinds: Sequence[str]) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ class Declaring:
 
     processes: list[Any]
     properties: list[Property]
+    muted: frozenset[str] = frozenset()
     repeats = True
     """Whether its runs are repeated and merged."""
 
@@ -48,7 +49,8 @@ class Declaring:
         self._only_at_first("properties are declared")
         if name in [promise.name for promise in self.properties]:
             raise Misuse(f"two properties cannot both be called {name!r}")
-        self.properties.append(Property(name, kind, check, when=when, repeats=self.repeats))
+        if name not in self.muted:
+            self.properties.append(Property(name, kind, check, when=when, repeats=self.repeats))
 
     def _only_at_first(self, what: str) -> None:
         if not self.setting_up:

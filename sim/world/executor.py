@@ -24,10 +24,11 @@ from typing import Any, ClassVar
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Outcome
+from fencepost.sim.faults import PAUSE, pause_ns
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING, FLIGHTS_FROM
 from fencepost.sim.world.located import AuditError, mistake_of, users_lines_of
-from fencepost.sim.world.monitor import Monitor, Violation
+from fencepost.sim.world.monitor import Monitor
 from fencepost.sim.world.operations import (
     ADVANCE,
     BLOCKED,
@@ -117,6 +118,8 @@ class Executor:
             self._wake_spinners()
             if world.w & monitor.watched and monitor.judging:
                 monitor.judge()
+        if monitor.suspicious:
+            monitor.judge_again()
         if world.has_daemons:
             self._count_daemons(actor)
 
@@ -275,15 +278,15 @@ class Executor:
             if mistake := mistake_of(op.error):
                 text = f"{process.name} raised {kind}: {op.error}; {mistake}"
                 raise AuditError(text, users_lines_of(op.error))
-            world.violation = Violation(f"{process.name} ends well", f"it raised {kind}: {op.error}")
+            world.report_violation(f"{process.name} ends well", f"it raised {kind}: {op.error}")
 
     def _advance(self, alternative: str) -> None:
         world = self._world
         world.before = self._ticks
         self._ticks |= self._here
         world.w = CLOCK
-        if alternative == "pause":
-            world.clock_ns += world.pause_ns
+        if alternative.startswith(PAUSE):
+            world.clock_ns += pause_ns(alternative) or world.pause_ns
         elif alternative == "tick":
             world.clock_ns += world.tick_ns
             world.ticks -= 1

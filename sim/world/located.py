@@ -7,7 +7,7 @@ counterexample is repeated with it.
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fencepost.impl.store.errors import WrongType
 from fencepost.sim.world.present import is_library_file
@@ -52,6 +52,12 @@ def users_lines_of(error: BaseException) -> tuple[CodeLine, ...]:
             found.append(CodeLine(_relative(code.co_filename), trace.tb_lineno, code.co_name))
         trace = trace.tb_next
     return tuple(found[-FRAMES_MAX:])
+
+
+def line_of(function: Any) -> CodeLine:
+    """The line where a function is defined."""
+    code = function.__code__
+    return CodeLine(_relative(code.co_filename), code.co_firstlineno, code.co_name)
 
 
 def mistake_of(error: BaseException) -> str:

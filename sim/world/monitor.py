@@ -26,7 +26,7 @@ from fencepost.sim.world import kept_state, stamps
 from fencepost.sim.world.costs import dearest
 from fencepost.sim.world.folds import Fold, MonitorEvent, Past
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP
-from fencepost.sim.world.located import AuditError, users_lines_of
+from fencepost.sim.world.located import AuditError, line_of, users_lines_of
 from fencepost.sim.world.operations import own
 
 Check = Callable[..., Any]
@@ -246,6 +246,8 @@ class Monitor:
         """What the properties read when they were judged last: a step that writes none of it needs no
         judging.
         """
+        self.suspicious = False
+        """Whether properties are judged after every step, also where it changed nothing that they read."""
         self.judging = True
         """Off while the beginning of a run is repeated, whose judgements are known."""
 
@@ -292,9 +294,26 @@ class Monitor:
             if promise.kind in (FINALLY, SOMETIMES, EVENTUALLY):
                 reason = promise.judge(self._view)
                 if reason is not None:
-                    world.violation = Violation(promise.name, reason)
+                    world.report_violation(promise.name, reason)
                 elif promise.kind == EVENTUALLY and not promise.met:
-                    world.violation = Violation(promise.name, "it never happened in this run")
+                    world.report_violation(promise.name, "it never happened in this run")
+        self.judge_again()
+
+    def judge_again(self) -> None:
+        """Judge what held when it was judged last, where nothing that it read has changed since."""
+        for promise in self._world.properties:
+            if promise.kind == ALWAYS and self._world.violation is None:
+                tested = promise.tested
+                reason = promise.judge(self._view)
+                promise.tested = tested
+                if reason is not None:
+                    raise AuditError(
+                        f"the check of {promise.name!r} fails ({reason}) although nothing that it reads "
+                        "through its view has changed since it held: it depends on what changes without the "
+                        "world, such as a variable that processes share; note the value with world.note, and "
+                        "read view.notes in the check",
+                        (line_of(promise.check),) if hasattr(promise.check, "__code__") else (),
+                    )
 
     def follow(self) -> None:
         """Show the last step to the followers."""
@@ -346,7 +365,8 @@ class Monitor:
 
     def check_bounds(self) -> None:
         """Judge the costs of the operations that the last step ended."""
-        found = dearest(self._world, self._world.bounds)
+        world = self._world
+        found = dearest(world, [bound for bound in world.bounds if bound.property not in world.muted])
         if found is not None:
             self._report(*found)
 
@@ -392,8 +412,7 @@ class Monitor:
             )
 
     def _report(self, name: str, reason: str) -> None:
-        if self._world.violation is None:
-            self._world.violation = Violation(name, reason)
+        self._world.report_violation(name, reason)
 
     def _watch(self) -> None:
         self.watched = 0

@@ -210,9 +210,9 @@ class Scheduler:
     def _ways_to_pass_time(self) -> tuple[str, ...]:
         world = self._world
         # Ticks and pauses are offered too when all sleep: whether another has just ended must not matter.
-        return _TIME[
-            self.next_wake()[0] >= 0, bool(world.observed and world.ticks), world.left[fault.PAUSE] > 0
-        ]
+        pause = world.left[fault.PAUSE] > 0
+        ways = _TIME[self.next_wake()[0] >= 0, bool(world.observed and world.ticks), pause]
+        return (*ways, *world.pauses) if pause and world.pauses else ways
 
     def next_wake(self) -> tuple[int, bool]:
         """When the next sleep ends that may end now, or -1; and whether because no other actor can step."""

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from fencepost.sim.world import deadlines
 from fencepost.sim.world.present import REAL, SILENT, controlled, here, kind_of
 
 _real_datetime = datetime.datetime
@@ -57,7 +58,8 @@ def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: boo
         if kind == REAL:
             return real()
         found = read(world, kind)
-        return found / 1e9 if scale else found
+        found = found / 1e9 if scale else found
+        return found if kind == SILENT else deadlines.read(world, found, 1e9 if scale else 1)
 
     return stand_in
 
@@ -156,7 +158,8 @@ def _now(frame: Any, tz: datetime.tzinfo | None) -> Any:
     kind = REAL if world is None else kind_of(frame)
     if kind == REAL:
         return _real_datetime.now(tz)
-    return _real_datetime.fromtimestamp(_wall(world, kind) / 1e9, tz)
+    found = _real_datetime.fromtimestamp(_wall(world, kind) / 1e9, tz)
+    return found if kind == SILENT else deadlines.moment(world, found)
 
 
 for _made, _name in ((_Datetime, "datetime"), (_Date, "date")):

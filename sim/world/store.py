@@ -20,7 +20,7 @@ from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, R, Request
-from fencepost.sim.world import stamps
+from fencepost.sim.world import deadlines, stamps
 from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.located import users_lines
 from fencepost.sim.world.operations import MONOTONIC, WALL, Parallel, ReadClock, Sleep
@@ -183,10 +183,12 @@ class WorldEnvironment(Environment):
         self._world = world
 
     def now_ns(self) -> int:
-        return int(self._world.start_ns) + self._read(WALL)
+        reading: int = deadlines.read(self._world, int(self._world.start_ns) + self._read(WALL), 1)
+        return reading
 
     def monotonic_ns(self) -> int:
-        return self._read(MONOTONIC)
+        reading: int = deadlines.read(self._world, self._read(MONOTONIC), 1)
+        return reading
 
     def sleep(self, seconds: float) -> None:
         world = self._world

@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
 from fencepost.impl.store.requests import Outcome, Request
-from fencepost.sim.faults import ALTERNATIVES
+from fencepost.sim.faults import ALTERNATIVES, kind_of
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 
 _NOTES = {"land": "a request from earlier lands"} | {name: found.text for name, found in ALTERNATIVES.items()}
@@ -43,8 +43,9 @@ def _rows(
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
             yield (*base, -1, "note", columns)
-        if alternative in _NOTES and not isinstance(op, Request):
-            yield (*base, -1, "note", {"kind": alternative, "key": "", "note": _NOTES[alternative]})
+        if kind_of(alternative) in _NOTES and not isinstance(op, Request):
+            note = _NOTES[kind_of(alternative)]
+            yield (*base, -1, "note", {"kind": kind_of(alternative), "key": "", "note": note})
         if op.kind == "finish" and alternative == "ok":
             note = repr(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
             yield (*base, -1, "note", {"kind": "end", "key": "", "note": note})

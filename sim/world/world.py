@@ -24,6 +24,7 @@ from fencepost.sim.world import budget as fault
 from fencepost.sim.world import finalizers, places
 from fencepost.sim.world.budget import Budget
 from fencepost.sim.world.costs import AtMost
+from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.executor import Executor
@@ -59,6 +60,8 @@ class World(Declaring):
         seed: int = 0,
         timed: int = STAMPED,
         recall: Recall | None = None,
+        deadlines: Deadlines | None = None,
+        muted: frozenset[str] = frozenset(),
     ) -> None:
         self.footprints = footprints or Footprints()
         self.seed = seed
@@ -74,6 +77,14 @@ class World(Declaring):
         self.restarts_run_out = 0 < budget.restart < budget.crash
         self.skew_ns = 30_000_000_000
         self.pause_ns = 60_000_000_000
+        self.muted = muted
+        """Properties that are not judged, because they are known to be broken."""
+        self.deadlines = deadlines
+        """What pause lengths are learnt from; None when they are not."""
+        self.pauses = () if deadlines is None else deadlines.tried
+        """The alternatives of a pause besides the usual one."""
+        self.tracked = 0
+        """Clock readings that remember where they came from."""
         self.tick_ns = 1_000_000_000
         self.ticks = self.ticks_max = 1
         """How often a moment may still pass by itself."""
@@ -263,7 +274,7 @@ class World(Declaring):
         part_bytes_min: int = PART_BYTES_MIN,
         stamped: bool = True,
         skew_s: float = 30.0,
-        pause_s: float = 60.0,
+        pause_s: float | None = None,
         ticks: int = 1,
         daemon_steps: int = DAEMON_STEPS,
     ) -> None:
@@ -271,12 +282,14 @@ class World(Declaring):
 
         `stamped=False` gives every object the same time of modification: right for code that never reads it,
         and fewer schedules when somebody else reads it. `ticks` says how often a second may pass by itself.
+        `pause_s` is the length of every pause, instead of those that follow from deadlines.
         `daemon_steps`: after so many steps a daemon waits until no other process can go on.
         """
         self.bucket = WorldBucket(versioned=versioned, part_bytes_min=part_bytes_min)
         self.stamped = stamped
         self.skew_ns = round(skew_s * 1e9)
-        self.pause_ns = round(pause_s * 1e9)
+        if pause_s is not None:
+            self.pause_ns, self.deadlines, self.pauses = round(pause_s * 1e9), None, ()
         self.ticks = self.ticks_max = ticks
         self.daemon_steps = daemon_steps
 
@@ -397,7 +410,9 @@ class World(Declaring):
         self._executor.start(program)
 
     def report_violation(self, name: str, reason: str) -> None:
-        self.violation = Violation(name, reason)
+        """The run violates a property, unless that is known and others are looked for."""
+        if self.violation is None and name not in self.muted:
+            self.violation = Violation(name, reason)
 
     def complete(self) -> None:
         """No actor can step any more: judge what must hold in the end."""

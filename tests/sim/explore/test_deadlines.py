@@ -1,0 +1,187 @@
+"""Pauses last as long as what the code compares with the clock, without anybody thinking of it."""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.sim.explore import AuditRequest, Setting, audit
+from fencepost.sim.explore.checkpoint import Together
+from fencepost.sim.explore.reporting import run_token
+from fencepost.sim.world import NO_FAULTS, World, places
+
+PAUSE = replace(NO_FAULTS, pause=1)
+LEASE_S = 3600
+
+
+def leased(write: Callable[[Any], bytes], expired: Callable[[bytes], bool]) -> Callable[[World], None]:
+    """Two processes take a lease when there is none or it has expired; the owner never gives it up."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def take() -> None:
+            found = store.get("lease")
+            if not found.done:
+                if store.put("lease", write(store), when=ABSENT).done:
+                    world.note("owns", world.me)
+            elif expired(found.body):
+                store.put("lease", write(store), when=ANYTHING)
+                world.note("owns", world.me)
+
+        world.spawn(take, name="ann")
+        world.spawn(take, name="bob")
+        world.always("one owner", lambda view: len(set(view.notes("owns"))) < 2)
+
+    return program
+
+
+def moment(body: bytes) -> dt.datetime:
+    return dt.datetime.fromisoformat(body.decode())
+
+
+class Clock:
+    """A class that keeps its length of time, as clients of locks do."""
+
+    ttl = LEASE_S
+
+    def expired(self, body: bytes) -> bool:
+        return int(time.time()) - int(body) > self.ttl
+
+
+PROGRAMS = {
+    "a deadline": leased(
+        lambda store: b"%f" % (time.time() + LEASE_S), lambda body: time.time() > float(body)
+    ),
+    "what is left": leased(
+        lambda store: json.dumps({"until": time.time() + LEASE_S}).encode(),
+        lambda body: json.loads(body)["until"] - time.time() <= 0,
+    ),
+    "an age": leased(
+        lambda store: b"%d" % time.time_ns(), lambda body: (time.time_ns() - int(body)) // 10**9 > LEASE_S
+    ),
+    "whole seconds": leased(
+        lambda store: b"%d" % int(time.time()), lambda body: int(time.time()) - int(body) > LEASE_S
+    ),
+    "whole seconds of an object": leased(lambda store: b"%d" % int(time.time()), Clock().expired),
+    "a date": leased(
+        lambda store: (dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)).isoformat().encode(),
+        lambda body: dt.datetime.now(dt.UTC) >= moment(body),
+    ),
+    "an age in dates": leased(
+        lambda store: dt.datetime.now(dt.UTC).isoformat().encode(),
+        lambda body: (dt.datetime.now(dt.UTC) - moment(body)).total_seconds() > LEASE_S,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", PROGRAMS)
+def test_a_lease_of_an_hour_runs_out(how: str) -> None:
+    """With a pause of 60 s nothing was found, and the verdict was `holds`."""
+    result = audit(PROGRAMS[how], budget=PAUSE, minimise_seconds=0.3)
+    assert result.verdict == "violated"
+    assert "although others could go on" in str(result)
+    assert any(f"pause{LEASE_S}.001s" in found.token for found in result.counterexamples)
+
+
+def test_the_token_holds_the_length() -> None:
+    """A replay in another process has compared nothing yet."""
+    token = audit(PROGRAMS["a deadline"], budget=PAUSE).counterexamples[0].token
+    again = run_token(AuditRequest(PROGRAMS["a deadline"], budget=PAUSE), token)
+    assert again.verdict == "violated"
+    assert any("PAUSE of 3600.001 s" in line for line in again.replayed or ())
+
+
+def old(world: World) -> None:
+    """`older_than=600`: a sweeper deletes what nobody wrote for ten minutes."""
+    store = world.store()
+
+    def write() -> None:
+        store.put("part", b"1", when=ANYTHING)
+        store.env.sleep(1)
+        world.note("found", store.head("part").done)
+
+    def sweep(older_than: int = 600) -> None:
+        for found in store.list("").objects:
+            if store.env.now_ns() - found.modified_ns > older_than * 10**9:
+                store.delete(found.key)
+
+    world.spawn(write, name="writes")
+    world.spawn(sweep, name="sweeps")
+    world.always("nothing is lost", lambda view: all(view.notes("found")))
+
+
+def test_an_age_of_ten_minutes_is_reached() -> None:
+    assert audit(old, budget=PAUSE).verdict == "violated"
+    assert audit(old, budget=NO_FAULTS).verdict == "holds"
+
+
+def close(world: World) -> None:
+    store = world.store()
+
+    def wait() -> None:
+        begun = store.env.monotonic_ns()
+        store.put("k", b"", when=ANYTHING)
+        if store.env.monotonic_ns() - begun > 3600 * 10**9:
+            world.note("late")
+        store.put("k", b"2", when=ANYTHING)
+
+    world.spawn(wait, name="ann")
+    world.spawn(wait, name="bob")
+
+
+def test_the_bound_names_the_lengths() -> None:
+    result = audit(close, budget=PAUSE)
+    assert result.verdict == "holds"
+    assert "; a pause lasts 60, 3599.999 or 3600.001 s, and no other time" in result.bound
+
+
+def test_a_length_that_the_program_sets_is_the_only_one() -> None:
+    def program(world: World) -> None:
+        world.configure(pause_s=90)
+        close(world)
+
+    assert "; a pause lasts 90 s, and no other time" in audit(program, budget=PAUSE).bound
+
+
+@pytest.mark.parametrize("strategy", ["plain", "random", "pct"])
+def test_every_strategy_tries_them(strategy: str) -> None:
+    result = audit(
+        PROGRAMS["a deadline"], budget=PAUSE, strategy=strategy, schedules=3000, minimise_seconds=0.2
+    )
+    assert result.verdict == "violated"
+
+
+def test_workers_hand_on_what_they_learn() -> None:
+    """Not so without a common rehearsal: then each learns in a piece of its own, and all start over."""
+    setting = Setting(PROGRAMS["a deadline"], PAUSE)
+    with places.held(setting.program):
+        assert Together(setting, 2).explore(lambda _: False).failures
+
+
+def test_a_reading_is_a_number_like_any_other() -> None:
+    def program(world: World) -> None:
+        def work() -> list[Any]:
+            now, date = time.time(), dt.datetime.now(dt.UTC)
+            return [
+                json.loads(json.dumps(now)) == now,
+                f"{now:.3f}"[-4:],
+                repr(date),
+                hash(now) == hash(now + 0),
+                date == date + (date - date),
+            ]
+
+        world.spawn(work, name="works")
+        world.finally_("plain", lambda view: view.result("works")[:2] == [True, ".000"])
+        world.finally_("equal", lambda view: view.result("works")[3:] == [True, True])
+        world.finally_(
+            "shown", lambda view: view.result("works")[2].startswith("datetime.datetime(2023, 11, 14")
+        )
+
+    result = audit(program, budget=replace(PAUSE, crash=1))
+    assert not result.counterexamples, result
