@@ -23,7 +23,7 @@ from typing import Any
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore import tokens
-from fencepost.sim.explore.checkpoint import Together, load, save
+from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.liveness import lasso
@@ -330,9 +330,7 @@ def _searcher(request: AuditRequest, setting: Setting) -> Any:
 
 
 def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
-    if request.jobs > 1:
-        return Together(setting, request.jobs)
-    return ReducedSearch(setting) if request.checkpoint else Deepening(setting)
+    return ReducedSearch(setting) if request.checkpoint else Deepening(setting, jobs=request.jobs)
 
 
 def _judge(
@@ -342,6 +340,11 @@ def _judge(
     findings = [*getattr(searched, "findings", [])]
     if left_out := searched.setting.deadlines.left_out:
         findings.append(f"{left_out} comparisons with the clock are of more lines than pauses are tried for")
+    findings += [
+        f"{found.property} may have a shorter counterexample: minimising it ran out of time"
+        for found in counterexamples
+        if not found.minimised
+    ]
     if searched.cut:
         findings += _about_cut_runs(searched, searched.setting.steps_max)
     gaps = [] if counterexamples else searched.coverage.findings()

@@ -25,9 +25,12 @@ from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
 from fencepost.sim.explore.tokens import Target, name_choices
+from fencepost.sim.explore.watchdog import watching
 from fencepost.sim.whole_files import write_whole
 from fencepost.sim.world import Footprints, Violation
-from fencepost.sim.world.stamps import STAMPED
+from fencepost.sim.world.located import AuditError, CodeLine, users_lines_of
+from fencepost.sim.world.process import Diverged, Stuck
+from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
 VERSION = 6
 PIECES_EACH = 8
@@ -181,11 +184,10 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
 class Together:
     """The search as one: counts, coverage and failures of all pieces."""
 
-    def __init__(self, setting: Setting, jobs: int) -> None:
+    def __init__(self, setting: Setting, jobs: int, timed: int = UNTIMED) -> None:
         self.setting = setting
         self.jobs = jobs
-        self.whole = ReducedSearch(setting)
-        self.whole.exhausted = False
+        self.whole = ReducedSearch(setting, timed=timed)
         self.waiting = 0
 
     def explore(self, stop: Stop) -> ReducedSearch:
@@ -226,7 +228,7 @@ class Together:
         while busy:
             for ready in wait(list(busy), timeout=0.2):
                 assert isinstance(ready, Connection)
-                report = ready.recv()
+                report = _received(ready, workers[ready])
                 if report["stale"]:
                     self.setting.deadlines.add(report["deadlines"])
                     return int(report["timed"])
@@ -280,8 +282,41 @@ def _piece(search: ReducedSearch, stack: list[Node]) -> dict[str, Any]:
     return piece
 
 
+def _received(pipe: Connection, worker: Any) -> dict[str, Any]:
+    """A report of a worker; its error is raised here."""
+    try:
+        report: dict[str, Any] = pipe.recv()
+    except EOFError:
+        worker.join()
+        raise AuditError(
+            f"a worker ended without a result (exit code {worker.exitcode}); perhaps memory ran out: "
+            "use fewer --jobs"
+        ) from None
+    if "error" not in report:
+        return report
+    kind, text, lines, too_long = report["error"]
+    at = tuple(CodeLine(*line) for line in lines)
+    if kind == "Stuck":
+        raise Stuck(text, at, too_long=too_long)
+    if kind == "Diverged":
+        raise Diverged(text)
+    error = AuditError(text if kind == "AuditError" else f"{kind}: {text}")
+    error.at = at
+    raise error
+
+
 def _work(setting: Setting, pipe: Connection) -> None:
-    """The loop of a worker: receive a piece, explore it, send the results."""
+    """A worker: receive a piece, explore it, send the results; or the error that ends it."""
+    try:
+        with watching(None):
+            _work_on(setting, pipe)
+    except (Exception, Stuck) as error:  # noqa: BLE001 - the audit reports it
+        at = getattr(error, "at", None) or users_lines_of(error)
+        lines = [tuple(line) for line in at]
+        pipe.send({"error": (type(error).__name__, str(error), lines, getattr(error, "too_long", True))})
+
+
+def _work_on(setting: Setting, pipe: Connection) -> None:
     while True:
         try:
             piece = pipe.recv()

@@ -55,6 +55,8 @@ class Counterexample:
     moves: int | None = None
     nearest_pass: dict[str, Any] | None = None
     """The run that goes along with this one for as long as a run can that violates nothing."""
+    minimised: bool = True
+    """Whether time sufficed to look for a shorter one."""
     back_to: int | None = None
     """The number of the step from which a run without end goes round again."""
 
@@ -111,11 +113,11 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
             f"{failure.violation} was found in a run, and not in another with the same choices. Something "
             "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
         )
-    _, targets = minimise(setting, found, seconds)
+    _, targets, in_time = minimise(setting, found, seconds)
     best, objects = follow_located(setting, targets)
     unmuted = follow(replace(setting, muted=frozenset()), targets) if setting.muted else best
     known = setting.muted if str(unmuted.violation) != str(best.violation) else ()
-    return Counterexample.of(best, tokens.write(targets, known), objects)
+    return replace(Counterexample.of(best, tokens.write(targets, known), objects), minimised=in_time)
 
 
 def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay, Objects]:

@@ -9,8 +9,10 @@ of these gets a number of runs only; the last is not limited. Programs whose run
 from collections.abc import Callable
 from dataclasses import replace
 
+from fencepost.sim.explore.checkpoint import Together
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting
+from fencepost.sim.world.stamps import UNTIMED
 
 STEPS_FIRST = 12
 RUNS_EACH = 4_000
@@ -22,26 +24,29 @@ Stop = Callable[[ReducedSearch], bool]
 class Deepening:
     """The same as `ReducedSearch` for who explores; `explore` returns the search that decided."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, *, jobs: int = 1) -> None:
         self.setting = setting
+        self._jobs = jobs
         self.schedules = 0
         """To their end, so far."""
 
     def explore(self, stop: Stop) -> ReducedSearch:
-        whole = ReducedSearch(self.setting)
-        if self._explore(whole, stop, lambda search: bool(search.cut)):
-            return whole
+        whole = self._search(self.setting)
+        found, decided = self._explore(whole, stop, lambda search: bool(search.cut))
         steps = STEPS_FIRST
-        while steps < self.setting.steps_max:
-            part = ReducedSearch(replace(self.setting, steps_max=steps), timed=whole.timed)
-            if self._explore(part, stop, lambda search: search.runs >= RUNS_EACH):
-                return part
+        while not decided and steps < self.setting.steps_max:
+            part = self._search(replace(self.setting, steps_max=steps), timed=found.timed)
+            found, decided = self._explore(part, stop, lambda search: search.runs >= RUNS_EACH)
             steps *= 2
-        self._explore(whole, stop, lambda _: False)
-        return whole
+        return found if decided else self._explore(whole, stop, lambda _: False)[0]
 
-    def _explore(self, search: ReducedSearch, stop: Stop, enough: Stop) -> bool:
-        """Whether it decided, or is to end; False when it only had enough."""
+    def _search(self, setting: Setting, timed: int = UNTIMED) -> ReducedSearch | Together:
+        return Together(setting, self._jobs, timed) if self._jobs > 1 else ReducedSearch(setting, timed=timed)
+
+    def _explore(
+        self, search: ReducedSearch | Together, stop: Stop, enough: Stop
+    ) -> tuple[ReducedSearch, bool]:
+        """The search with its counts, and whether it decided or is to end; not when it only had enough."""
         stopped = False
 
         def look(at: ReducedSearch) -> bool:
@@ -50,5 +55,6 @@ class Deepening:
             stopped = stop(at)
             return stopped or enough(at)
 
-        search.explore(look)
-        return stopped or bool(search.failures) or (search.exhausted and not search.cut)
+        found = search.explore(look) or search
+        assert isinstance(found, ReducedSearch)
+        return found, stopped or bool(found.failures) or (found.exhausted and not found.cut)

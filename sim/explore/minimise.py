@@ -2,14 +2,16 @@
 time.
 
 First what was found is thinned out: a target of its token that is not needed goes, a fault that is not
-needed goes, data goes back to the first option. Then, with the time that is left, all schedules with no
-switch or fault are tried, then all with one, and so on, up to one less than we have: the first that fails
-in the same property has the fewest there are. At last, among those with as many, a run of fewer steps is
-looked for until there is none. All of this as long as time suffices.
+needed goes or becomes a plain switch, data goes back to the first option. Then, with the time that is left,
+all schedules with no switch or fault are tried, then all with one, and so on, up to one less than we have:
+the first that fails in the same property has the fewest there are. Then those with as many and fewer faults:
+a switch is easier to follow than a fault. At last, among those with as many, a run of fewer steps is looked
+for until there is none. All of this as long as time suffices.
 """
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fencepost.sim.explore.runs import Choice, Setting
 from fencepost.sim.explore.states import Memory
@@ -20,34 +22,43 @@ from fencepost.sim.world.process import Recall
 from fencepost.sim.world.stamps import STAMPED
 
 
-def cost(steps: Sequence[Target]) -> tuple[int, int]:
-    """What makes a counterexample hard to follow: switches and faults, then length."""
+def cost(steps: Sequence[Target]) -> tuple[int, int, int]:
+    """What makes a counterexample hard to follow: switches and faults, then faults, then length."""
     faults = sum(1 for step in steps if step.alternative not in HARMLESS)
-    return (switches_of(list(steps)) + faults, len(steps))
+    return (switches_of(list(steps)) + faults, faults, len(steps))
 
 
-def minimise(setting: Setting, found: Replay, seconds: float) -> tuple[Replay, list[Target]]:
-    """A shorter run that violates the same property, and its targets."""
+def minimise(setting: Setting, found: Replay, seconds: float) -> tuple[Replay, list[Target], bool]:
+    """A shorter run that violates the same property, its targets, and whether time sufficed."""
     deadline = time.perf_counter() + seconds
     best = found
     targets = shorten(setting, found.steps)
     best, targets = _thin(setting, best, targets, deadline)
+    longest = 2 * len(best.steps) + 10
     for allowed in range(cost(best.steps)[0]):
-        simpler = _search(setting, best, allowed, 2 * len(best.steps) + 10, deadline)
+        simpler = _search(setting, best, (allowed, allowed), longest, deadline)
         if simpler is not None:
             best, targets = simpler
             break
+    allowed, faults, _ = cost(best.steps)
+    for fewer in range(faults):
+        plainer = _search(setting, best, (allowed, fewer), longest, deadline)
+        if plainer is not None:
+            best, targets = plainer
+            break
     while True:
-        shorter = _search(setting, best, cost(best.steps)[0], len(best.steps) - 1, deadline)
+        shorter = _search(setting, best, cost(best.steps)[:2], len(best.steps) - 1, deadline)
         if shorter is None:
-            return best, targets
+            return best, targets, time.perf_counter() < deadline
         best, targets = shorter
 
 
 def _search(
-    setting: Setting, best: Replay, allowed: int, steps_max: int, deadline: float
+    setting: Setting, best: Replay, allowed: tuple[int, int], steps_max: int, deadline: float
 ) -> tuple[Replay, list[Target]] | None:
-    """A better run within these bounds; None when there is none, or time ran out."""
+    """A better run with so many switches and faults, and so many faults; None when there is none, or time ran
+    out.
+    """
     steps = _Bounded(setting, best, allowed, steps_max, deadline).search()
     if steps is None:
         return None
@@ -75,17 +86,31 @@ def _thin(
         for at in range(len(targets) - 1, -1, -1):
             if time.perf_counter() > deadline:
                 break
-            replay = follow(setting, targets[:at] + targets[at + 1 :])
-            if not replay.misfit and _same_failure(replay, best) and cost(replay.steps) <= cost(best.steps):
-                best, targets, changed = replay, targets[:at] + targets[at + 1 :], True
+            for instead in _simpler(targets[at]):
+                shorter = [*targets[:at], *instead, *targets[at + 1 :]]
+                replay = follow(setting, shorter)
+                fails = not replay.misfit and _same_failure(replay, best)
+                if fails and (cost(replay.steps), len(shorter)) < (cost(best.steps), len(targets)):
+                    best, targets, changed = replay, shorter, True
+                    break
     return best, targets
+
+
+def _simpler(target: Target) -> list[list[Target]]:
+    """What to try in the place of a target: a fault may only be where another process must go on."""
+    harmless = target.alternative in HARMLESS
+    return [[]] if harmless else [[replace(target, alternative="ok")], []]
+
+
+Spent = tuple[int, int]
+"""Switches and faults, and faults."""
 
 
 class _Bounded:
     """Every schedule of at most so many switches and faults, states met before left out."""
 
     def __init__(
-        self, setting: Setting, model: Replay, allowed: int, steps_max: int, deadline: float
+        self, setting: Setting, model: Replay, allowed: tuple[int, int], steps_max: int, deadline: float
     ) -> None:
         self.setting = setting
         self._wanted = model.violation.name if model.violation else ""
@@ -95,8 +120,8 @@ class _Bounded:
         self._footprints = Footprints()
         self._memory = Memory()
         self._recall = Recall()
-        self._met: dict[object, tuple[int, int]] = {}
-        self._path: list[tuple[list[tuple[Choice, int]], int]] = []
+        self._met: dict[object, tuple[int, int, int]] = {}
+        self._path: list[tuple[list[tuple[Choice, Spent]], int]] = []
 
     def search(self) -> list[Target] | None:
         """The names of the steps of a run that fails in the same property."""
@@ -116,14 +141,15 @@ class _Bounded:
     def _run(self, world: World) -> bool:
         world.start(self.setting.program)
         memories = self._memory.start(world)
-        depth, spent, last = 0, 0, ""
+        depth, last = 0, ""
+        spent: Spent = (0, 0)
         while world.violation is None:
             enabled = world.enabled()
             if not enabled:
                 world.complete()
                 break
             if depth == len(self._path):
-                if depth >= self._steps_max or not self._fresh(world, memories, last, (spent, depth)):
+                if depth >= self._steps_max or not self._fresh(world, memories, last, (*spent, depth)):
                     return False
                 options = self._options(world, enabled, last, spent)
                 if not options:
@@ -137,23 +163,28 @@ class _Bounded:
             depth += 1
         return world.violation is not None and world.violation.name == self._wanted
 
-    def _fresh(self, world: World, memories: tuple[object, ...], last: str, now: tuple[int, int]) -> bool:
+    def _fresh(
+        self, world: World, memories: tuple[object, ...], last: str, now: tuple[int, int, int]
+    ) -> bool:
         """Whether this state was not met before at no more cost and after no more steps."""
         key = (world.state(memories), last)
         before = self._met.get(key)
-        if before is not None and before[0] <= now[0] and before[1] <= now[1]:
+        if before is not None and all(one <= other for one, other in zip(before, now, strict=True)):
             return False
         self._met[key] = now
         return True
 
-    def _options(self, world: World, enabled: list[int], last: str, spent: int) -> list[tuple[Choice, int]]:
+    def _options(
+        self, world: World, enabled: list[int], last: str, spent: Spent
+    ) -> list[tuple[Choice, Spent]]:
         found = []
         for actor in enabled:
             owner = self._owner(world, actor)
-            turned = spent + (1 if last and owner and owner != last else 0)
+            turned = spent[0] + (1 if last and owner and owner != last else 0)
             for alternative in world.alternatives(actor):
-                total = turned + (alternative not in HARMLESS)
-                if total <= self._allowed:
+                fault = alternative not in HARMLESS
+                total = (turned + fault, spent[1] + fault)
+                if total[0] <= self._allowed[0] and total[1] <= self._allowed[1]:
                     found.append(((actor, alternative), total))
         found.sort(key=lambda option: option[1])
         return found

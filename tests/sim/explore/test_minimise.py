@@ -1,0 +1,124 @@
+"""A counterexample without a fault is easier to follow than one with; and searches of several processes."""
+
+import os
+import signal
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fencepost.impl.store import ANYTHING, Outcome
+from fencepost.sim.explore import Setting, audit, checkpoint
+from fencepost.sim.explore.deepening import Deepening
+from fencepost.sim.world import NO_FAULTS, View, World, places
+
+LOST = replace(NO_FAULTS, reply_lost=1)
+
+
+def seen(world: World) -> None:
+    """`ann` notes that somebody wrote: because bob did, or because the reply of her own look is lost."""
+    store = world.store()
+
+    def look() -> None:
+        if store.head("k").outcome is not Outcome.MISSING:
+            world.note("seen")
+
+    world.spawn(look, name="ann")
+    world.spawn(store.put, "k", b"", when=ANYTHING, name="bob")
+    world.always("unseen", lambda view: not view.notes("seen"))
+
+
+def test_a_fault_becomes_a_plain_switch() -> None:
+    """The lost reply was shown: one step less, and it suggests that the code must survive lost replies."""
+    (found,) = audit(seen, budget=LOST).counterexamples
+    assert (found.faults, found.switches) == (0, 1)
+    assert [line.process for line in found.lines] == ["bob", "ann", "ann"]
+
+
+def test_a_fault_that_is_needed_stays() -> None:
+    def program(world: World) -> None:
+        seen(world)
+        del world.processes[1]
+
+    (found,) = audit(program, budget=LOST).counterexamples
+    assert found.faults == 1
+
+
+def test_minimising_says_when_it_ran_out_of_time() -> None:
+    result = audit(seen, budget=LOST, minimise_seconds=0.0)
+    assert "unseen may have a shorter counterexample: minimising it ran out of time" in result.findings
+    assert not audit(seen, budget=LOST, minimise_seconds=60).findings
+
+
+def endless(world: World) -> None:
+    """A server that never ends, before a race of two."""
+    store = world.store()
+
+    def serve() -> None:
+        count = 0
+        while True:
+            store.put("beat", b"%d" % (count := count + 1), when=ANYTHING)
+
+    def claim(name: str) -> None:
+        if not store.head("leader").done:
+            store.put("leader", name.encode(), when=ANYTHING)
+            world.note("leads", name)
+
+    world.spawn(serve, name="server")
+    for name in ("ann", "bob"):
+        world.spawn(claim, name, name=name)
+    world.always("one leader", lambda view: len(view.notes("leads")) < 2)
+
+
+def test_several_processes_search_with_limits_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only one process did; several went on and on near the limit of steps."""
+    monkeypatch.setattr(checkpoint, "REPORT_RUNS", 1)
+    limit = [60]
+
+    def stop(search: Any) -> bool:
+        limit[0] -= 1
+        return not limit[0]
+
+    setting = Setting(endless, NO_FAULTS, steps_max=400)
+    with places.held(endless):
+        found = Deepening(setting, jobs=2).explore(stop)
+    assert found.failures
+    assert found.setting.steps_max < setting.steps_max
+
+
+def faulty(world: World, act: Any) -> None:
+    store = world.store()
+    for name in ("ann", "bob"):
+        world.spawn(store.put, "k", name.encode(), when=ANYTHING, name=name)
+
+    def check(view: View) -> None:
+        if view.get("k") == b"bob" and os.getpid() != AUDITOR:
+            act()
+
+    world.finally_("checks", check)
+
+
+AUDITOR = os.getpid()
+
+
+def test_an_error_in_a_worker_is_an_error_of_the_audit() -> None:
+    """It was a traceback with an EOFError."""
+
+    def act() -> None:
+        raise LookupError("no such thing")
+
+    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2)
+    assert result.verdict == "error"
+    assert "raised LookupError: no such thing" in result.bound
+    assert result.error_at is not None
+    assert result.error_at.function == "act"
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL])
+def test_a_worker_that_is_killed_is_an_error_of_the_audit(signal_number: int) -> None:
+    def act() -> None:
+        os.kill(os.getpid(), signal_number)
+
+    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2)
+    assert result.verdict == "error"
+    assert "a worker ended without a result (exit code -9)" in result.bound
