@@ -109,6 +109,7 @@ class CheckResult(Result):
     stopped_by: str = ""
     notes: tuple[str, ...] = ()
     vacuity_warnings: tuple[str, ...] = ()
+    cut: int = 0
     graph: Graph | None = None
 
 

@@ -51,7 +51,8 @@ def _about(result: CheckResult, violated: Sequence[PropertyResult]) -> str:
         left = sum(1 for row in result.properties if row.verdict == "undecided")
         bound = f" ({result.stopped_by})" if result.stopped_by else ""
         return f"{name}: {left} of {len(result.properties)} properties{bound}"
-    return f"{name}: {len(result.properties)} properties"
+    within = f", within a bound that cut {amount(result.cut)} states" if result.cut else ""
+    return f"{name}: {len(result.properties)} properties{within}"
 
 
 def _size(result: CheckResult) -> str:

@@ -53,6 +53,11 @@ def check(
         if bound is not None and bound < 1:
             raise BadSettings(f"{name}={bound} must be at least 1")
     model = machine if isinstance(machine, Model) else Model(machine, sizes, without=without)
+    if model.bounds and (explore is not None or resume is not None):
+        named = ", ".join(each.name for each in model.bounds)
+        raise BadSettings(
+            f"{model.name} has a @bound ({named}), which only the local search without --resume knows"
+        )
     if symmetry:
         model = Reduced(model.machine, model.sizes, without=model.without)
     bounds = Bounds(max_states, memory, max_depth, spill)
@@ -83,6 +88,8 @@ def check(
             kinds = " and ".join(dict.fromkeys(of_runs))
             are = "are" if len(set(of_runs)) > 1 else "is"
             notes.append(f"{kinds} {are} decided without symmetry, on {whole.distinct:,} states")
+    if search.cut:
+        notes.append(f"{_cut(search)}: what holds, holds within it")
     properties = [
         decide(whole if wanted.kind in OF_RUNS else search, wanted, memory=memory, workers=workers)
         for wanted in model.properties
@@ -101,6 +108,7 @@ def check(
         peak_bytes=search.peak_bytes,
         collision_odds=0.0 if exact else odds(model.words, search.distinct),
         stopped_by=search.stopped_by,
+        cut=search.cut,
         notes=tuple(notes),
         vacuity_warnings=vacuity_warnings(search, whole=not isinstance(model, Reduced)),
     )
@@ -110,11 +118,19 @@ def _explore_locally(model: Model, **options: Any) -> Search:
     return Explorer(model, **options).run()
 
 
+def _cut(search: Search) -> str:
+    """What the bounds of the machine left out."""
+    names = " and ".join(each.name for each in search.model.bounds)
+    return f"the bound {names} cut {search.cut:,} states"
+
+
 def decide(
     search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
 ) -> PropertyResult:
     """The verdict on one property after an exploration."""
     if wanted.kind in (*OF_RUNS, "always_recoverable"):
+        if search.cut:
+            return PropertyResult.of(wanted, "undecided", reason=_cut(search))
         return temporal.decide(search, wanted, memory=memory, workers=workers)
     return _decided(search, wanted, search.found.get(wanted.name))
 
@@ -130,6 +146,8 @@ def _decided(search: Search, wanted: Property, found: Found | None) -> PropertyR
         return PropertyResult.of(wanted, "holds" if is_goal else "violated", found_at(search, found))
     if not search.complete:
         return PropertyResult.of(wanted, "undecided", reason=search.reason)
+    if is_goal and search.cut:
+        return PropertyResult.of(wanted, "undecided", reason=_cut(search))
     if is_goal:
         return PropertyResult.of(wanted, "violated", reason="no reachable state satisfies it")
     return PropertyResult.of(wanted, "holds")

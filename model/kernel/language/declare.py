@@ -11,6 +11,7 @@ An action is what may happen, the others are what must hold:
     @infinitely_often  every fair run comes to satisfy it again and again
     @leads_to          whenever the first of two conditions holds, every fair run comes to satisfy the second
     @always_recoverable  from every reachable state it can still be reached (AG EF)
+    @bound             states that the search goes beyond: it cuts what does not satisfy it (a constraint)
     @may_end           states where nothing more needs to happen; any other end is a deadlock
     @without           replaces an action or a definition while a safeguard or an assumption is off
 
@@ -187,6 +188,14 @@ class Property:
 @dataclass(frozen=True)
 class Ending:
     """States that may end."""
+
+    name: str
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A condition that bounds the search."""
 
     name: str
     function: Callable[..., Any]
@@ -432,6 +441,14 @@ def leads_to(doc: str = "", /, *, fair: Fair = (), strong: Fair = (), **domains:
 def may_end(function: F) -> F:
     """States where nothing more needs to happen."""
     return _mark(function, Ending(function.__name__, function))
+
+
+def bound(function: F) -> F:
+    """The search goes on only from states that satisfy it; the others are judged and left (a constraint).
+
+    What was cut is part of the verdict: properties of runs, and what is reachable, are then undecided.
+    """
+    return _mark(function, Constraint(function.__name__, function))
 
 
 @overload

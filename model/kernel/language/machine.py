@@ -19,6 +19,7 @@ from fencepost.model.kernel.language.declare import (
     MARK,
     OFF,
     ActionDeclared,
+    Constraint,
     Ending,
     Property,
     Replacement,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_D = TypeVar("_D", ActionDeclared, Property, Ending)
+_D = TypeVar("_D", ActionDeclared, Property, Ending, Constraint)
 
 
 class _Body(dict[str, object]):

@@ -22,6 +22,7 @@ from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import (
     ActionDeclared,
     Among,
+    Constraint,
     Ending,
     Property,
     choices,
@@ -92,6 +93,9 @@ class Model:
         self.actions = tuple(dict.fromkeys(label.action for label in self.labels))
         self.properties = tuple(marked(machine, Property))
         self._endings = tuple(marked(machine, Ending))
+        self.bounds = tuple(
+            Property(each.name, "invariant", each.function, "") for each in marked(machine, Constraint)
+        )
         for wanted in self.properties:
             demands(wanted, self.labels)  # an error for an unknown action
 
@@ -185,6 +189,13 @@ class Model:
         for ending in self._endings:
             allowed |= self._judge(ending.name, ending.function, states)
         return allowed
+
+    def within_bounds(self, states: U64) -> Mask:
+        """Which states satisfy every `@bound`."""
+        inside = np.ones(states.shape[1], np.bool_)
+        for each in self.bounds:
+            inside &= self.holds(each, states)
+        return inside
 
     def unpack(self, state: Iterable[int]) -> dict[str, object]:
         """The named values of one packed state; arrays and sequences as tuples, sets as frozensets."""

@@ -82,6 +82,8 @@ class Result:
     labels_fired: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     vacuity_warnings: tuple[str, ...] = ()
+    cut: int = 0
+    """States that a `@bound` cut: the verdict is about the others."""
 
     def __post_init__(self) -> None:
         undecided = any(found.verdict == "undecided" for found in self.properties)

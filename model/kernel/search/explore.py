@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.errors import ModellingMistake
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import I64, U64, PackedState, packed
 from fencepost.model.kernel.language.model import Label, Model
@@ -107,6 +108,8 @@ class Search:
     seconds: float = 0.0
     peak_bytes: int = 0
     spilled_bytes: int = 0
+    cut: int = 0
+    """States that were reached and lie outside of a `@bound`."""
     resumed: int = 0
 
     @property
@@ -322,7 +325,7 @@ class Explorer:
             self.search.generated = len(first)
             level = first.states if record is None else self._recorded(record, first)
             self._visited.add(self._batch(level))
-            while level.shape[1]:
+            while (level := self._within_bounds(level)).shape[1]:
                 self._remember(level)
                 level = self.search.levels[-1]
                 if record is not None and self.search.depth > self.search.resumed:
@@ -336,6 +339,22 @@ class Explorer:
                 self.search.complete = not self.search.stopped_by
         self.search.seconds = perf_counter() - begun
         return self.search
+
+    def _within_bounds(self, level: U64) -> U64:
+        """The states of a new level that satisfy the machine's bounds; the others are judged and left."""
+        if not self.model.bounds or not level.shape[1]:
+            return level
+        inside = np.concatenate(self._map(self.model.within_bounds, list(_chunks(level))))
+        if inside.all():
+            return level
+        if not self.search.levels and not inside.any():
+            raise ModellingMistake(
+                f"{self.model.name} begins outside of its @bound: there is nothing to search"
+            )
+        outside = level.compress(~inside, axis=1)
+        self.search.cut += outside.shape[1]
+        self._judge(outside, self.search.depth)
+        return level.compress(inside, axis=1)
 
     def _record(self) -> AbstractContextManager["Saved | None"]:
         if self._resume is None:
@@ -402,7 +421,8 @@ class Explorer:
         assert self._shelf is not None
         self._shelf.release()
 
-    def _judge(self, level: U64) -> None:
+    def _judge(self, level: U64, depth: int | None = None) -> None:
+        depth = self.search.last if depth is None else depth
         for wanted in list(self._open):
 
             def first(chunk: U64, wanted: Property = wanted) -> PackedState | None:
@@ -411,7 +431,7 @@ class Explorer:
 
             state = next((s for s in self._map(first, list(_chunks(level))) if s is not None), None)
             if state is not None:
-                self.search.found[wanted.name] = Found(self.search.last, state)
+                self.search.found[wanted.name] = Found(depth, state)
                 self._open.remove(wanted)
 
     def _next(self, level: U64) -> U64:

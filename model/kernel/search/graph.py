@@ -69,7 +69,10 @@ def graph_of(search: Search) -> Graph:
         chunk = states[:, start : start + _CHUNK]
         for label in model.labels:
             after = model.successors(chunk, label)
-            targets = by_key.take(np.searchsorted(sorted_keys, fingerprints(after.states)))
-            edges.append((after.origin + start, targets, np.full(len(targets), label.number, np.int64)))
+            found = fingerprints(after.states)
+            places = np.minimum(np.searchsorted(sorted_keys, found), len(sorted_keys) - 1)
+            inside = sorted_keys.take(places) == found  # all, unless a bound cut some
+            targets, sources = by_key.take(places.compress(inside)), after.origin.compress(inside)
+            edges.append((sources + start, targets, np.full(len(targets), label.number, np.int64)))
     sources, targets, labels = (np.concatenate(column) for column in zip(*edges, strict=True))
     return Graph(model, states, search.levels[0].shape[1], sources, targets, labels)

@@ -82,6 +82,8 @@ def walk(
     if seed < 0:
         raise BadSettings(f"seed={seed} must not be negative")
     model = machine if isinstance(machine, Model) else Model(machine, sizes, without=without)
+    if model.bounds:
+        raise BadSettings(f"{model.name} has a @bound, which random walks do not know: leave out --walks")
     seen = Seen((memory or _MEMORY) // 16)
     walker = _Walker(model, walks, steps, seed, seen, deadlock=deadlock, keep_going=keep_going)
     return walker.run(workers or cores(), progress)
