@@ -53,7 +53,6 @@ from fencepost.sim.explore import AuditRequest, AuditResult, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
-from fencepost.sim.real import Found, NotForReal, Plain, run_rounds
 from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
@@ -328,6 +327,8 @@ def mutant_row(
 
 def _real(system: Audited, options: Mapping[str, Any], console: Console) -> results.AuditResult:
     """Rounds of threads on a real store."""
+    from fencepost.sim.real import NotForReal, Plain, run_rounds  # with all of the probe
+
     arguments = read_parameters(system, options["settings"], options["processes"])
     wanted = Plain(options["rounds"] or ROUNDS, options["budget"], seed=options["seed"] or 0)
     with open_store(options["store"]) as store:
@@ -362,7 +363,7 @@ def _real(system: Audited, options: Mapping[str, Any], console: Console) -> resu
         )
 
 
-def _real_bound(found: Found) -> str:
+def _real_bound(found: Any) -> str:
     if found.violation is not None:
         return f"it broke for real, in round {found.rounds}"
     if not found.rounds:

@@ -16,9 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis import strategies as st
-
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, run
 from fencepost.sim.explore.tokens import HARMLESS, by_rule
@@ -29,7 +26,7 @@ Stop = Callable[[Any], bool]
 
 TURNS_MAX = 16
 """Places where one example may leave the common rule."""
-_TURNS = st.tuples(st.integers(0, 7), st.integers(0, 23))
+_TURN = ((0, 7), (0, 23))
 """How many steps to go on by the rule, then which of the choices there to take: even numbers let an actor go
 on, odd ones inject a fault. There are many more faults than ways to go on; drawn from all of them alike, two
 processes would hardly ever take turns unharmed, which is what most failures need.
@@ -194,6 +191,9 @@ class ByHypothesis(Sampled):
 
     def _batch(self, number: int) -> None:
         """Some examples. Hypothesis wants to end by itself, so time is looked at between batches."""
+        # Importing it takes as long as a small audit, and the other strategies do without.
+        from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+        from hypothesis import strategies as st
 
         @seed(f"{self.setting.seed}/{number}")
         @settings(
@@ -205,7 +205,7 @@ class ByHypothesis(Sampled):
             verbosity=Verbosity.quiet,
             print_blob=False,
         )
-        @given(st.lists(_TURNS, max_size=TURNS_MAX))
+        @given(st.lists(st.tuples(*(st.integers(*ends) for ends in _TURN)), max_size=TURNS_MAX))
         def attempt(turns: list[tuple[int, int]]) -> None:
             broken = self.one(_Turns(turns))
             if broken is not None:

@@ -21,8 +21,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, overload
 
-import pyarrow.dataset as ds
-
 from fencepost.model import Model
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import U64
@@ -59,6 +57,8 @@ class Levels(Sequence[U64]):
         if isinstance(index, slice):
             return _Slice(self, range(len(self))[index])
         depth = range(len(self))[index]
+        import pyarrow.dataset as ds  # it imports pandas, two seconds that every replay would take
+
         table = ds.dataset(self.path(depth), format="parquet").to_table(columns=names(self._words))
         return keys.distinct(states_of(table, self._words), exact=self._exact).states
 

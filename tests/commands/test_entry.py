@@ -13,6 +13,7 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import write_json
 from fencepost.impl.store import Unusable
 from tests.commands.running import exit_of as ends
+from tests.commands.test_in_a_terminal import INPUTS
 
 
 def raising(error: BaseException) -> int:
@@ -58,6 +59,26 @@ def test_an_invalid_request_is_one_line_and_exits_with_2(
     assert says in output.err
     assert output.err.startswith("fencepost: ")
     assert output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_an_unknown_option_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ends(name, "--no-such-option") == Exit.BAD_REQUEST
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    assert "--no-such-option" in shown
+    assert "--help" in shown
+
+
+@pytest.mark.parametrize("name", [name for name in INPUTS if name in SUMMARIES])
+def test_a_file_that_is_not_there_is_one_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [word.format(file=tmp_path / "missing.py") for word in INPUTS[name]]
+    assert ends(*words) == Exit.BAD_REQUEST
+    shown = capsys.readouterr()
+    assert "missing.py" in shown.err
+    assert (shown.out + shown.err).count("\n") == 1
 
 
 def test_nothing_asked_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:

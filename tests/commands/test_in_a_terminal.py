@@ -90,7 +90,10 @@ def run_in_terminal(*words: str, cwd: Path | None = None) -> tuple[int, str]:
         return terminal.end(), terminal.shown
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("check", "audit"))) for name in SUMMARIES],
+)
 def test_help_and_a_invalid_option(name: str) -> None:
     """Help names every option; a mistake is one line that says where help is."""
     code, shown = run_in_terminal(name, "--help")
@@ -104,7 +107,14 @@ def test_help_and_a_invalid_option(name: str) -> None:
     assert "--help" in shown
 
 
-@pytest.mark.parametrize("name", [name for name in INPUTS if name in SUMMARIES])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "audit"))
+        for name in INPUTS
+        if name in SUMMARIES
+    ],
+)
 def test_a_file_that_is_not_there(name: str, tmp_path: Path) -> None:
     words = [word.format(file=tmp_path / "missing.py") for word in INPUTS[name]]
     code, shown = run_in_terminal(*words, cwd=tmp_path)

@@ -8,10 +8,11 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 
 from fencepost.model import Model, Stepper, check, reachable_graph
+from tests.depth import examples
 from tests.model.random_machines import Spec, State, naive_search, specs
 
 thorough = settings(
-    max_examples=max(250, settings.default.max_examples),
+    max_examples=examples(80),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -1,5 +1,7 @@
 """The publish protocol's machine: what holds, what each safeguard is for, and that each property can fail."""
 
+import functools
+
 import pytest
 
 from fencepost.model import action, check
@@ -35,7 +37,12 @@ def test_two_openers_at_once_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("sizes", "distinct", "out_of_reach"),
     [
-        ({"troubles": 0}, 62_262, {"rolled_forward", "rolled_back", "false_success"}),
+        pytest.param(
+            {"troubles": 0},
+            62_262,
+            {"rolled_forward", "rolled_back", "false_success"},
+            marks=pytest.mark.slow,
+        ),
         ({"writers": 1}, 3_198, {"retry_succeeds", "conflict"}),
         (
             {"writers": 1, "claims": 0},
@@ -71,6 +78,7 @@ NEEDED = {
 }
 
 
+@functools.cache
 def without(switch: str):
     return check(Publish, Publish.shown_at.get(switch), without=[switch])
 
@@ -86,6 +94,7 @@ def test_without_a_switch_its_property_is_violated(switch) -> None:
     assert [name for name, verdict in verdicts(result).items() if verdict == "violated"] == [NEEDED[switch]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("safeguard", [name for name in NEEDED if name in Publish.safeguards])
 def test_without_a_safeguard_the_default_size_is_violated(safeguard) -> None:
     assert check(Publish, without=[safeguard]).verdict == "violated"

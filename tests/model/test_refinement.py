@@ -23,6 +23,7 @@ from fencepost.model import (
     pick,
     refines,
 )
+from tests.depth import examples
 from tests.model.counterexamples import counterexample
 from tests.model.random_machines import Spec, naive_search, specs
 
@@ -164,7 +165,7 @@ def test_refinement_of_random_machines_agrees_with_plain_python() -> None:
     """The other machine lacks an action, has one more, or has another start."""
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
     @given(specs(), specs(), st.sampled_from(["same", "fewer", "other", "start"]))
     def agree(spec: Spec, other: Spec, how: str) -> None:
         spec = replace(spec, wide=False)

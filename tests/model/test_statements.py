@@ -33,6 +33,7 @@ from fencepost.model import (
 )
 from fencepost.model.kernel import Label
 from fencepost.model.store import Budget, Key, Late
+from tests.depth import examples
 
 
 class Fields(Machine):
@@ -168,7 +169,7 @@ def _one_by_one(states: list[dict[str, Any]], program: list[str]) -> "list[tuple
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(
     st.lists(values, min_size=1, max_size=6), st.lists(st.sampled_from(STATEMENTS), min_size=1, max_size=5)
 )

@@ -14,9 +14,10 @@ import networkx as nx
 from hypothesis import HealthCheck, given, settings
 
 from fencepost.model import Model, Stepper, check
+from tests.depth import DEEP, examples
 from tests.model.random_machines import ANY, Naive, Spec, State, naive_search, specs, specs_of_runs
 
-MACHINES = max(600, settings.default.max_examples)
+MACHINES = examples(200)
 thorough = settings(max_examples=MACHINES, deadline=None, suppress_health_check=list(HealthCheck))
 Edges = dict[State, list[tuple[str, State]]]
 
@@ -160,7 +161,7 @@ def agree_on_recoverable(reading: Reading, found, seen: Counter[str]) -> None:
 
 
 def test_verdicts_on_whole_runs_agree_with_networkx() -> None:
-    """600 machines; that each kind of answer is well represented is part of the test."""
+    """That each kind of answer is well represented is part of the test."""
     seen: Counter[str] = Counter()
 
     @thorough
@@ -173,11 +174,12 @@ def test_verdicts_on_whole_runs_agree_with_networkx() -> None:
 
     agree()
     total = seen["recoverable holds"] + seen["recoverable violated"]
-    assert total >= 500
+    assert total >= MACHINES * 0.8
     assert min(seen["recoverable holds"], seen["recoverable violated"]) >= total / 5, seen
     assert seen["holds"] + seen["holds, though there are loops"] >= total / 5, seen
     assert seen["ends"] + seen["stays"] + seen["loops, fair to something"] >= total / 5, seen
-    for kind in ("holds, though there are loops", "loops, fair to something", "stays", "ends"):
+    # A few hundred machines are too few for what is rare: test_temporal.py has examples.
+    for kind in DEEP * ("holds, though there are loops", "loops, fair to something", "stays", "ends"):
         assert seen[kind] >= total / 150, seen
 
 
@@ -277,7 +279,7 @@ def test_verdicts_with_strong_fairness_agree_with_the_definition() -> None:
         reading.agree(follows, caused, seen, int(step[1]) if step else 0)
 
     agree()
-    for kind in ("eventually", "infinitely_often", "leads_to"):
+    for kind in DEEP * ("eventually", "infinitely_often", "leads_to"):
         total = seen[f"{kind} holds"] + seen[f"{kind} violated"]
         assert min(seen[f"{kind} holds"], seen[f"{kind} violated by a loop"]) >= total / 100, seen
 

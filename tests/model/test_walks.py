@@ -34,6 +34,7 @@ from fencepost.model.kernel.search.visited import Seen
 from fencepost.model.peterson import Peterson
 from fencepost.model.philosophers import Philosophers
 from fencepost.model.two_phase import TwoPhase
+from tests.depth import examples
 from tests.model.counterexamples import followed
 from tests.model.random_machines import Spec, specs
 
@@ -70,7 +71,7 @@ def test_a_correct_machine_has_no_violation() -> None:
 
 
 @settings(
-    max_examples=max(100, settings.default.max_examples),
+    max_examples=examples(25),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

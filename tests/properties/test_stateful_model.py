@@ -40,9 +40,11 @@ def run(driven: type[ModelMachine], examples: int = 40, steps: int = 12) -> None
 @pytest.mark.parametrize(
     ("machine", "sizes", "switch", "name", "spare"),
     [
-        (TwoPhase, {"managers": 2}, "all-prepared", "agreement", 1),
+        pytest.param(TwoPhase, {"managers": 2}, "all-prepared", "agreement", 1, marks=pytest.mark.slow),
         (CreateOnlyLock, {}, "read-back", "refusal_is_true", 0),
-        (CreateOnlyLock, {}, "conflict-proves-nothing", "refusal_is_true", 0),
+        pytest.param(
+            CreateOnlyLock, {}, "conflict-proves-nothing", "refusal_is_true", 0, marks=pytest.mark.slow
+        ),
         (SwapCounter, {}, "if-match", "none_lost", 0),
         (Philosophers, {"seats": 2}, "one-left-handed", NO_DEADLOCK, 0),
         (Peterson, {}, "raise-flag", "exclusion", 0),

@@ -137,6 +137,10 @@ class TestMoto(StoreBehaviour):
     open = endpoint("honest_moto")
     deviations = MOTO
 
+    @pytest.mark.slow  # TestObjects sends as many requests
+    def test_more_than_a_thousand_keys(self, store: Store) -> None:
+        super().test_more_than_a_thousand_keys(store)
+
 
 class TestMotoVersioned(VersionedStoreBehaviour):
     open = endpoint("honest_moto", versioned=True)

@@ -9,20 +9,17 @@ from hypothesis.stateful import run_state_machine_as_test
 from fencepost.impl.ingest.safeguards import FIELDS
 from fencepost.properties.ingest.stateful import IngestMachine, PlainIngest, VersionedIngest
 from fencepost.sim.systems.ingest import SYSTEM
-
-DEEP = hypothesis.settings.get_current_profile_name() == "deep"
+from tests import depth
 
 
 def case(machine: type[IngestMachine], examples: int) -> type[unittest.TestCase]:
     found: type[unittest.TestCase] = machine.TestCase
-    found.settings = hypothesis.settings(
-        max_examples=50 * examples if DEEP else examples, stateful_step_count=20
-    )
+    found.settings = hypothesis.settings(max_examples=depth.examples(examples), stateful_step_count=20)
     return found
 
 
-TestPlain = case(PlainIngest, 40)
-TestVersioned = case(VersionedIngest, 40)
+TestPlain = case(PlainIngest, 15)
+TestVersioned = case(VersionedIngest, 15)
 
 
 # Hypothesis prints a finding as code to paste; here are two.

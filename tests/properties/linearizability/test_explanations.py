@@ -9,6 +9,7 @@ from fencepost.properties.linearizability import Judgement, Operation, check_his
 from fencepost.properties.linearizability.check import Refuter
 from fencepost.properties.linearizability.explain import smallest, weaken
 from fencepost.properties.linearizability.history import is_informative
+from tests.depth import examples
 from tests.properties.linearizability.histories import HICOUNTEREXAMPLES
 
 DONE = Outcome.DONE
@@ -133,7 +134,7 @@ def test_other_violated_keys_are_named() -> None:
     assert text[-1] == "Also violated: 'k1', 'k2', 'k3', 'k4', 'k5' and 2 more."
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100))
 @given(HICOUNTEREXAMPLES)
 def test_the_counterexample_violates_by_itself_and_every_statement_in_it_is_needed(
     history: list[Operation],

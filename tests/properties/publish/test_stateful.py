@@ -13,6 +13,7 @@ from fencepost.impl.store import Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.properties.publish.checks import Check
 from fencepost.properties.publish.stateful import PublishStateful
+from tests.depth import examples
 
 
 class InMemory(PublishStateful):
@@ -25,7 +26,7 @@ class ModelOnly(InMemory):
 
 
 TestInMemory = InMemory.TestCase
-TestInMemory.settings = settings(max_examples=max(25, settings().max_examples // 4), stateful_step_count=20)
+TestInMemory.settings = settings(max_examples=examples(10, 500), stateful_step_count=20)
 
 
 def test_code_that_forgets_its_sidecar_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ BROKEN = broken_programs(MODULES)
 FOR_THREE = [stem for stem, module in MODULES.items() if hasattr(module, "fixed_for_three")]
 
 
-@pytest.mark.parametrize("strategy", ["exhaustive", "hypothesis"])
+@pytest.mark.parametrize("strategy", ["exhaustive", pytest.param("hypothesis", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("program", BROKEN)
 def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> None:
     is_found(program, strategy)
@@ -29,7 +29,12 @@ def proven(name: str, program: str) -> AuditResult:
     return result
 
 
-@pytest.mark.parametrize("name", MODULES)
+LONG = ("lock",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in MODULES]
+)
 def test_fixed_for_two(name: str) -> None:
     assert proven(name, "fixed").bound.startswith(
         "every schedule of 2 processes with at most 1 crash, 1 lost"

@@ -95,7 +95,9 @@ DECIDED_ELSEWHERE = [
 ]
 
 
-@pytest.mark.parametrize("codes", DECIDED_ELSEWHERE)
+@pytest.mark.parametrize(
+    "codes", [DECIDED_ELSEWHERE[0], pytest.param(DECIDED_ELSEWHERE[1], marks=pytest.mark.slow)]
+)
 def test_what_another_object_decides(codes: Any) -> None:
     budget = Budget(crash=0, reply_lost=0, request_lost=0, pause=0)
     (plainly, _), (reduced, _) = (endings(kind, codes, budget) for kind in (Plain, ReducedSearch))
@@ -131,7 +133,16 @@ def test_a_completion_that_an_abort_prevents() -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("seed", [*range(14), *range(15, 20), 21, 104])  # 14 and 76 have too many for Plain
+LONG = (0, 2, 3, 12, 15, 16, 17, 19, 104)
+
+
+@pytest.mark.parametrize(  # 14 and 76 have too many for Plain
+    "seed",
+    [
+        pytest.param(seed, marks=[pytest.mark.slow] * (seed in LONG))
+        for seed in (*range(14), *range(15, 20), 21, 104)
+    ],
+)
 def test_the_reduced_search_finds_every_ending(seed: int) -> None:
     draw = random.Random(seed)
     length = 2 if seed % 2 else 3

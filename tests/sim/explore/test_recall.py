@@ -36,7 +36,9 @@ def searched(program: Program, budget: Budget, runs: int = 250) -> tuple[Any, ..
     return endings, error, search.runs, search.steps, search.coverage, search.findings
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize(
+    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 25))]
+)
 def test_the_search_is_the_same(seed: int) -> None:
     """Not one step more or less, whatever the programs do and whatever fails."""
     draw = Random(seed)

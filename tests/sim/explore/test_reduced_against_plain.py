@@ -16,6 +16,7 @@ from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world.stamps import STAMPED
+from tests.depth import examples
 from tests.sim.explore.programs import (
     KEYS,
     LOCAL,
@@ -87,7 +88,7 @@ def compare_settings(setting: Setting, **options: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("merge", [True, False])
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10, 200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(codes=CODES, budget=BUDGETS, watch=st.sampled_from(WATCHES))
 def test_random_programs_end_alike(merge: bool, codes: Any, budget: Budget, watch: str) -> None:
     compare(codes, budget, watch, merge=merge, timed=STAMPED)
@@ -119,7 +120,7 @@ def ending_daemon(codes: list[list[tuple[str, str]]], watch: str, steps: int) ->
 
 
 @pytest.mark.parametrize("merge", [True, False])
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(5, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(codes=CODES, budget=BUDGETS, watch=st.sampled_from(WATCHES), steps=st.integers(1, 3))
 def test_programs_with_a_daemon_end_alike(
     merge: bool, codes: Any, budget: Budget, watch: str, steps: int

@@ -35,19 +35,23 @@ UNSEEN = {
 }
 
 
-def explored(safeguards: Any, scenario: str, seconds: float | None = None, **faults: int) -> AuditResult:
+def explored(
+    safeguards: Any, scenario: str, seconds: float | None = None, schedules: int | None = None, **faults: int
+) -> AuditResult:
     """What is found by nobody but the model."""
 
     def program(world: World) -> None:
         SCENARIOS[scenario](ScenarioRun(world, safeguards, followed=True))
 
     budget = Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, **faults})
-    return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+    return audit(
+        program, budget=budget, steps_max=600, seconds=seconds, schedules=schedules, minimise_seconds=0.2
+    )
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_model_allows_the_library(scenario: str) -> None:
-    result = explored(STANDARD, scenario, seconds=3)
+    result = explored(STANDARD, scenario, schedules=100)
     assert not result.counterexamples, result
     assert not [finding for finding in result.findings if finding.startswith("lockstep")], result
 
@@ -64,7 +68,12 @@ def test_every_mutant_is_found_or_has_a_reason() -> None:
     assert {*SEEN, *UNSEEN} == set(FIELDS)
 
 
-@pytest.mark.parametrize("safeguard", SEEN)
+LONG = ("gc-age", "gc-stalled-writer-duplicate")
+
+
+@pytest.mark.parametrize(
+    "safeguard", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in SEEN]
+)
 def test_the_model_forbids_a_mutant(safeguard: str) -> None:
     scenario, faults = SEEN[safeguard]
     result = explored(SYSTEM.without(safeguard), scenario, **faults)
