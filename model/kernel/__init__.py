@@ -46,6 +46,7 @@ from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.members import Members
 from fencepost.model.kernel.language.model import Label, Model, Successors
 from fencepost.model.kernel.language.numbers import Number, count_of, least, most, total
+from fencepost.model.kernel.language.process import Process
 from fencepost.model.kernel.language.records import Recorded
 from fencepost.model.kernel.language.refinement import refines
 from fencepost.model.kernel.language.views import Array, Sequence
@@ -86,6 +87,7 @@ __all__ = [
     "ModelError",
     "ModellingMistake",
     "Number",
+    "Process",
     "Progress",
     "Property",
     "PropertyResult",

@@ -7,11 +7,21 @@ positions in the field.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any, overload
 
 import numpy as np
 
-from fencepost.model.kernel.language.columns import Column, Truth, any_of, column_class, columns_of, to_truth
+from fencepost.model.kernel.language.columns import (
+    Column,
+    Truth,
+    any_of,
+    column_class,
+    columns_of,
+    evaluated,
+    to_truth,
+)
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call
 from fencepost.model.kernel.language.layout import EnumKind, FlagsKind, Kind, RecordKind
 from fencepost.model.kernel.language.numbers import Number, reach_of, to_numbers
@@ -43,17 +53,28 @@ class Choice(Column):
         return any_of(self == option for option in options)
 
 
+Truths = Truth | bool | Callable[[], Truth | bool]
+Numbers = Number | int | Callable[[], Number | int]
+Choices = Choice | str | Callable[[], Choice | str]
+
+
 @overload
 def pick(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
-    condition: Truth | bool, then: Truth | bool, otherwise: Truth | bool
+    condition: Truth | bool, then: Truths, otherwise: Truths
 ) -> Truth: ...
 @overload
-def pick(condition: Truth | bool, then: Number | int, otherwise: Number | int) -> Number: ...
+def pick(condition: Truth | bool, then: Numbers, otherwise: Numbers) -> Number: ...
 @overload
-def pick(condition: Truth | bool, then: Choice | str, otherwise: Choice | str) -> Choice: ...
+def pick(condition: Truth | bool, then: Choices, otherwise: Choices) -> Choice: ...
 def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
-    """`then` where the condition holds, `otherwise` elsewhere: an `if` that works state by state."""
+    """`then` where the condition holds, `otherwise` elsewhere: an `if` that works state by state.
+
+    A function, `lambda: s.log[s.last]`, is evaluated only on the states that take its value.
+    """
     where = to_truth(condition, "pick")
+    if isinstance(then, FunctionType) or isinstance(otherwise, FunctionType):
+        then, otherwise = evaluated(where, then), evaluated(~where, otherwise)
+        then, otherwise = (otherwise if then is None else then), (then if otherwise is None else otherwise)
     if isinstance(then, Truth | bool) and isinstance(otherwise, Truth | bool):
         return (where & then) | (~where & otherwise)
     frame = next((c.frame for c in (where, then, otherwise) if isinstance(c, Column) and c.frame), None)
@@ -71,25 +92,28 @@ def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
 
 @overload
 def case(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
-    *branches: tuple[Truth | bool, Truth | bool], otherwise: Truth | bool
+    *branches: tuple[Truth | bool, Truths], otherwise: Truths
 ) -> Truth: ...
 @overload
-def case(*branches: tuple[Truth | bool, Number | int], otherwise: Number | int) -> Number: ...
+def case(*branches: tuple[Truth | bool, Numbers], otherwise: Numbers) -> Number: ...
 @overload
-def case(*branches: tuple[Truth | bool, Choice | str], otherwise: Choice | str) -> Choice: ...
+def case(*branches: tuple[Truth | bool, Choices], otherwise: Choices) -> Choice: ...
 def case(*branches: tuple[Truth | bool, Any], otherwise: Any) -> Column:
     """The value of the first branch whose condition holds, else `otherwise`.
 
-    `case((c1, v1), (c2, v2), otherwise=v3)` equals `pick(c1, v1, pick(c2, v2, v3))`.
+    `case((c1, v1), (c2, v2), otherwise=v3)` equals `pick(c1, v1, pick(c2, v2, v3))`, functions as in `pick`.
     """
     if not branches:
         raise ModellingMistake("case needs at least one (condition, value) before otherwise=")
-    value = otherwise
-    for number, branch in reversed(list(enumerate(branches, 1))):
-        if not isinstance(branch, tuple) or len(branch) != 2:
+    for number, branch in enumerate(branches, 1):
+        if not isinstance(branch, tuple) or len(branch) != 2:  # type: ignore[redundant-expr]  # as a type checker would find
             raise ModellingMistake(f"branch {number} of case must be a pair (condition, value)")
-        value = pick(*branch, value)
-    return value  # type: ignore[no-any-return]  # pick returns a column
+    lazy = any(isinstance(value, FunctionType) for value in (otherwise, *(value for _, value in branches)))
+    (condition, value), *others = branches
+    rest = otherwise
+    if others:
+        rest = (lambda: case(*others, otherwise=otherwise)) if lazy else case(*others, otherwise=otherwise)
+    return pick(condition, value, rest)  # type: ignore[no-any-return]  # pick returns a column
 
 
 class _Picked(EnumKind):

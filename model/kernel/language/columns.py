@@ -25,6 +25,7 @@ them raise the same explanation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
@@ -132,7 +133,10 @@ class Column(NoValue):
             self._array = self._decode(self._raw)
         frame = self._frame
         if frame is not None and self._epoch != frame.epoch:
-            self._array = frame.narrowed(self._array, self._epoch)
+            narrowed: np.ndarray[Any, Any] = frame.narrowed(self._array, self._epoch)
+            if frame.trials:
+                return narrowed  # the other rows come back
+            self._array = narrowed
             self._raw = None
             self._epoch = frame.epoch
         return self._array
@@ -265,9 +269,33 @@ def any_of(truths: Iterable[Truth | bool]) -> Truth:
     return ~all_of(~to_truth(truth, "any_of") for truth in truths)
 
 
-def implies(condition: Truth | bool, then: Truth | bool) -> Truth:
-    """False only where `condition` holds and `then` does not."""
-    given, follows = to_truth(condition, "implies"), to_truth(then, "implies")
+def evaluated(where: Truth, value: Any) -> Any:
+    """The value; of a function, what it gives on the rows of a condition, or None if there are none."""
+    if not isinstance(value, FunctionType):
+        return value
+    mask, frame = where.mask(), where.frame
+    if not mask.any():
+        return None
+    if frame is None or mask.ndim == 0:
+        return value()
+
+    def trial() -> tuple[Any, Any]:
+        column = value()
+        return column, column.codes() if isinstance(column, Column) else None
+
+    found, codes = frame.where(mask, trial)
+    if codes is None:
+        return found
+    every = np.zeros(len(mask), codes.dtype)  # nobody looks at the other rows
+    every[mask] = codes
+    return Truth.of(frame, every) if isinstance(found, Truth) else type(found)(frame, found.kind, every)
+
+
+def implies(condition: Truth | bool, then: Truth | bool | Callable[[], Truth | bool]) -> Truth:
+    """False only where `condition` holds and `then` does not; a function is evaluated only where it does."""
+    given = to_truth(condition, "implies")
+    conclusion = evaluated(given, then)
+    follows = Truth.constant(True) if conclusion is None else to_truth(conclusion, "implies")
     watching = None if given.frame is None else given.frame.watching
     if watching is not None:
         place = author_place()

@@ -216,7 +216,7 @@ def sentence(function: Callable[..., Any]) -> str:
 
 
 def _mark(function: F, declared: object) -> F:
-    _check_statements(function)
+    check_statements(function)
     if hasattr(function, MARK):
         raise ModellingMistake(f"`{function.__name__}` has two decorators of a machine; give it one role")
     setattr(function, MARK, declared)
@@ -228,7 +228,7 @@ def declare_property(function: F, declared: Property) -> F:
     return _mark(function, declared)
 
 
-def _check_statements(function: Callable[..., Any]) -> None:
+def check_statements(function: Callable[..., Any]) -> None:
     """An error for a comparison, or a name, that is a statement of its own: it has no effect."""
     code = getattr(function, "__code__", None)
     if code is None:
@@ -472,7 +472,7 @@ def define(body: Any = None, /, without: Off = MappingProxyType({})) -> Any:
     if body is None:
         return lambda function: define(function, without)
     function = _as_function(body)
-    _check_statements(function)
+    check_statements(function)
     off = [
         Replacement((switches,) if isinstance(switches, str) else switches, function, _as_function(value))
         for switches, value in without.items()

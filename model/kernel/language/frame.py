@@ -10,7 +10,8 @@ constants are gathered (`clear` and `put` bits a word) and applied together, in 
 when the word is read or the action ends.
 """
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _FULL = (1 << 64) - 1
 _MOST_STARTS = 1 << 26
+_TRIAL = 1 << 32
+"""Epochs of a trial begin at a multiple of this, so that they never equal those of other rows."""
+T = TypeVar("T")
 _OVER = -1
 KEPT_TOO_LONG = (
     "this was read from `s` in an earlier call of an action or a property, and belongs to the states of that "
@@ -51,6 +55,10 @@ class Frame:
         self.guarded = False
         self.stopped = False
         self.is_start = False
+        self.jumped: list[tuple[str, Index]] = []
+        """The program counters that an action assigned."""
+        self.trials: list[int] = []
+        self.begun_trials = 0
         self.watching: dict[str, bool] | None = None
         self.replaced: tuple[Replaced, ...] = ()
         self.epoch = 0
@@ -131,6 +139,9 @@ class Frame:
         """An array that was read in `epoch`, narrowed to the remaining rows."""
         if self.epoch == _OVER:
             raise ModellingMistake(KEPT_TOO_LONG)
+        trial, epoch = divmod(epoch, _TRIAL)
+        if trial and trial not in self.trials:
+            raise ModellingMistake(KEPT_TOO_LONG)
         if array.ndim:
             for mask in self._masks[epoch:]:
                 array = _kept(array, mask)
@@ -156,6 +167,26 @@ class Frame:
         self.epoch += 1
         self.size *= count
         return numbers
+
+    def where(self, mask: Mask, work: "Callable[[], T]") -> "T":
+        """The result of `work` on the rows of a mask only; afterwards all rows are there again.
+
+        What was read during such a trial belongs to it: using it later is an error.
+        """
+        rows = mask.nonzero()[0]
+        before = self._words, self._masks, self.epoch, self.size, self.read_only
+        self._words = [self._settled(number).take(rows) for number in range(len(self._words))]
+        self._masks = [*self._masks, mask]
+        self.begun_trials += 1
+        self.trials.append(self.begun_trials)
+        self.epoch = self.begun_trials * _TRIAL + len(self._masks)
+        self.size = len(rows)
+        self.read_only = True
+        try:
+            return work()
+        finally:
+            self.trials.pop()
+            self._words, self._masks, self.epoch, self.size, self.read_only = before
 
     def close(self) -> None:
         """End the use of these rows: columns that the author's text kept must not meet other rows."""
@@ -202,6 +233,10 @@ class Frame:
 
     def _check_writable(self) -> None:
         if self.read_only:
+            if self.trials:
+                raise ModellingMistake(
+                    "the function of a branch only computes a value: require and assign outside of it"
+                )
             raise ModellingMistake(
                 "a property only reads: require and assign in an action, and return a condition here"
             )

@@ -42,6 +42,7 @@ from fencepost.model.kernel.language.fields import AnyField, Each, Field, Receiv
 from fencepost.model.kernel.language.frame import Frame, NothingLeft
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, arrange
 from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
+from fencepost.model.kernel.language.process import Process
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,11 @@ class Model:
         self.access = {
             name: field.access(name, self.sizes, self.layout.slots) for name, field in self.fields.items()
         }
-        self.arrays = {name: field.names for name, field in self.fields.items() if isinstance(field, Each)}
+        self.arrays = {
+            name: field.names
+            for name, field in self.fields.items()
+            if isinstance(field, Each) or (isinstance(field, Process) and field.is_many)
+        }
         self._calls: list[tuple[Callable[..., Any], dict[str, object]]] = []
         self.labels = self._enumerate_labels()
         self.actions = tuple(dict.fromkeys(label.action for label in self.labels))
