@@ -141,6 +141,10 @@ class Row:
     times: float | None = None
     long: bool = False
     parameters: Object = field(default_factory=dict)
+    file: str = ""
+    """Of a mutant of the user's own code: where the step is that it leaves out."""
+    line: int = 0
+    code: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

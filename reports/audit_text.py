@@ -275,8 +275,10 @@ def mutant_text(row: Row, *, verbose: bool = True) -> RenderableType:
     name = f"without {row.safeguard}" if row.safeguard else f"{row.system} as it is"
     size = f"  {plural(row.schedules, 'schedule')}, {row.seconds:.1f} s"
     line = Text.assemble(f"  {name:<40} ", _consequence(row), size)
-    shows_command = row.found and (verbose or row.unexpected)
-    return Group(line, Text(f"    {replay_command(row)}")) if shows_command else line
+    more = [f"    {row.code}"] if row.code and (verbose or not row.found) else []
+    if row.found and row.token and (verbose or row.unexpected):
+        more.append(f"    {replay_command(row)}")
+    return Group(line, *map(Text, more)) if more else line
 
 
 def replay_command(row: Row) -> str:
@@ -289,6 +291,8 @@ def replay_command(row: Row) -> str:
 def _consequence(row: Row) -> tuple[str, str]:
     if row.verdict == "undecided":
         return "UNDECIDED: a limit was hit first, or too little was covered", COLOURS["undecided"]
+    if row.verdict == "error":
+        return f"cannot be audited: {row.bound}", COLOURS["holds" if row.safeguard else "violated"]
     if row.found:
         expected = COLOURS["holds" if row.safeguard else "violated"]
         return f"breaks {row.property} in {_length(row)}", COLOURS["undecided"] if row.long else expected

@@ -24,6 +24,7 @@ from rich.console import Console
 from fencepost import results
 from fencepost.commands import hash_seed
 from fencepost.commands.audit_base import compare_with_base
+from fencepost.commands.audit_mutate import find_mutant, mutate
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import find_machine, models_of
 from fencepost.commands.output_files import TARGET, json_option, write_file
@@ -34,6 +35,7 @@ from fencepost.commands.systems import (
     complete_mutant,
     complete_system,
     find_system,
+    is_own,
     mutants_of,
     read_parameters,
     read_shipped,
@@ -81,6 +83,10 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "--mutants audits them all, and {} is about one; leave out either",
         ("--mutant", "--replay", "--resume", "--trace", "--base"),
     ),
+    "--mutate": (
+        "--mutate audits many programs, and {} is about one; leave out either",
+        ("--mutant", "--mutants", "--replay", "--resume", "--trace", "--base", "--flat", "--store"),
+    ),
     "--flat": (
         "--flat audits several sizes, and {} is about one; leave out either",
         ("--mutants", "--resume", "--trace"),
@@ -104,6 +110,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     help="Audit a system of --list with one of its known mistakes.",
 )
 @click.option("--mutants", is_flag=True, help="Audit every known mistake, and the system: one row each.")
+@click.option("--mutate", is_flag=True, help="Leave out each protective step of your code in turn.")
 @click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: exhaustive]")
 @click.option(
     "--faults",
@@ -139,6 +146,9 @@ def command(listing: bool, **options: Any) -> int:
     shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
 
+    --mutate leaves out, one at a time, each condition of a write, each look after a write, each `+ 1` and
+    each guard of a retry in your modules, swaps deletes, and lists what is not noticed. It writes no file.
+
     Faults: crash, reply_lost (applied), request_lost (not applied), late (landing), conflict (409), throttled
     (503), duplicated (by the SDK), skew (of a clock), pause, notification_delayed, restart, power_loss (in
     programs with a file system). `none` sets all to 0.
@@ -158,7 +168,13 @@ def command(listing: bool, **options: Any) -> int:
     if options["mutants"]:
         mutants = _mutants(options)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
-    system = find_system(options["system"], options["mutant"])
+    if options["mutate"]:
+        mutants = mutate(options["system"], lambda: _named(options), options["budget"])
+        return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
+    if options["mutant"] and is_own(options["system"]):
+        system = find_mutant(options["system"], options["mutant"])
+    else:
+        system = find_system(options["system"], options["mutant"])
     if hash_seed.is_recording():
         hash_seed.write_records(_request(system, options, options["settings"]))
         return Exit.HOLDS
@@ -231,6 +247,11 @@ def _options(options: Mapping[str, Any]) -> Options:
         steps_max=options["max_steps"],
         depth=options["depth"],
     )
+
+
+def _named(options: Mapping[str, Any]) -> AuditRequest:
+    """The request of the program that is named, as it is loaded now."""
+    return _request(find_system(options["system"]), options, options["settings"])
 
 
 def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:

@@ -110,15 +110,20 @@ def find_system(name: str, mutant: str | None = None) -> Audited:
     if found is not None:
         return _pick(name, found, mutant)
     if mutant is not None:
-        raise BadRequest("--mutant is for the systems of --list; of a file, name the broken function itself")
+        raise BadRequest("--mutant is for the systems of --list, and the mutants that --mutate lists")
     return _own(name)
+
+
+def is_own(name: str) -> bool:
+    """Whether the name is that of a program in a user's file."""
+    return _shipped_as(name) is None
 
 
 def mutants_of(name: str) -> list[str]:
     """The mutants of a program that ships."""
     found = _shipped_as(name)
     if found is None:
-        raise BadRequest("--mutants is for the systems of --list; of a file, name one function after another")
+        raise BadRequest("--mutants is for the systems of --list; of a file, --mutate makes mutants")
     if not found.mutants:
         raise BadRequest(f"{name} has no mutants; --list shows what has")
     return list(found.mutants)

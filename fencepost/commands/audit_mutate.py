@@ -1,0 +1,155 @@
+"""`fencepost audit FILE:FUNCTION --mutate`: which protective steps of the user's code does nothing need?
+
+Every mutation of the user's modules (see `sim.mutation`) is audited in an operating-system process of its
+own, which loads them anew with the change. A mutant that holds is a survivor: the step protects nothing, or
+the properties have a gap, or the faults that it protects from are not in the budget.
+"""
+
+import ast
+import contextlib
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.rows import audited_row, collect, verdict_of
+from fencepost.commands.systems import Audited, find_system, is_own
+from fencepost.commands.user_files import neighbours
+from fencepost.results import MutantsResult, Row
+from fencepost.sim.explore import AuditRequest
+from fencepost.sim.mutation import Mutation, loading, mutations
+from fencepost.sim.world.present import is_users
+
+SECONDS, EACH_SECONDS, GRACE_SECONDS = 600.0, 30.0, 20.0
+"""For all mutants, for each, and beyond that until its process is stopped."""
+
+Ask = Callable[[], AuditRequest]
+"""Finds the program and makes its request; in the process of a mutant."""
+
+
+def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
+    """Audit every mutant of the program's modules, and the program; one row each."""
+    if not is_own(name):
+        raise BadRequest(
+            "--mutate changes code of your own, path/to/file.py:function; of --list, give --mutants"
+        )
+    path = find_system(name).path
+    assert path is not None
+    files = modules(path)
+    found = [mutation for file in files for mutation in mutations(file)]
+    if not found:
+        raise BadRequest(f"{path} and the modules that it imports have no step that --mutate could leave out")
+    deadline = time.perf_counter() + (seconds or SECONDS)
+    rows, complete = collect(
+        (_row(name, files, one, ask, deadline) for one in (*found, None)),
+        lambda row: f"{row.safeguard or row.system}: {row.verdict}",
+    )
+    return MutantsResult(system=name, rows=rows, verdict=verdict_of(rows, complete=complete))
+
+
+def find_mutant(name: str, mutant: str) -> Audited:
+    """The program with one of the mutations that `mutate` lists."""
+    path = find_system(name).path
+    assert path is not None
+    files = modules(path)
+    known = {mutation.name: mutation for file in files for mutation in mutations(file)}
+    if mutant not in known:
+        raise BadRequest(f"{name} has no mutant {mutant!r}; --mutate makes: {', '.join(known) or 'none'}")
+    forget(files)
+    with loading(known[mutant]):
+        return find_system(name)
+
+
+def forget(files: list[Path]) -> None:
+    """Have the modules of these files loaded anew."""
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if name != "__main__" and file and Path(file).resolve() in files:
+            del sys.modules[name]
+
+
+def modules(path: Path) -> list[Path]:
+    """The program's file, and the files of the user that it imports, directly or not."""
+    found: list[Path] = []
+    left = [path.resolve()]
+    while left:
+        file = left.pop(0)
+        if file not in found:
+            found.append(file)
+            left += _imported(file)
+    return found
+
+
+def _imported(file: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in names:
+            module: Any = sys.modules.get(name or "")
+            if module is not None and is_users(module) and getattr(module, "__file__", None):
+                yield Path(module.__file__).resolve()
+
+
+def _row(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, deadline: float) -> Row:
+    """One audit, in a process of its own."""
+    left = deadline - time.perf_counter()
+    unknown = Row(
+        safeguard="" if mutation is None else mutation.name,
+        system=name,
+        kind="fixed" if mutation is None else "broken",
+        verdict="undecided",
+        found=False,
+        code="" if mutation is None else mutation.text,
+        file="" if mutation is None else str(mutation.path),
+        line=0 if mutation is None else mutation.line,
+        bound="not audited: the time was over",
+    )
+    if left <= 0:
+        return unknown
+    seconds = left if mutation is None else min(left, EACH_SECONDS)
+    ours, theirs = multiprocessing.get_context("fork").Pipe(duplex=False)
+    worker = multiprocessing.get_context("fork").Process(
+        target=_audit, args=(name, files, mutation, ask, seconds, theirs)
+    )
+    worker.start()
+    theirs.close()
+    try:
+        if not ours.poll(seconds + GRACE_SECONDS):
+            return replace(unknown, bound="stopped: it did not come to an end")
+        row: Row = ours.recv()
+    except EOFError:
+        return replace(unknown, bound="its process ended without a result")
+    finally:
+        worker.terminate()
+        worker.join()
+        ours.close()
+    return replace(row, safeguard=unknown.safeguard, code=unknown.code, file=unknown.file, line=unknown.line)
+
+
+def _audit(
+    name: str, files: list[Path], mutation: Mutation | None, ask: Ask, seconds: float, pipe: Connection
+) -> None:
+    """In the process of a mutant: load the user's modules with the change, audit, and send the row."""
+    try:
+        sys.dont_write_bytecode = True
+        forget(files if mutation else [])
+        with loading(mutation) if mutation else contextlib.nullcontext(), neighbours(files[0]):
+            row, _ = audited_row(mutation.name if mutation else "", replace(ask(), seconds=seconds))
+        row = replace(row, found=row.found or row.verdict == "error", system=name)
+    except BaseException as error:  # noqa: BLE001 - a mutant that cannot even run is found
+        row = Row(
+            safeguard="",
+            system=name,
+            kind="broken",
+            verdict="error",
+            found=mutation is not None,
+            unexpected=mutation is None,
+            property="the program can be audited",
+            bound=f"{type(error).__name__}: {error}",
+        )
+    pipe.send(row)
