@@ -26,8 +26,8 @@ fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from 
 
 SOURCES = ("traces", "access-log")
 LOCATED_MAX = 20
-SLOTS = 8
 """Events whose places in the files are looked up, of each kind."""
+SLOTS = 8
 
 
 @click.command("replay", short_help="Hold traces of real runs against a model.", epilog=EPILOG)

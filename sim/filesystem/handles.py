@@ -12,7 +12,7 @@ from _thread import get_ident
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.filesystem.inodes import FIRST_FD, WRITING, Failed, Opened
+from fencepost.sim.filesystem.inodes import DATA_ONLY, EVERYTHING, FIRST_FD, WRITING, Failed, Opened
 from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.finalizers import left_behind
 from fencepost.sim.world.operations import Call
@@ -130,10 +130,13 @@ def read(world: Any, found: Handle, size: int, offset: int | None = None) -> byt
     return body
 
 
-def write(world: Any, found: Handle, body: bytes, offset: int | None = None, *, sync: bool = False) -> int:
+def write(world: Any, found: Handle, body: bytes, offset: int | None = None, *, sync: int = 0) -> int:
     if not found.flags & WRITING:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-    sync = sync or bool(found.flags & (os.O_SYNC | os.O_DSYNC))
+    if found.flags & os.O_SYNC == os.O_SYNC:  # which contains O_DSYNC
+        sync = EVERYTHING
+    elif found.flags & os.O_DSYNC:
+        sync = sync or DATA_ONLY
     at = -1 if found.flags & os.O_APPEND else found.offset if offset is None else offset
     detail = f"{len(body)} byte{'' if len(body) == 1 else 's'}{' and flush' if sync else ''}"
     end: int = submit(world, "write", found.path, found.inode, at, body, sync, detail=detail)

@@ -24,7 +24,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN
 from typing import Any, NamedTuple
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.filesystem.survival import Journal, Outcome
+from fencepost.sim.filesystem.survival import Journal, Outcome, resizes
 from fencepost.sim.world.footprints import EVERY_STEP
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call
 
@@ -35,6 +35,8 @@ _FDS = 20_000_000
 """Descriptors set aside for one process."""
 _TICKETS = 100_000_000
 WRITING = os.O_WRONLY | os.O_RDWR
+DATA_ONLY, EVERYTHING = 1, 2
+"""What a write flushes before it returns, if anything: as fdatasync, or as fsync."""
 NAMELESS = getattr(os, "O_TMPFILE", 0)
 
 Target = int | tuple[int, str]
@@ -354,8 +356,8 @@ class Files:
         made = self.inodes[number] = Inode(number, folder=folder, parent=parent)
         made.modified_ns = self.world.stamp_ns
         self._writes("inode", number)
-        if folder and self.journal is not None:
-            self.journal.made_folder(number)
+        if self.journal is not None:
+            self.journal.made(number, folder=folder)
         return made
 
     def _name(self, folder: Inode, name: str, inode: Inode | None) -> tuple[int, str, int | None]:
@@ -394,6 +396,8 @@ class Files:
             inode.modified_ns = self.world.stamp_ns
         inode.shown = None
         if self.journal is not None:
+            if self.journal.ordered and resizes(inode, operation):
+                self._reads("journal", "")  # how far the journal is decides what an fsync writes
             self.journal.data(inode, operation)
 
     # The calls.
@@ -437,7 +441,7 @@ class Files:
         self._reads("inode", inode)
         return found.body[offset:] if size < 0 else found.body[offset : offset + size]
 
-    def _write(self, inode: int, offset: int, body: bytes, sync: bool) -> int:
+    def _write(self, inode: int, offset: int, body: bytes, sync: int) -> int:
         """Write, at the end when `offset` is negative; where the written bytes end."""
         found = self.inodes[inode]
         if offset < 0:
@@ -446,7 +450,7 @@ class Files:
             self._modify(found, ("write", offset, body))
             found.body = written(found.body, offset, body)
         if sync:
-            self._fsync(inode)
+            self._fsync(inode, data_only=sync == DATA_ONLY)
         return offset + len(body)
 
     def _truncate(self, target: Target, size: int) -> None:
@@ -456,13 +460,13 @@ class Files:
         self._modify(found, ("truncate", size))
         found.body = found.body[:size].ljust(size, b"\0")
 
-    def _fsync(self, inode: int) -> None:
+    def _fsync(self, inode: int, data_only: bool = False) -> None:
         found = self.inodes[inode]
         self._reads("folder" if found.folder else "inode", inode)
         self._writes("durable", inode)
         self._metadata()
         if self.journal is not None:
-            self.journal.keep(found)
+            self.journal.keep(found, data_only=data_only)
 
     def _sync(self) -> None:
         # It makes durable what everybody did so far.

@@ -21,7 +21,7 @@ from typing import Any, Self
 from fencepost.impl.store.files import together, writing
 from fencepost.sim.filesystem import handles
 from fencepost.sim.filesystem.handles import Descriptor, RawFile, handle, is_ours, submit
-from fencepost.sim.filesystem.inodes import ROOT, Found, Target
+from fencepost.sim.filesystem.inodes import DATA_ONLY, EVERYTHING, ROOT, Found, Target
 from fencepost.sim.world import places, present, stamps
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.present import here
@@ -479,7 +479,8 @@ def _writev(world: Any, found: Any, buffers: Any) -> int:
 
 @_on_descriptor
 def _pwritev(world: Any, found: Any, buffers: Any, offset: int, flags: int = 0) -> int:
-    sync = bool(flags & (getattr(os, "RWF_SYNC", 0) | getattr(os, "RWF_DSYNC", 0)))
+    sync = DATA_ONLY if flags & getattr(os, "RWF_DSYNC", 0) else 0
+    sync = EVERYTHING if flags & getattr(os, "RWF_SYNC", 0) else sync
     return handles.write(world, found, b"".join(map(bytes, buffers)), offset, sync=sync)
 
 
@@ -495,7 +496,7 @@ def _fsync(world: Any, found: Any) -> None:
 
 @_on_descriptor
 def _fdatasync(world: Any, found: Any) -> None:
-    submit(world, "fsync", found.path, found.inode)
+    submit(world, "fsync", found.path, found.inode, True, detail="data only")
 
 
 @_on_descriptor

@@ -9,10 +9,12 @@ strict  Only what POSIX promises. fsync of a file makes its content and attribut
         has, independently of all others, any of the files that it stood for since; every write of a file may
         be lost, be there up to its middle, or have left only the length (zeros).
 ext4    data=ordered with delayed allocation, as mounted by default. Names, attributes and the creation of
-        files are one journal in the order of the calls, of which a prefix survives; every fsync writes all
-        of it. Content of a file that is appended or truncated survives in order, up to a page boundary;
-        content that is overwritten in place survives in any combination. A rename over an existing file
-        allocates first: where the rename survives, so does what was written to the file before it.
+        files are one journal in the order of the calls, of which a prefix survives; an fsync writes it up to
+        the last operation that changed the size, a name or an attribute of what is flushed, an fdatasync up
+        to the last that changed its size: jbd2 commits the transaction of that change. Content of a file that
+        is appended or truncated survives in order, up to a page boundary; content that is overwritten in
+        place survives in any combination. A rename over an existing file allocates first: where the rename
+        survives, so does what was written to the file before it.
 """
 
 import itertools
@@ -76,19 +78,37 @@ class Journal:
         """The durable names of each directory."""
         self._entries: list[_Entry] = []
         self._files: dict[int, _File] = {}
+        self._durable = 0
+        """How many entries were written so far."""
+        self._touched: dict[int, tuple[int, int]] = {}
+        """By inode, up to which entry an fsync of it writes the journal, and an fdatasync."""
+        self._new: set[int] = set()
+        """Inodes that no entry names yet."""
         self._state: Any = None
 
     # What happens.
 
-    def made_folder(self, number: int) -> None:
-        self._kept[number] = {}
+    def made(self, number: int, *, folder: bool) -> None:
+        self._new.add(number)
+        if folder:
+            self._kept[number] = {}
         self._state = None
+
+    def _touch(self, number: int, *, sized: bool) -> None:
+        """An operation that changed an inode belongs to the transaction of the last entry."""
+        place = self._durable + len(self._entries)
+        self._touched[number] = (place, place if sized else self._touched.get(number, _NONE)[1])
 
     def names(self, changes: tuple[Change, ...], replaced_by: int | None) -> None:
         """An operation that changed names; `replaced_by` is the file that a rename put over another one."""
         pending = self._files.get(replaced_by or 0)
         allocates = (replaced_by or 0, len(pending.operations)) if pending is not None else _NONE
         self._entries.append(_Entry(changes, None, allocates))
+        for folder, _, number in changes:
+            self._touch(folder, sized=False)
+            if number is not None:
+                self._touch(number, sized=number in self._new)
+                self._new.discard(number)
         self._state = None
 
     def data(self, inode: Any, operation: tuple[Any, ...]) -> None:
@@ -99,17 +119,27 @@ class Journal:
         if self.ordered and operation[0] == "attribute":
             self._entries.append(_Entry((), (inode.number, *operation[1:]), _NONE))
             self._files[inode.number] = pending
+            self._touch(inode.number, sized=False)
         else:
             self._files[inode.number] = pending._replace(operations=(*pending.operations, operation))
+            if resizes(inode, operation):
+                self._touch(inode.number, sized=True)
         self._state = None
 
-    def keep(self, inode: Any) -> None:
-        """An fsync of a file or a directory returned."""
+    def keep(self, inode: Any, *, data_only: bool = False) -> None:
+        """An fsync of a file or a directory returned; with `data_only` an fdatasync."""
         self._state = None
         if self.ordered:
-            self._commit()
+            self._commit(self._touched.get(inode.number, _NONE)[data_only] - self._durable)
         if not inode.folder:
-            self._files.pop(inode.number, None)
+            pending = self._files.pop(inode.number, None)
+            if pending is not None:
+                self._flushed(inode.number, len(pending.operations))
+                attributes = tuple(one for one in pending.operations if one[0] == "attribute" and data_only)
+                if attributes or any(
+                    one.attribute and one.attribute[0] == inode.number for one in self._entries
+                ):
+                    self._files[inode.number] = _File(inode.body, pending.attributes, attributes)
         elif not self.ordered:
             self._kept[inode.number] = dict(inode.entries)
             left = [
@@ -118,9 +148,11 @@ class Journal:
             ]
             self._entries = [entry for entry in left if entry.changes]
 
-    def _commit(self) -> None:
-        """Write the whole journal."""
-        for entry in self._entries:
+    def _commit(self, count: int) -> None:
+        """Write so many entries of the journal."""
+        written, self._entries = self._entries[: max(0, count)], self._entries[max(0, count) :]
+        self._durable += len(written)
+        for place, entry in enumerate(written):
             _apply(self._kept, entry.changes)
             if entry.attribute is not None:
                 self._files[entry.attribute[0]] = _with_attribute(
@@ -129,15 +161,22 @@ class Journal:
             number, operations = entry.allocates
             if operations and number in self._files:
                 self._files[number] = _written_back(self._files[number], operations)
-        self._entries = []
-        idle = [number for number, pending in self._files.items() if not pending.operations]
+                written[place + 1 :] = _after(written[place + 1 :], number, operations)
+                self._flushed(number, operations)
+        changing = {entry.attribute[0] for entry in self._entries if entry.attribute is not None}
+        idle = [n for n, pending in self._files.items() if not pending.operations and n not in changing]
         for number in idle:
             del self._files[number]
+
+    def _flushed(self, number: int, operations: int) -> None:
+        """The first operations on a file are durable: entries need not force them any more."""
+        self._entries = _after(self._entries, number, operations)
 
     def keep_everything(self) -> None:
         """What is there now is durable."""
         self._kept = {number: dict(inode.entries) for number, inode in self._inodes.items() if inode.folder}
         self._entries, self._files, self._state = [], {}, None
+        self._touched, self._durable = {}, 0
 
     def state(self) -> Any:
         """Everything on which `outcomes` depends, hashable."""
@@ -161,8 +200,17 @@ class Journal:
                         if n not in self._files and not self._inodes[n].folder
                     ]
                 ),
+                self._uncommitted() if self.ordered else (),
             )
         return self._state
+
+    def _uncommitted(self) -> Any:
+        """Of every inode, how many entries an fsync and an fdatasync would write."""
+        found = [
+            (number, max(0, place - self._durable), max(0, sized - self._durable))
+            for number, (place, sized) in sorted(self._touched.items())
+        ]
+        return tuple([one for one in found if one[1]])
 
     def _reachable(self) -> set[int]:
         """Every file and directory that some outcome may show."""
@@ -320,6 +368,23 @@ class Journal:
             return [("is torn", piece[:boundary])] if boundary < len(piece) else []
         torn = [("is torn", piece[: len(piece) // 2])] if len(piece) > 1 else []
         return [*torn, ("is zeros", bytes(len(piece)))] if grows else torn
+
+
+def resizes(inode: Any, operation: tuple[Any, ...]) -> bool:
+    """Whether an operation on content changes its length; called before it is done."""
+    if operation[0] == "truncate":
+        return bool(operation[1] != len(inode.body))
+    return operation[0] == "write" and operation[1] + len(operation[2]) > len(inode.body)
+
+
+def _after(entries: list[_Entry], number: int, operations: int) -> list[_Entry]:
+    """Entries, when the first operations on a file are durable already."""
+    return [
+        entry._replace(allocates=(number, max(0, entry.allocates[1] - operations)))
+        if entry.allocates[0] == number
+        else entry
+        for entry in entries
+    ]
 
 
 def _apply(names: dict[int, dict[str, int]], changes: Iterable[Change]) -> None:

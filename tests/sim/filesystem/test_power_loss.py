@@ -245,3 +245,67 @@ def test_too_many_states_are_refused_and_not_left_out() -> None:
 
     with pytest.raises(Misuse, match="states of the disk"):
         audit(program, budget=POWER)
+
+
+@pytest.mark.parametrize(
+    ("flushes", "kept"),
+    [
+        (lambda fd: os.fsync(fd), False),  # nothing of it changed since
+        (lambda fd: (os.pwrite(fd, b"3", 0), os.fsync(fd)), False),  # neither did its size
+        (lambda fd: (os.pwrite(fd, b"3", 2), os.fsync(fd)), True),
+        (lambda fd: (os.pwrite(fd, b"3", 2), os.fdatasync(fd)), True),
+        (lambda fd: (os.setxattr(fd, "user.x", b""), os.fsync(fd)), True),
+        (lambda fd: (os.setxattr(fd, "user.x", b""), os.fdatasync(fd)), False),
+    ],
+)
+def test_ext4_writes_the_journal_up_to_the_last_change_of_what_is_flushed(
+    flushes: Callable[[int], Any], *, kept: bool
+) -> None:
+    """An fsync of a file that did not change writes nothing, so it is no barrier for the names of others."""
+
+    def code(root: Path) -> None:
+        fd = os.open(root / "old", os.O_RDWR)
+        os.close(os.open(root / "new", os.O_CREAT | os.O_WRONLY))
+        flushes(fd)
+
+    assert {"new" in dict(found) for found in left_by(code, "ext4")} == ({True} if kept else {True, False})
+
+
+def test_an_fdatasync_flushes_no_attributes() -> None:
+    seen: set[Any] = set()
+
+    def program(world: World) -> None:
+        root = world.filesystem()
+        (root / "old").write_bytes(b"12")
+
+        def write() -> None:
+            fd = os.open(root / "old", os.O_RDWR)
+            os.setxattr(fd, "user.x", b"")
+            os.pwrite(fd, b"3", 0)
+            os.fdatasync(fd)
+            world.note("ended")
+
+        world.spawn(write, name="ann")
+        world.spawn(
+            lambda: (os.listxattr(root / "old"), (root / "old").read_bytes()),
+            name="after",
+            after_power_loss=True,
+        )
+        world.finally_("look", lambda view: view.notes("ended") and seen.add(str(view.result("after"))))
+
+    audit(program, budget=POWER)
+    assert seen >= {"([], b'32')", "(['user.x'], b'32')"}
+    assert not any("b'12'" in found for found in seen)
+
+
+def test_what_a_rename_forced_forces_nothing_written_later() -> None:
+    """What the journal still promises of a file is counted from what of it is durable already."""
+
+    def code(root: Path) -> None:
+        (root / "draft").write_bytes(b"34")
+        (root / "draft").rename(root / "old")
+        fd = os.open(root / "old", os.O_WRONLY)
+        os.fdatasync(fd)
+        os.pwrite(fd, b"5", 2)
+
+    assert left_by(code, "ext4") >= {files(old=b"34"), files(old=b"345")}
