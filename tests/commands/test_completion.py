@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from fencepost.commands.completion import SHELLS, VARIABLE
 from fencepost.commands.entry import SUMMARIES, group
@@ -39,13 +40,19 @@ def offered(*words: str) -> list[str]:
 
 
 def test_commands_options_and_names_are_offered() -> None:
-    assert offered("ch") == ["check"]
-    assert set(SUMMARIES) <= set(offered(""))
-    assert "two-phase" in offered("check", "two")
-    assert "peterson" in offered("zoo", "")
-    assert offered("audit", "elec") == ["election"]
-    assert "--mutant" in offered("audit", "--mu")
-    assert set(offered("completion", "")) == set(SHELLS)
+    assert offered("ch") == answers("ch") == ["check"]
+    assert offered("audit", "elec") == answers("audit", "elec") == ["election"]
+    assert set(SUMMARIES) <= set(answers(""))
+    assert "two-phase" in answers("check", "two")
+    assert "peterson" in answers("zoo", "")
+    assert "--mutant" in answers("audit", "--mu")
+    assert set(answers("completion", "")) == set(SHELLS)
+
+
+def answers(*words: str) -> list[str]:
+    """As `offered`, in this process."""
+    shell = ShellComplete(group, {}, "fencepost", VARIABLE)
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
 
 def completed(name: str, option: str, given: dict[str, str], incomplete: str) -> list[str]:

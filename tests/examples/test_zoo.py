@@ -27,9 +27,7 @@ LARGE = {
     for name in set(ENTRIES)
     - {
         "plain-put-log",
-        "collector-lost-its-race",
         "stale-etag-published",
-        "proof-by-existence",
         "zombie-slot",
     }
 }

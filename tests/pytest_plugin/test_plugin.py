@@ -64,7 +64,9 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run(text: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_it=HELPERS + text)
-        return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options, no_reraise_ctrlc=True)
+        # The plugin of Schemathesis takes longer than most tests here.
+        without = ("-p", "no:cacheprovider", "-p", "no:schemathesis")
+        return pytester.runpytest_inprocess(*without, *options, no_reraise_ctrlc=True)
 
     return run
 

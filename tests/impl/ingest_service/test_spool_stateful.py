@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest.service import spool as spool_module
 from fencepost.impl.ingest.service.spool import Batch, Spool, SpoolError, SpoolFull
+from tests.depth import examples
 
 BYTES_MAX = 40
 
@@ -131,4 +132,6 @@ def failing(*_: object) -> None:
 
 
 TestSpools = Spools.TestCase
-TestSpools.settings = settings(max_examples=25, stateful_step_count=20)  # each step waits for the disk
+TestSpools.settings = settings(
+    max_examples=examples(8, 100), stateful_step_count=20
+)  # each step waits for the disk

@@ -15,6 +15,7 @@ from fencepost.impl.publish.tables import FAN_IN
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Cost, Metered
 from fencepost.impl.store.memory import MemoryStore
+from tests.depth import examples
 
 from .scripted import graph
 
@@ -122,7 +123,7 @@ def test_a_cached_read_equals_an_uncached_read(fan_in: int, monkeypatch: pytest.
     """
     monkeypatch.setattr(tables, "FAN_IN", fan_in)
     dice = random.Random(7)
-    for _ in range(20):
+    for _ in range(examples(8, 20)):
         _play(dice, graph())
 
 

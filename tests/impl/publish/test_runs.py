@@ -15,6 +15,7 @@ from fencepost.impl.publish.cache import Contents, Layer, TableReader, last_laye
 from fencepost.impl.publish.documents import Pin, read_version
 from fencepost.impl.publish.tables import BYTES_MAX, FAN_IN, KEYS_INLINE_MAX, ROWS_MAX, runs_to_merge
 from fencepost.impl.store.memory import MemoryStore
+from tests.depth import examples
 
 DIGITS = 5
 """Sizes that runs can have before they are too large: 8^5 rows."""
@@ -180,7 +181,7 @@ def test_cutting_runs_off_gives_the_rows_before_them(rows_max: int, monkeypatch:
     monkeypatch.setattr(tables, "FAN_IN", 3)
     dice = random.Random(5)
     lengths = 0
-    for _ in range(5):
+    for _ in range(examples(2, 5)):
         store, opened = catalog()
         for number in range(25):
             _change(dice, opened, number)

@@ -25,6 +25,7 @@ from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.trace import table_of
 from fencepost.sim.trace.columns import events as events_in
+from tests.depth import examples
 from tests.properties.refinement.reference import read_with_reference, reference_follow
 
 
@@ -195,7 +196,7 @@ def judged(judge: Judge, events: list[Event]) -> dict[str, tuple[str, int, int, 
 
 
 @given(st.lists(runs(), min_size=1, max_size=3), st.sampled_from([1, 2, 24]))
-@settings(max_examples=120)
+@settings(max_examples=examples(40))
 def test_columns_agree_with_reading_event_by_event(parts: list[list[Event]], few: int) -> None:
     """Same verdict, same event, same reason, on runs of every shape, whichever way runs are followed."""
     judge = Judge(Automaton(Everything(Model(Any3)), slots=3))
@@ -215,7 +216,7 @@ def test_columns_agree_with_reading_event_by_event(parts: list[list[Event]], few
 
 
 @given(st.lists(runs(), min_size=1, max_size=3))
-@settings(max_examples=120)
+@settings(max_examples=examples(40))
 def test_whole_runs_and_single_events_agree_with_the_reference(parts: list[list[Event]]) -> None:
     """Python lists instead of Arrow arrays, a whole run or a row at a time: the same symbols and verdicts."""
     automaton = Automaton(Everything(Model(Any3)), slots=3)

@@ -50,16 +50,22 @@ LONG = {"parts", "rollups"}
 """To their ends, with a crash and a lost response, these take minutes or more."""
 
 
-def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> AuditResult:
+def explored(
+    mutant: str | None = None, seconds: float | None = None, schedules: int | None = None, **parameters: Any
+) -> AuditResult:
     system = find_system("ingest", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "ingest")
     budget = Budget(**{**(system.options.faults or {}), **faults})
     # Short counterexamples are for people; here they would only take time.
-    return audit(request.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+    limits = {"seconds": seconds, "schedules": schedules, "minimise_seconds": 0.2}
+    return audit(request.program, budget=budget, steps_max=600, **limits)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in ("parts", "slow"))) for name in SCENARIOS],
+)
 def test_every_order_without_faults_holds(scenario: str) -> None:
     # An impostor is turned away before any request: only a fault makes a second run there.
     result = explored(
@@ -89,7 +95,7 @@ def test_a_retry_with_a_crash_at_every_step_holds() -> None:
 
 def test_a_late_landing_in_a_versioned_bucket_holds() -> None:
     """No bound on landing is assumed there: the same schedules that a plain bucket has to be excused."""
-    result = explored(scenario="slow-versioned", crash=0, reply_lost=0, request_lost=0, late=1, seconds=2)
+    result = explored(scenario="slow-versioned", crash=0, reply_lost=0, request_lost=0, late=1, schedules=300)
     assert not result.counterexamples, result
 
 

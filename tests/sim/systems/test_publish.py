@@ -43,13 +43,16 @@ QUICK = (
 )
 
 
-def explored(mutant: str | None = None, seconds: float | None = None, **parameters: Any) -> AuditResult:
+def explored(
+    mutant: str | None = None, seconds: float | None = None, schedules: int | None = None, **parameters: Any
+) -> AuditResult:
     system = find_system("publish", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "publish")
     budget = Budget(**{**(system.options.faults or {}), **faults})
     # Short counterexamples are for people; here they would only take time.
-    return audit(request.program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+    limits = {"seconds": seconds, "schedules": schedules, "minimise_seconds": 0.2}
+    return audit(request.program, budget=budget, steps_max=600, **limits)
 
 
 def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -113,7 +116,14 @@ def test_recovery_promises_only_what_it_undid(classified: str, done: str, epoch:
 @pytest.mark.parametrize("epochs", ["same", "separate"])
 def test_a_crowd_does_as_its_parameters_say(epochs: str) -> None:
     result = explored(
-        scenario="crowd", writers=3, plans=1, epochs=epochs, crash=0, reply_lost=0, request_lost=0, seconds=2
+        schedules=100,
+        scenario="crowd",
+        writers=3,
+        plans=1,
+        epochs=epochs,
+        crash=0,
+        reply_lost=0,
+        request_lost=0,
     )
     assert not result.counterexamples, result
     assert set(result.coverage.steps) == {"writer-1", "writer-2", "writer-3"}

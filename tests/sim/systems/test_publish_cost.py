@@ -1,5 +1,6 @@
 """What publishing costs at most, over every order and every fault: exactly the contract, and flat."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from fencepost.sim.world import Budget, World
 SCENARIOS = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
 
 
+@functools.cache
 def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> AuditResult:
     def program(world: World) -> None:
         play(ScenarioRun(world, STANDARD, **size), scenario, followed=False)
@@ -65,8 +67,7 @@ def test_the_contract_is_reached_by_some_schedule() -> None:
     [
         *((scenario, 0, 0) for scenario in SCENARIOS),
         ("skew", 0, 1),
-        ("rivals", 0, 1),
-        *(pytest.param(scenario, 0, 1, marks=pytest.mark.slow) for scenario in SCENARIOS[2:]),
+        *(pytest.param(scenario, 0, 1, marks=pytest.mark.slow) for scenario in SCENARIOS[1:]),
     ],
 )
 def test_no_schedule_costs_more_at_greater_depth_or_beside_more_tables(
@@ -93,7 +94,7 @@ def test_bytes_grow_with_tables_by_what_a_manifest_says_of_them_and_hardly_with_
 
 def test_a_cost_above_the_contract_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "PUBLISH", Cost(PUBLISH.requests - 1, PUBLISH.hops))
-    result = explored("joiner")
+    result = explored.__wrapped__("joiner")
     assert [counterexample.property for counterexample in result.counterexamples] == ["flat-cost"], result
     assert (
         "upsert took 18 requests and 14 serial hops, and may take 17 and 14"
