@@ -5,6 +5,7 @@ verdict names; where the bound can be widened, the same audit then finds it. Whe
 audit finds more, the page needs an edit.
 """
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -249,3 +250,74 @@ def test_a_clock_that_is_off_by_another_time(skew_s: float) -> None:
         world.always("clocks agree within a minute", lambda view: not any(view.notes("ahead")))
 
     assert verdict(program, replace(NO_FAULTS, skew=1)) == ("holds" if skew_s == 30 else "violated")
+
+
+def test_what_a_daemon_does_when_all_others_have_ended() -> None:
+    """A run ends with the last of the others; one that stays on shows it."""
+
+    def program(world: World, *, stays: bool) -> None:
+        store = world.store()
+
+        def sweep() -> None:
+            while True:
+                if store.get("old").done:
+                    store.delete("data", when=ANYTHING)
+
+        def write() -> None:
+            store.put("data", b"", when=ANYTHING)
+            store.put("old", b"", when=ANYTHING)
+
+        world.spawn(write, name="writer")
+        world.spawn(sweep, name="sweeper", daemon=True)
+        if stays:
+            world.spawn(store.head, "work", name="other")
+        world.step_property(
+            "the data stays when its writer has ended",
+            lambda before, after: (
+                "writer" not in before.results()
+                or before.get("data") is None
+                or after.get("data") is not None
+            ),
+        )
+
+    assert verdict(lambda world: program(world, stays=False)) == "holds"
+    assert verdict(lambda world: program(world, stays=True)) == "violated"
+
+
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_the_order_in_which_a_directory_lists_its_names(names: str) -> None:
+    """A file system has any order; here it is that of the names."""
+
+    def program(world: World) -> None:
+        root = world.filesystem()
+        first, second = (root / name for name in names)
+        first.write_bytes(b"")
+
+        def take() -> None:
+            world.note("taken", next(root.iterdir()).name)
+
+        world.spawn(second.write_bytes, b"", name="writer")
+        world.spawn(take, name="taker")
+        world.always("the first is taken", lambda view: set(view.notes("taken")) <= {first.name})
+
+    assert verdict(program) == ("holds" if names == "ab" else "violated")
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_half_of_what_one_call_writes(calls: int) -> None:
+    """A read beside a write of several pages may see a part of it."""
+
+    def program(world: World) -> None:
+        root = world.filesystem()
+        (root / "a").write_bytes(b"12")
+
+        def write() -> None:
+            fd = os.open(root / "a", os.O_WRONLY)
+            for part in (b"34",) if calls == 1 else (b"3", b"4"):
+                os.write(fd, part)
+
+        world.spawn(write, name="writer")
+        world.spawn(lambda: world.note("read", (root / "a").read_bytes()), name="reader")
+        world.always("no mixture is read", lambda view: b"32" not in view.notes("read"))
+
+    assert verdict(program) == ("holds" if calls == 1 else "violated")
