@@ -37,6 +37,8 @@ _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _INTERNAL = ".objects"
 _DOCUMENTS = "buckets/"
 _TRIES = 20
+_TICKS_NS = 10**9
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _ALONE_TRIES, _ALONE_PAUSE_S = 100, 0.02
 _TAKEN = frozenset({ROOT, "healthz", "livez", "metrics", "readyz"})
 """The token of a bucket of the first name would be the secret key of root; the others are addresses."""
@@ -74,6 +76,8 @@ class Buckets:
         self.index = Index(self.root, self.env)
         self.log = ChangeLog(self.root, self.env)
         self._stores: dict[str, RecordedStore] = {}
+        self._read_before: dict[str, tuple[tuple[int, int, int], tuple[Document, str]]] = {}
+        """Documents, each with the file that it was read from."""
         self._lock = threading.Lock()
 
     def verify(self) -> None:
@@ -143,12 +147,24 @@ class Buckets:
         refuse("SlowDown")
 
     def _read(self, name: str) -> tuple[Document, str]:
-        reply = self._documents.get(_DOCUMENTS + name) if _is_name(name) else None
-        if reply is None or reply.outcome is Outcome.MISSING:
+        found = self._documents.stat(_DOCUMENTS + name) if _is_name(name) else None
+        if found is None:
+            refuse("NoSuchBucket", bucket_name=name)
+        file = found.st_ino, found.st_ctime_ns, found.st_mtime_ns
+        known = self._read_before.get(name)
+        if known is not None and known[0] == file:
+            return known[1]
+        reply = self._documents.get(_DOCUMENTS + name)
+        if reply.outcome is Outcome.MISSING:
             refuse("NoSuchBucket", bucket_name=name)
         require_done(reply.outcome)
         assert reply.info is not None, "a get that is done has its info"
-        return Document(**json.loads(reply.body)), reply.info.etag
+        result = Document(**json.loads(reply.body)), reply.info.etag
+        # A file that was replaced has another inode, or was changed at another time, unless all that happened
+        # within a tick of the file system's clock. What was read may be newer than `file`: it is read again.
+        if self.env.now_ns() - found.st_ctime_ns > _TICKS_NS:
+            self._read_before[name] = file, result
+        return result
 
     # Objects.
 
@@ -177,9 +193,12 @@ class Buckets:
     def _locked(self, name: str, how: int) -> Iterator[None]:
         if not _is_name(name):
             refuse("NoSuchBucket", bucket_name=name)
-        folder = Path(self.root, _INTERNAL, "locks")
-        folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        path = f"{self.root}/{_INTERNAL}/locks/{name}"
+        try:
+            fd = os.open(path, _LOCK_FLAGS, 0o600)
+        except FileNotFoundError:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            fd = os.open(path, _LOCK_FLAGS, 0o600)
         try:
             self._lock_file(fd, how)
             yield

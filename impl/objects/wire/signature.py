@@ -15,6 +15,7 @@ A body is covered in one of these ways, named by `x-amz-content-sha256` (see `bo
 Signatures are compared in constant time, and an unknown access key takes the same path as a false signature.
 """
 
+import functools
 import hashlib
 import hmac
 import re
@@ -170,7 +171,9 @@ def canonical_request(message: Message, names: Sequence[str], payload: str) -> s
     )
 
 
+@functools.lru_cache(maxsize=256)
 def signing_key(secret: str, scope: Scope) -> bytes:
+    """The same for a day: kept, because it is most of what verifying a signature costs."""
     key = f"AWS4{secret}".encode()
     for part in (scope.day, scope.region, "s3", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")

@@ -1,9 +1,11 @@
 """Tags, locks, lifecycle configurations, ACLs and attributes over S3, as AWS has them."""
 
 import base64
+import contextlib
 import os
 import urllib.request
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,10 @@ from urllib.error import HTTPError
 import pytest
 from botocore.exceptions import ClientError
 
+from fencepost.impl.objects import buckets
+from fencepost.impl.objects.temporary import Unflushed
 from fencepost.impl.objects.wire.body import DIGESTS
+from fencepost.impl.objects.wire.errors import S3Error
 from tests.impl.objects.serving import client
 
 Code = Callable[..., str]
@@ -464,3 +469,27 @@ def test_nothing_is_left_of_a_refused_write(aws: Any, locked: str) -> None:
     page = aws.list_object_versions(Bucket=locked)
     assert "Versions" not in page
     assert "DeleteMarkers" not in page
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_every_process_sees_a_new_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    """A document is read once while its file stays, and again when that is another, or young."""
+    monkeypatch.setattr(buckets, "_TICKS_NS", -(10**18) if kept else 10**18)
+    one, other = (buckets.Buckets(str(tmp_path), disk=Unflushed()) for _ in range(2))
+    one.create("bucket-one")
+    for number in range(5):
+        tags = {"n": f"{number}"}
+        other.change("bucket-one", lambda document, tags=tags: replace(document, tags=tags))  # type: ignore[misc]  # a default
+        assert one.document("bucket-one").tags == tags
+    reads = []
+    monkeypatch.setattr(
+        one._documents, "get", lambda key, get=one._documents.get: (reads.append(key), get(key))[1]
+    )
+    assert one.document("bucket-one") == one.document("bucket-one")
+    assert len(reads) == (0 if kept else 2)
+    with contextlib.closing(one), contextlib.closing(other):
+        other.delete("bucket-one")
+        with pytest.raises(S3Error, match="NoSuchBucket"):
+            one.document("bucket-one")
