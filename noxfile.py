@@ -98,6 +98,13 @@ def clients(session: nox.Session) -> None:
 
 
 @nox.session
+def probes(session: nox.Session) -> None:
+    """`fencepost probe` against our server: writes docs/reference/objects-probe.md."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.servers.probes", "docs/reference/objects-probe.md", *session.posargs)
+
+
+@nox.session
 def pages(session: nox.Session) -> None:
     """The report in a real browser: accessibility, phones, the dark, no JavaScript. Needs chromium."""
     session.install("-e", ".[test,pages]")

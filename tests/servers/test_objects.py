@@ -19,6 +19,7 @@ from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.handoff import request_handoff
 from fencepost.impl.objects.reconcile import reconcile
 from tests.impl.objects.serving import ROOT_TOKEN, client
+from tests.servers.probes import SETTINGS, probed
 
 pytestmark = pytest.mark.server
 BUCKET = "bucket-one"
@@ -274,6 +275,16 @@ def test_a_server_that_cannot_be_replaced_goes_on(tmp_path: Path) -> None:
         os.kill(old[0], signal.SIGKILL)
         s3.put_object(Bucket=BUCKET, Key="k", Body=b"2")  # waits in the backlog
         assert children(process) != old
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_row_of_the_probe_is_unsafe(setting: str) -> None:
+    """`nox -s probes` takes the time that races need to be decided."""
+    found = probed(SETTINGS[setting], "--quick")
+    verdicts = {feature["name"]: feature["verdict"] for feature in found["features"] if feature["applies"]}
+    assert {*verdicts.values()} <= {"safe", "undecided"}, verdicts
+    answers = ("create-only-put", "if-match-put", "if-match-delete", "distinct-keys")
+    assert SETTINGS[setting].faults or {verdicts[name] for name in answers} == {"safe"}
 
 
 def test_metrics_are_those_of_all_workers(tmp_path: Path) -> None:
