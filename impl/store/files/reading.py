@@ -133,14 +133,15 @@ class Reader:
     @contextlib.contextmanager
     def current(self, key: str) -> Iterator[Opened | None]:
         """The object at `key`, open for reading, or None."""
-        opened = self._current(key)
+        opened = self.hold(key)
         try:
             yield opened
         finally:
             if opened is not None:
                 close_quietly(opened.fd)
 
-    def _current(self, key: str) -> Opened | None:
+    def hold(self, key: str) -> Opened | None:
+        """The same, for the caller to close."""
         path, name = self._names.place(key)
         known = self._folders.known(path)
         opened = None if known is None else self.open(name, known, key)

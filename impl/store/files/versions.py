@@ -37,7 +37,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import group_of
 from fencepost.impl.store.files.attributes import AttributeFiles, Attributes
-from fencepost.impl.store.files.disk import Disk
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk
 from fencepost.impl.store.files.flush import Flush
 from fencepost.impl.store.files.folders import Folders
 from fencepost.impl.store.files.internals import Internals
@@ -163,7 +163,7 @@ class Versions:
 
     def _made_tree(self) -> "_Tree":
         if self._known is None:
-            fd = os.dup(self._internals.folder(FOLDER))
+            fd = os.open(".", FOLDER_FLAGS, dir_fd=self._internals.folder(FOLDER))
             folders = Folders(self._where, self._names, self._internals, self._new_flush, fd)
             reader = Reader(self._where, self._names, folders, self._attributes, verify_reads=False)
             self._known = _Tree(folders, reader, Lister(self._names, folders, self._internals, reader))
@@ -190,21 +190,17 @@ class Versions:
     @contextlib.contextmanager
     def opened(self, key: str, version: str) -> Iterator[Opened | None]:
         """This version of a key, a delete marker too; the current one if `version` is empty."""
-        found = self._current(key) if not version else self._open(key, version)
+        found = self._reader.hold(key) if not version else self._open(key, version)
         try:
             yield found
         finally:
             if found is not None:
                 os.close(found.fd)
 
-    def _current(self, key: str) -> Opened | None:
-        with self._reader.current(key) as found:
-            return None if found is None else _kept(found)
-
     def _open(self, key: str, version: str) -> Opened | None:
         """It moves between its two places while others write: what is missing in both is looked for again."""
         for _ in range(_TRIES):
-            current = self._current(key)
+            current = self._reader.hold(key)
             if current is not None and entry_of(current).version == version:
                 return current
             mark = current.mark if current else ""
@@ -255,9 +251,9 @@ class Versions:
             names = [entry.name for entry in self._standing(key).before if entry.null]
         for name in names:
             if _NAME.fullmatch(name):
-                with tree.reader.current(key + _BEHIND + name) as found:
-                    if found is not None:
-                        return _kept(found)
+                found = tree.reader.hold(key + _BEHIND + name)
+                if found is not None:
+                    return found
         return None
 
     def latest_marker(self, key: str) -> str:
@@ -551,11 +547,6 @@ class _Tree(NamedTuple):
     folders: Folders
     reader: Reader
     lister: Lister
-
-
-def _kept(found: Opened) -> Opened:
-    """The same with a descriptor of its own."""
-    return Opened(os.dup(found.fd), found.found, found.attributes)
 
 
 def _visible(current: Entry | None, entries: list[Entry]) -> list[Entry]:
