@@ -361,10 +361,12 @@ class Index:
             connection.executemany("delete from outbox where ts_ns=?", [(ts_ns,) for ts_ns in times])
 
     def ended_nodes(self) -> list[str]:
-        """Processes that have left events behind and are gone."""
+        """Processes that are gone, and may have left events behind."""
         with self._reading() as connection:
-            nodes = [name for (name,) in connection.execute("select distinct node from outbox")]
-        return [node for node in nodes if node != self.node and not self._lives(node)]
+            nodes = {name for (name,) in connection.execute("select distinct node from outbox")}
+        if (self._folder / "nodes").is_dir():
+            nodes |= {path.name for path in (self._folder / "nodes").iterdir()}
+        return [node for node in sorted(nodes - {self.node}) if not self._lives(node)]
 
     def settled_ns(self) -> int:
         """Every event up to this time is in the log, and no later one will precede it."""
@@ -435,8 +437,10 @@ class Index:
     def _announce_node(self) -> None:
         nodes = self._folder / "nodes"
         nodes.mkdir(parents=True, exist_ok=True)
-        self._alive = os.open(nodes / self.node, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        unlocked = self._folder / f"node-{self.node}"
+        self._alive = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unlocked.rename(nodes / self.node)  # those that are not locked belong to dead processes
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -495,6 +499,7 @@ class Index:
                 if fd >= 0:
                     os.close(fd)
             (self._folder / "nodes" / self.node).unlink(missing_ok=True)
+            self.forget_lock(f"log-{self.node}")
         self._start()
 
 

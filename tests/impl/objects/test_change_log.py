@@ -128,6 +128,25 @@ def test_the_events_of_a_killed_process_are_written_by_another(buckets: Buckets,
     assert [key for key, *_ in changes(buckets)] == ["a", "b"]
 
 
+def test_nothing_is_left_of_a_process_that_ended(buckets: Buckets, tmp_path: Path) -> None:
+    """Killed or not, with events or without: a server that runs for years has many workers."""
+    for ended in range(4):
+        other = Buckets(str(tmp_path))
+        put(other, f"{ended}")
+        events(other)
+        if ended % 2:
+            put(other, "more")
+        if ended < 2:
+            killed(other)
+        else:
+            other.close()
+    put(buckets, "b")
+    assert len(events(buckets)) == 7
+    assert [path.name for path in (tmp_path / ".index" / "nodes").iterdir()] == [buckets.index.node]
+    names = {path.name for path in (tmp_path / ".index").iterdir() if path.name.startswith(("log-", "node-"))}
+    assert names == {f"log-{buckets.index.node}"}
+
+
 def test_an_event_that_was_written_twice_is_read_once(
     buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
