@@ -14,7 +14,15 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.operating import Act, Parameter, Result, add_subcommand, bind, print_error
+from fencepost.commands.operating import (
+    Act,
+    Parameter,
+    Result,
+    add_subcommand,
+    allow_connections,
+    bind,
+    print_error,
+)
 from fencepost.commands.values import Address, listen_option
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import StoreError
@@ -110,6 +118,7 @@ def serve(
     from fencepost.impl.objects.owner import Owner
 
     credentials = Credentials(_checked_token(root_token_file, options))
+    allow_connections(options["connections"])
     buckets, owner = Buckets(directory), Owner(directory)
     supervised = os.environ.pop(VARIABLE, "")
     metrics = shared(Path(directory, ".objects", "metrics")) if workers > 1 else contextlib.nullcontext()

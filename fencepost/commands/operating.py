@@ -2,6 +2,7 @@
 
 import functools
 import getpass
+import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -105,3 +106,14 @@ def format_table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
         "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in lines
     )
     return "".join(f"{line.rstrip()}\n" for line in padded)
+
+
+def allow_connections(count: int) -> None:
+    """Raise the soft limit on file descriptors, one per connection; in a shell it is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 512  # for the store, and for ourselves
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < wanted:
+            print_error(f"the system allows {hard} open files: --connections {count} is out of reach")

@@ -42,9 +42,8 @@ from fencepost.impl.objects.wire.errors import S3Error, error_body, refuse
 from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 
-OBJECT_BYTES_MAX = 5 << 40
-"""S3's limit on an object; one put may carry 5 GiB."""
 PUT_BYTES_MAX = 5 << 30
+"""S3's limit on one put."""
 _STEP = 1 << 20
 """How many bytes one thread writes or reads at a time."""
 _OURS = re.compile(r"/(healthz|livez|readyz|metrics)")
@@ -233,13 +232,15 @@ class _Exchange:
         in_thread = self._server.in_thread
         context = act(call.parameters)
         waiting: list[bytes] = []
-        size, receiving = 0, None
+        size = 0
+        receiving: Receiving | None = None
         try:
             async for piece in self._arriving():
                 waiting.append(piece)
                 size += len(piece)
                 if size >= _STEP:
-                    receiving = receiving or await in_thread(context.__enter__)
+                    if receiving is None:
+                        receiving = await in_thread(context.__enter__)
                     await in_thread(_write, receiving, body, waiting)
                     waiting, size = [], 0
             if receiving is None:  # one visit to a thread does it all

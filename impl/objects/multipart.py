@@ -19,7 +19,7 @@ from fencepost.impl.objects.buckets import require_done
 from fencepost.impl.objects.conditions import COPY_IF, condition, quoted, unquoted
 from fencepost.impl.objects.context import Context, copy_bytes, encoder, moment
 from fencepost.impl.objects.object_state import CHECKSUMS
-from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, WRITING, Receiving
+from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, COPY_BYTES_MAX, WRITING, Receiving
 from fencepost.impl.objects.wire.body import DIGESTS
 from fencepost.impl.objects.wire.errors import refuse
 from fencepost.impl.store.bucket import fingerprint_of_parts, group_of
@@ -37,6 +37,7 @@ from fencepost.impl.store.requests import (
 )
 
 PART_BYTES_MIN = 5 << 20
+OBJECT_BYTES_MAX = 5 << 40
 PAGE_MAX = 1000
 _AT = ("Bucket", "Key", "UploadId")
 KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -102,6 +103,8 @@ class Multipart:
                 if found is None or int(found[2]) >= stop or int(found[1]) > int(found[2]):
                     refuse("InvalidArgument", argument="x-amz-copy-source-range", value=p["CopySourceRange"])
                 start, stop = int(found[1]), int(found[2]) + 1
+            if stop - start > COPY_BYTES_MAX:
+                refuse("InvalidRequest", "The specified copy source is larger than 5 GiB: copy it in parts")
             digests = {name: DIGESTS[name.lower()]() for name in self._algorithm(store, p)}
 
             def write(piece: bytes) -> None:
@@ -140,6 +143,8 @@ class Multipart:
             small = [number for number, _ in parts[:-1] if known[number].size < PART_BYTES_MIN]
             if small:
                 refuse("EntityTooSmall", part_number=str(small[0]), min_size_allowed=str(PART_BYTES_MIN))
+            if sum(known[number].size for number, _ in parts) > OBJECT_BYTES_MAX:
+                refuse("EntityTooLarge", max_size_allowed=str(OBJECT_BYTES_MAX))
             if p.get("MpuObjectSize") not in (None, sum(known[number].size for number, _ in parts)):
                 refuse("InvalidRequest", "The provided 'x-amz-mp-object-size' header value does not match.")
             begun = store.upload_extra(p["Key"], p["UploadId"]) or {}

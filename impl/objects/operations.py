@@ -479,6 +479,8 @@ def _object_parts(p: Mapping[str, Any], sizes: list[int]) -> dict[str, Any] | No
     if not sizes:
         return None
     limit, after = min(p.get("MaxParts", 1000), 1000), p.get("PartNumberMarker", 0)
+    if limit < 0 or after < 0:
+        refuse("InvalidArgument", argument="max-parts" if limit < 0 else "part-number-marker")
     page = [*enumerate(sizes, 1)][after : after + limit]
     return {
         "TotalPartsCount": len(sizes),

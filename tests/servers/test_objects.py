@@ -287,6 +287,16 @@ def test_no_row_of_the_probe_is_unsafe(setting: str) -> None:
     assert SETTINGS[setting].faults or {verdicts[name] for name in answers} == {"safe"}
 
 
+def test_every_connection_can_have_a_file(tmp_path: Path) -> None:
+    """A shell often allows 1,024 open files; a connection needs one, and a request some more."""
+    with serving(tmp_path, 2, ["sh", "-c", 'ulimit -S -n 256; exec "$0" "$@"']) as (process, address):
+        client(address).list_buckets()
+        for pid in (process.pid, *children(process)):
+            limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+            soft = next(line.split()[3] for line in limits if line.startswith("Max open files"))
+            assert int(soft) >= 2000
+
+
 def test_metrics_are_those_of_all_workers(tmp_path: Path) -> None:
     def counted(address: str, name: str) -> float:
         with urllib.request.urlopen(f"{address}/metrics") as response:

@@ -3,7 +3,6 @@
 import contextlib
 import ipaddress
 import os
-import resource
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ from fencepost.commands.ingest.group import (
     settings_options,
     subcommand,
 )
-from fencepost.commands.operating import Result, bind, print_error
+from fencepost.commands.operating import Result, allow_connections, bind, print_error
 from fencepost.commands.values import Address, listen_option, size_option
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.tokens import BadTokens, Principal, Tokens
@@ -126,7 +125,7 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
     limits = Limits(body_bytes=options["body_max"], **{name: options[name] for name, _, _ in LIMITS})
     settings = settings_of(options, acceptance=mode, limits=FrameLimits.for_body(limits.body_bytes))
     log_to_stderr(verbose=options["verbose"])
-    _allow_connections(limits.connections)
+    allow_connections(limits.connections)
     with contextlib.ExitStack() as parts:
         with _token_errors():
             known = Tokens(token_file(tokens))
@@ -172,17 +171,6 @@ def _is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _allow_connections(count: int) -> None:
-    """Raise the soft limit on file descriptors, one per connection; in a shell it is often 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 512  # for the store, and for ourselves
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        if allowed < wanted:
-            print_error(f"the system allows {hard} open files: --connections {count} is out of reach")
 
 
 @subcommand(
