@@ -68,7 +68,7 @@ def _serving(directory: Path, setting: Setting) -> Iterator[str]:
         if not setting.faults:
             yield address
             return
-        with _started("proxy", address, "--port", "0", *FAULTS) as through:
+        with _started("proxy", address, "--listen", "127.0.0.1:0", *FAULTS) as through:
             yield through
 
 
@@ -137,8 +137,10 @@ column goes through `fencepost proxy {" ".join(FAULTS)}`.
 
 def main() -> int:
     seconds = sys.argv[2] if len(sys.argv) > 2 else "120"
-    results = {name: probed(setting, "--seconds", seconds) for name, setting in SETTINGS.items()}
-    Path(sys.argv[1]).write_text(table(results))
+    results = {}
+    for name, setting in SETTINGS.items():
+        results[name] = probed(setting, "--budget", seconds)
+        Path(sys.argv[1]).write_text(table(results))
     verdicts = [
         (name, feature["name"], feature["verdict"])
         for name, found in results.items()
