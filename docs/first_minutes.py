@@ -21,7 +21,7 @@ from fencepost.impl.environment import SystemEnvironment
 
 PAGE = Path(__file__).with_name("first-minutes.md")
 PROMPT = "fencepost-first-minutes> "
-WIDTH, SECONDS_MAX = 110, 300
+WIDTH, SECONDS_MAX = 110, 900
 LINES_MAX = 24
 """Of one command's output on the page; what is longer is cut in the middle, and the cut is marked."""
 
@@ -63,6 +63,7 @@ class Typed:
 
 SESSION = (
     Typed("What is there?", "fencepost --help"),
+    Typed("The tour shows each of the questions, and answers it:", "fencepost demo"),
     Typed("A textbook protocol holds in every state it can reach,", "fencepost check two-phase"),
     Typed(
         "and breaks without one of its safeguards; the shortest way there is printed.",

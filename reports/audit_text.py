@@ -84,7 +84,7 @@ def size_lines(result: AuditResult) -> list[str]:
     runs = result.schedules + result.pruned
     rate = f", {amount(round(runs / result.seconds))} a second" if result.seconds >= 1 else ""
     return [
-        f"{name} ({result.strategy}): {amount(result.schedules)} interleavings to their end, "
+        f"{name} ({result.strategy}): {plural(result.schedules, 'interleaving')} to their end, "
         f"{amount(result.pruned)} given up early as repetitions, {result.seconds:.2f} s{rate}"
     ]
 

@@ -18,11 +18,17 @@ import click
 import fencepost.model
 from fencepost.commands.entry import SUMMARIES, group
 from fencepost.commands.models import SHIPPED, find_machine
-from fencepost.impl.store import events
+from fencepost.impl.store import Outcome, events
+from fencepost.impl.store.events import PHASES
+from fencepost.impl.store.layers.traced import REFUSED
+from fencepost.impl.store.requests import Absent, Anything, Matches
 from fencepost.model import Model
 from fencepost.results import COMMANDS
+from fencepost.sim.des.paths import READS, WRITES
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.keys import KEYS, Key, latency
+from fencepost.sim.scenarios.pathfiles import MAINTENANCE, STEP, TOP
+from fencepost.sim.trace.schema import KINDS
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -77,9 +83,25 @@ def _cell(text: str) -> str:
 def scenarios() -> str:
     """Every key of a scenario file."""
     rows = [f"| `{name}` | {_default(key)} | {_cell(key.says)} |" for name, key in KEYS.items()]
-    return "\n".join(
-        ["# Scenario keys\n", NOTE, "| key | when not given | what it means |\n|---|---|---|", *rows, ""]
-    )
+    head = "| key | when not given | what it means |\n|---|---|---|"
+    tables = [
+        ("A described path", "Its file has", TOP),
+        (
+            "A step",
+            f"`[[step]]` and `[[maintenance.NAME.step]]`; kinds: {', '.join(sorted(READS | WRITES))}",
+            STEP,
+        ),
+        ("Maintenance of a described path", "`[maintenance.NAME]`", MAINTENANCE),
+    ]
+    paths = [
+        "\n".join(
+            [f"## {title}\n", f"{text}:\n", "| key | what it means |\n|---|---|"]
+            + [f"| `{name}` | {_cell(about)} |" for name, about in keys.items()]
+            + [""]
+        )
+        for title, text, keys in tables
+    ]
+    return "\n".join(["# Scenario keys\n", NOTE, head, *rows, "", *paths])
 
 
 def _default(key: Key) -> str:
@@ -101,7 +123,23 @@ def event_schema() -> str:
         for field, kind in events.Event.__annotations__.items()
     ]
     head = "| column | type | what it holds |\n|---|---|---|"
-    return "\n".join(["# Events\n", NOTE, _paragraphs(events.__doc__ or ""), head, *rows, ""])
+    values = [
+        ("phase", PHASES),
+        ("kind", (*sorted(KINDS - {""}), "... of a note: what the code calls it")),
+        (
+            "condition",
+            (*(kind.__name__.lower() for kind in (Absent, Matches, Anything)), "only-if", "unless"),
+        ),
+        ("outcome", (*(outcome.value for outcome in Outcome), REFUSED)),
+    ]
+    value_rows = [f"| `{name}` | {', '.join(map(_value, found))} |" for name, found in values]
+    value_head = "\n## Values\n\nEmpty where a column does not apply.\n\n| column | values |\n|---|---|"
+    parts = ["# Events\n", NOTE, _paragraphs(events.__doc__ or ""), head, *rows, value_head, *value_rows, ""]
+    return "\n".join(parts)
+
+
+def _value(text: str) -> str:
+    return text.removeprefix("... ") if text.startswith("...") else f"`{text}`"
 
 
 def _type(kind: Any) -> str:

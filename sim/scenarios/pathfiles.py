@@ -9,16 +9,39 @@ from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.source import BadScenario, BadValue, Source, suggestion
 
 LIBRARY = File(__file__).parent / "library"
-TOP = (
-    *("title", "about", "operation", "compute_per_request", "attempts", "retry_pause"),
-    *("parameters", "counters", "step", "maintenance"),
-)
-STEP = (
-    *("name", "kind", "count", "order", "repeat", "beside", "bytes", "compute", "part", "prefix"),
-    *("key", "when"),
-)
 CONDITIONS = ("absent", "match")
 ORDERS = ("serial", "parallel")
+TOP = {
+    "title": "for people",
+    "about": "for people",
+    "operation": "what one is called in the results; `write` when not given",
+    "compute_per_request": "of the writer, before each request",
+    "attempts": "of an operation whose conditional write is refused",
+    "retry_pause": "before an operation begins again",
+    "parameters": "a table of numbers that expressions use and scenarios sweep",
+    "counters": "a table of what grows: each `starts` at so much and `grows` with every operation",
+    "step": "`[[step]]`, one for each step of an operation, in their order",
+    "maintenance": "`[maintenance.NAME]`, what is done beside the operations",
+}
+STEP = {
+    "name": "must be given",
+    "kind": "of the requests; `get` when not given",
+    "count": "how many requests: a number or an expression; 1 when not given",
+    "order": f"{' or '.join(ORDERS)}, of the requests of this step; serial when not given",
+    "repeat": "the whole step so often, one time after another; 1 when not given",
+    "beside": "true: together with the parallel step before it",
+    "bytes": "of each request, as in `64 KiB`",
+    "compute": "of the writer, before the step, as in `5 ms`",
+    "part": "under which name its requests are counted; the step's when not given",
+    "prefix": "where its keys are, for limits by prefix; the step's name when not given",
+    "key": "a key that all writers share, for which conditional writes contend",
+    "when": f"{' or '.join(CONDITIONS)}, of a put to a `key`: create the next, or replace what was read",
+}
+MAINTENANCE = {
+    "every": "`never`, so many operations, or a time",
+    "takes": "a table of what it takes off each counter",
+    "step": "`[[maintenance.NAME.step]]`, as the steps of an operation",
+}
 
 
 def shipped_paths() -> list[str]:
@@ -131,7 +154,7 @@ def _step(source: Source, where: str, found: dict[str, Any], names: set[str]) ->
 def _maintenance(
     source: Source, where: str, found: dict[str, Any], names: set[str], counters: set[str]
 ) -> Maintenance:
-    source.only(where, found, ("every", "takes", "step"))
+    source.only(where, found, MAINTENANCE)
     takes: dict[str, Expression] = {}
     for name, value in source.table(f"{where}.takes", found.get("takes", {})).items():
         source.only(f"{where}.takes", [name], sorted(counters))
