@@ -151,10 +151,11 @@ class Subset(frozenset[int]):
 
 
 class Subsets:
-    """The domain of all sets of the numbers below an extent, the smallest first."""
+    """The domain of all sets of at least `least` of the numbers below an extent, the smallest first."""
 
-    def __init__(self, of: AnyExtent) -> None:
+    def __init__(self, of: AnyExtent, *, least: int = 0) -> None:
         self.of = of
+        self.least = least
 
     def within(self, sizes: Mapping[str, int]) -> tuple[Subset, ...]:
         """The sets, once the sizes are known."""
@@ -168,7 +169,7 @@ class Subsets:
 
     def has_size(self, size: int, members: int) -> bool:
         """Whether sets of this size belong to the domain."""
-        return size <= members
+        return self.least <= size <= members
 
 
 class Majorities(Subsets):

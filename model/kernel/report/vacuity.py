@@ -142,16 +142,17 @@ def _goal(search: Search, wanted: Property) -> Iterator[str]:
 
 
 def _goal_of_runs(search: Search, wanted: Property) -> Iterator[str]:
+    # Past the test of a reduction: one choice of the parameters may name a member; all of them do not.
     model, cases = search.model, [*wanted.cases(search.model.sizes)]
     if wanted.kind == "eventually":
-        if all(model.holds(goal, search.levels[0]).all() for _, goal, _ in cases):
+        if all(Model.holds(model, goal, search.levels[0]).all() for _, goal, _ in cases):
             yield f"{wanted.name} demands nothing: every run begins with it"
         return
 
     def demanded(chunk: U64) -> bool:
         for _, goal, trigger in cases:
-            missing = ~model.holds(goal, chunk)
-            if missing.any() and (trigger is None or (missing & model.holds(trigger, chunk)).any()):
+            missing = ~Model.holds(model, goal, chunk)
+            if missing.any() and (trigger is None or (missing & Model.holds(model, trigger, chunk)).any()):
                 return True
         return False
 

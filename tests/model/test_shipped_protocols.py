@@ -1,0 +1,63 @@
+"""The protocols that people know from TLA+: what holds, what each safeguard prevents, which refines which."""
+
+import pytest
+
+from fencepost.model import Machine, check
+from fencepost.model.allocator import Allocator
+from fencepost.model.alternating_bit import AlternatingBit
+from fencepost.model.paxos import Consensus, Paxos, Voting
+from fencepost.model.readers_writers import ReadersWriters
+
+
+@pytest.mark.parametrize(
+    ("machine", "distinct", "generated", "depth"),
+    [
+        (Consensus, 3, 3, 2),
+        (Voting, 599, 3_214, 11),
+        (Paxos, 3_921, 23_703, 17),
+        (AlternatingBit, 252, 1_297, 16),
+        (Allocator, 42, 115, 5),
+        (ReadersWriters, 869, 2_395, 10),
+    ],
+)
+def test_each_holds_with_the_counts_of_tlc(machine: type[Machine], distinct, generated, depth) -> None:
+    """`nox -s bench -- tlaplus` runs TLC on the same; Voting and Paxos refine what they should."""
+    result = check(machine)
+    assert (result.verdict, result.distinct, result.generated, result.depth) == (
+        "holds",
+        distinct,
+        generated,
+        depth,
+    )
+
+
+def test_paxos_that_ignores_the_highest_vote_does_not_refine_voting() -> None:
+    result = check(Paxos, without=["highest-vote"])
+    found = result["voting"].counterexample
+    assert result["voting"].verdict == "violated"
+    assert found is not None
+    assert found.steps[-1].action == "vote"
+
+
+def test_voting_without_a_safe_quorum_does_not_refine_consensus() -> None:
+    class Unsafe(Voting):
+        def shows_safe(s, b, v, q):
+            return s.joined[q_of(q)] >= -1
+
+    assert check(Unsafe)["consensus"].verdict == "violated"
+
+
+def q_of(q: frozenset[int]) -> int:
+    return min(q)
+
+
+def test_clients_that_get_part_of_what_they_asked_for_wait_for_each_other() -> None:
+    result = check(Allocator, without=["all-at-once"], keep_going=True)
+    assert result["no-deadlock"].verdict == "violated"
+    assert result["served"].verdict == "violated"
+    assert check(Allocator, {"clients": 3})["served"].verdict == "violated"
+
+
+def test_symmetry_changes_no_verdict_of_the_allocator() -> None:
+    result = check(Allocator, symmetry=True)
+    assert (result.verdict, result["served"].verdict) == ("holds", "holds")
