@@ -102,6 +102,11 @@ def test_the_order_of_crashes_decides_who_starts_again() -> None:
         assert compare(codes, budget, "nothing", ticks=0, merge=merge)[1]
 
 
+def test_runs_that_go_on_beyond_a_violation_end_alike() -> None:
+    codes = [[("create", "a/x"), ("note", "one")], [("note", "one")]]
+    assert compare(codes, NO_FAULTS, "listing", ticks=0)[1]
+
+
 def ending_daemon(codes: list[list[tuple[str, str]]], watch: str, steps: int) -> Any:
     """The first process goes round for ever."""
 
