@@ -64,6 +64,7 @@ class Plain:
         self._path.clear()
 
     def _run(self, world: World) -> None:
+        world.judge.goes_on = not self._first_only
         world.start(self.setting.program)
         depth = 0
         while world.violation is None or not self._first_only:

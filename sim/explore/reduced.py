@@ -173,6 +173,7 @@ class ReducedSearch:
     def _run(self) -> World:
         """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
         world = self.setting.world(self.footprints, timed=self.timed, recall=self._recall)
+        world.judge.goes_on = not self._first_only
         stack = self.stack
         try:
             if stack:

@@ -248,6 +248,8 @@ class Monitor:
         """
         self.suspicious = False
         """Whether properties are judged after every step, also where it changed nothing that they read."""
+        self.goes_on = False
+        """Whether runs go on beyond a violation, as where all violations are wanted."""
         self.judging = True
         """Off while the beginning of a run is repeated, whose judgements are known."""
 
@@ -301,6 +303,8 @@ class Monitor:
 
     def judge_again(self) -> None:
         """Judge what held when it was judged last, where nothing that it read has changed since."""
+        if self.goes_on:
+            return
         for promise in self._world.properties:
             if promise.kind == ALWAYS and self._world.violation is None:
                 tested = promise.tested
