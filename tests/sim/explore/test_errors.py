@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store.errors import Misuse
 from fencepost.sim.explore import AuditRequest, AuditResult, audit
 from fencepost.sim.explore.reporting import run_token
 from fencepost.sim.world import NO_FAULTS, View, World
@@ -102,3 +103,22 @@ def test_a_token_that_no_longer_fits_decides_nothing() -> None:
     assert result.verdict == "undecided"
     assert not result.counterexamples
     assert "no longer fits" in result.findings[0]
+
+
+def test_a_refused_request_is_refused_again_when_a_run_is_repeated() -> None:
+    """Requests are not validated again in the beginning of a run; those that were refused must be."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def work(name: str) -> None:
+            with pytest.raises(Misuse):
+                store.put("", b"", when=ANYTHING)
+            store.put("k", name.encode(), when=ANYTHING)
+            world.note(name, store.get("k").body)
+
+        for name in ("a", "b"):
+            world.spawn(work, name, name=name)
+        world.sometimes("b comes between", lambda view: view.notes("a") == [b"b"])
+
+    assert audit(program, budget=NO_FAULTS).verdict == "holds"
