@@ -23,6 +23,7 @@ step, if only its end. A crash with a request still in flight is `late`, then `c
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.faults import ALTERNATIVES, KINDS, kind_of
@@ -54,7 +55,11 @@ class Budget:
 
     def left(self) -> tuple[int, ...]:
         """The whole budget, in the order of the constants below."""
-        return tuple([getattr(self, name) for name in _PARTS])  # for every run: asdict is slow
+        return self._left
+
+    @cached_property
+    def _left(self) -> tuple[int, ...]:
+        return tuple([getattr(self, name) for name in _PARTS])
 
     def most(self) -> int:
         """How many faults one run can have; restarts are not faults."""

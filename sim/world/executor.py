@@ -432,13 +432,16 @@ class Executor:
         now_ns = world.start_ns + world.stamp_ns
         valid = world.footprints.valid
         try:
-            if id(request) in valid:
+            repeats = not self._monitor.judging and not world.footprints.refuses
+            if repeats or id(request) in valid:
+                # Found valid before, in this run or in the one whose beginning it repeats.
                 reply = bucket.answer_again(request, now_ns)
             else:
                 reply = bucket.answer(request, now_ns)
                 if process.node is not None and len(valid) < VALID_MAX:
                     valid[id(request)] = request
         except StoreError as error:
+            world.footprints.refuses = True
             reply = error
         if idle:
             # Deleting nothing is `done`, and changes nothing.

@@ -58,6 +58,8 @@ class Footprints:
         self._listings: list[tuple[str, str, int]] = []
         self._reads: dict[str, Footprint] = {}
         self._writes: dict[str, Footprint] = {}
+        self.refuses = False
+        """Whether some request of the search was refused before it was sent."""
         self.valid: dict[int, Any] = {}
         """By identity, requests that were found valid and may be sent again in another run."""
         self.generation = 0
