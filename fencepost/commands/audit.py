@@ -26,7 +26,6 @@ from fencepost.commands import hash_seed
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.audit_mutate import find_mutant, mutate
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.models import find_machine, models_of
 from fencepost.commands.output_files import TARGET, json_option, write_file
 from fencepost.commands.provenance import command_line
 from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
@@ -328,6 +327,8 @@ def mutant_row(
     jobs: int = 1,
 ) -> Row:
     """The audit of one mutant, beside the model's shortest counterexample without the same safeguard."""
+    from fencepost.commands.models import find_machine, models_of  # see `rows`
+
     system = find_system(name, mutant)
     arguments = read_parameters(system, settings, processes)
     usual = Options(seconds=MUTANT_SECONDS if mutant else FIXED_SECONDS)

@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.commands.models import find_machine
 from fencepost.commands.terminal import StatusLine
-from fencepost.model import Model, ModelError, check
 from fencepost.results import AuditResult, Row, Verdict, Violation, from_json
 from fencepost.sim.explore import AuditRequest, Diverged
 from fencepost.sim.explore.reporting import run_audit
@@ -36,6 +34,10 @@ def verdict_of(rows: Iterable[Row], *, complete: bool = True) -> Verdict:
 
 def model_row(name: str, without: str, kind: str, max_states: int | None = None) -> Row:
     """The model with one safeguard or assumption off, or with none."""
+    # Most audits need no model, and loading NumPy and the kernel is half of the time that they take to start.
+    from fencepost.commands.models import find_machine
+    from fencepost.model import Model, ModelError, check
+
     machine = find_machine(name)
     try:
         model = Model(machine, machine.shown_at.get(without), without=(without,) if without else ())
