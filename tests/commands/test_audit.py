@@ -378,7 +378,7 @@ def test_shipped_systems_are_audited_by_name(capsys: pytest.CaptureFixture[str])
         (["counterr"], "no system is called 'counterr'; known: "),
         (["no/such.py:f"], "there is no file no/such.py"),
         (["counter", "--mutant", "x"], "counter has no mutant 'x'; it has: read-modify-write"),
-        (["ELECTION:fixed", "--mutant", "x"], "name the broken function itself"),
+        (["ELECTION:fixed", "--mutant", "x"], "has no mutant 'x'; --mutate makes: "),
         (["ELECTION"], "choose a program of"),
         (["ELECTION:one"], "holds no program 'one': one needs a parameter `world`"),
         (["ELECTION:later"], "holds no program 'later'"),
