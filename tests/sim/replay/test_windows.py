@@ -96,10 +96,11 @@ def test_what_was_spoilt_is_found_at_the_right_event_however_late(
         assert row["seq"] in made[name].right, (name, row)
 
 
+@pytest.mark.slow
 def test_a_small_window_agrees_with_a_large_model() -> None:
     """The window against room for everything: where both decide, they decide the same, at the same event."""
     (run,) = lives(1, plans=2, claims=2, cleans=0, seed=4)
-    runs = {"as it was": run, **{name: one.events for name, one in spoilt(run, 4 if DEEP else 2).items()}}
+    runs = {"as it was": run, **{name: one.events for name, one in spoilt(run, 4).items()}}
     small = verdicts(Judge(Automaton(PublishRefinement(3, 2))), runs)
     large = verdicts(Judge(Automaton(PublishRefinement(6, 5))), runs)
     decided = [name for name in runs if "undecided" not in (small[name]["verdict"], large[name]["verdict"])]
