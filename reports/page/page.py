@@ -59,7 +59,7 @@ def page(found: Findings, *, title: str = "Fencepost report") -> str:
         ),
         tag(
             "nav",
-            tag("ul", [tag("li", tag("a", heading, href=f"#{name}")) for name, heading, _ in parts]),
+            tag("ul", [_link(*part) for part in parts]),
             aria_label="Sections",
         ),
         tag("main", [_part(name, heading, html) for name, heading, html in parts]),
@@ -70,6 +70,12 @@ def page(found: Findings, *, title: str = "Fencepost report") -> str:
     if size > BYTES_MAX:
         return _shortened(title, parts, size)
     return text
+
+
+def _link(name: str, heading: str, content: Markup) -> Markup:
+    """A line of the navigation, with the number of results or counterexamples in the section."""
+    count = content.count("<article")
+    return tag("li", tag("a", heading, href=f"#{name}"), f" {count}" if count else None)
 
 
 def _part(name: str, heading: str, content: Markup) -> Markup:

@@ -40,15 +40,21 @@
     });
     every.append(button);
   });
+  var good = make("input", "", { id: "hide-good", type: "checkbox" });
+  every.append(good, make("label", "Hide what holds", { for: "hide-good" }));
   main.prepend(every);
-  find.addEventListener("input", function () {
-    var wanted = find.value.toLowerCase(), shown = 0, all = main.querySelectorAll("article");
+  function filter() {
+    var wanted = find.value.toLowerCase(), shown = 0;
+    var all = main.querySelectorAll("article, #verdicts tbody tr");
     all.forEach(function (one) {
-      one.hidden = one.textContent.toLowerCase().indexOf(wanted) < 0;
+      var fine = good.checked && (one.closest("#expected") || !one.querySelector(".verdict.bad, .verdict.open"));
+      one.hidden = fine || one.textContent.toLowerCase().indexOf(wanted) < 0;
       shown += one.hidden ? 0 : 1;
     });
-    count.textContent = wanted ? shown + " of " + all.length : "";
-  });
+    count.textContent = wanted || good.checked ? shown + " of " + all.length : "";
+  }
+  find.addEventListener("input", filter);
+  good.addEventListener("change", filter);
 
   document.querySelectorAll("[data-counterexample]").forEach(function (counterexample) {
     var rows = counterexample.querySelectorAll("g.row");

@@ -141,6 +141,23 @@ def test_results_can_be_filtered_and_folded(browser: Any, file: Path) -> None:
     context.close()
 
 
+def test_what_holds_can_be_hidden(browser: Any, file: Path) -> None:
+    """A reviewer of a hundred results has three to look at."""
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(file.as_uri())
+    rows = tab.locator("#verdicts tbody tr:visible")
+    every = rows.count()
+    tab.get_by_label("Hide what holds").check()
+    assert 0 < rows.count() < every
+    assert all("\u2717" in text for text in rows.all_inner_texts())
+    assert tab.locator("#counterexamples article:visible").count() > 0
+    assert tab.locator("#expected article:visible").count() == 0
+    tab.get_by_label("Hide what holds").uncheck()
+    assert rows.count() == every
+    context.close()
+
+
 def test_no_request_is_drawn_as_a_long_diagonal(browser: Any, file: Path) -> None:
     """Lines across the picture that cross others cannot be followed."""
     context = browser.new_context()
