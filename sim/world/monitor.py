@@ -76,6 +76,8 @@ class View:
 
     def _files(self) -> Any:
         files = getattr(self._world, "files", None)
+        if files is None and isinstance(self._world, Past):
+            raise Misuse("a step property sees no files; note what it needs with world.note")
         if files is None:
             raise Misuse("the view shows files of the program's world.filesystem(); it mounted none")
         return files

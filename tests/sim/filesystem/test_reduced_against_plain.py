@@ -20,6 +20,7 @@ from fencepost.sim.explore.reduction import RaceTracker
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.filesystem.survival import PROFILES
 from fencepost.sim.world import NO_FAULTS, Budget, Footprints, World
+from fencepost.sim.world.located import AuditError
 from tests.sim.filesystem.programs import NAMES, ON_NAMES, OTHERS, WATCHES, Code, program_of
 
 PLAIN_MAX = 1_000
@@ -163,6 +164,16 @@ def test_when_a_file_was_modified_outlives_a_power_loss() -> None:
 
     found = watched(write_durably, lambda world, _: world.env.now_ns(), after=look, budget=POWER)
     assert {notes for notes in found if notes} == {(("at", "0"),), (("at", "1000000000"),)}
+
+
+def test_a_step_property_over_files_is_refused() -> None:
+    def program(world: World) -> None:
+        root = world.filesystem()
+        world.spawn((root / "a").write_bytes, b"", name="writer")
+        world.step_property("kept", lambda before, after: before.file("a") is None or after.file("a"))
+
+    with pytest.raises(AuditError, match="a step property sees no files"):
+        ReducedSearch(Setting(program, NO_FAULTS)).explore()
 
 
 def test_time_passes_between_the_program_and_the_first_write_of_a_process() -> None:
