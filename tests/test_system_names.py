@@ -36,8 +36,20 @@ def words(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, " ".join([module, *(alias.name for alias in node.names)]).replace(".", " ")
 
 
+COMMON = ("streams",)
+"""Systems whose names are plain words: only whole texts and imports name them."""
+
+
 def named(source: str, name: str) -> list[int]:
     """The lines that name it."""
+    if name in COMMON:
+        tree = ast.walk(ast.parse(source))
+        whole = [node for node in tree if isinstance(node, ast.Constant) and node.value == name]
+        imported = re.compile(
+            rf"(from|import) [\w.]*\b(impl|properties|systems|model)[.\w]* *(import )?.*\b{name}\b"
+        )
+        lines = [at for at, line in enumerate(source.splitlines(), 1) if imported.match(line.strip())]
+        return [*(node.lineno for node in whole), *lines]
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
     return [line for line, text in words(source) if word.search(text)]
 

@@ -33,7 +33,6 @@ SHIPPED = {
     "objects": "fencepost.model.objects:Objects",
     "uploads": "fencepost.model.uploads:Uploads",
     "handoff": "fencepost.model.handoff:Handoff",
-    "streams": "fencepost.model.streams:Streams",
     **{name: system.model for name, system in SYSTEMS.items()},
     **{name: model for system in SYSTEMS.values() for name, model in system.further_models.items()},
 }

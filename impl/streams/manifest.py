@@ -116,6 +116,8 @@ class Manifest:
         found = _OFFSET.fullmatch(offset)
         if found is None:
             raise Refused(Refusal.INVALID, f"{offset!r} is not an offset of a stream")
+        if int(found[1]) == int(found[2]) == 0:
+            return 0  # the beginning, as other servers write it
         if int(found[1]) != self.lineage:
             raise Refused(Refusal.GONE, f"the offset {offset} is of an earlier stream of this name")
         return int(found[2])
@@ -151,15 +153,15 @@ def trace_fields(key: str, body: bytes) -> str:
     if place is None:
         return ""
     if place.incarnation:
-        return f"life={place.incarnation} owner={place.owner} start={place.start}"
+        return f"incarnation={place.incarnation} owner={place.owner} start={place.start}"
     try:
         manifest = Manifest.read(body, key)
     except Damaged:
         return ""
     state = "tombstone" if manifest.is_tombstone else "live"
     last = manifest.segments[-1] if manifest.segments else None
-    listed = f"start={last.start} listed={last.owner}" if last else "start=0 listed=0"
+    listed = f" start={last.start} listed={last.owner}" if last else ""
     return (
-        f"life={manifest.incarnation} owner={manifest.owner} state={state} "
-        f"segments={len(manifest.segments)} {listed}"
+        f"incarnation={manifest.incarnation} owner={manifest.owner} state={state} "
+        f"segments={len(manifest.segments)}{listed}"
     )

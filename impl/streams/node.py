@@ -25,6 +25,7 @@ from fencepost.impl.store import ABSENT, ANYTHING, Matches
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import NOT_NOW, Condition, Delete, Get, Outcome, Put
 from fencepost.impl.streams.errors import Damaged, Fenced, Refusal, Refused, StoreUnavailable
+from fencepost.impl.streams.framing import base_type, inherited, to_stored
 from fencepost.impl.streams.manifest import Manifest, Segment, manifest_key
 from fencepost.impl.streams.safeguards import STANDARD, Safeguards
 from fencepost.impl.streams.settings import STANDARD_SETTINGS, Durability, Settings
@@ -258,8 +259,8 @@ class Node(Context):
                     if found.hidden or not wanted.is_of(found):
                         raise Refused(Refusal.EXISTS, f"a stream {name!r} exists with another configuration")
                     return found, False
-                if found is not None and found.incarnation == made.incarnation:
-                    break  # ours, and pending
+                if found is not None and found.pending and found.incarnation == made.incarnation:
+                    break  # ours
                 if self._begin(stream, made, found):
                     break
                 if attempt:
@@ -277,6 +278,62 @@ class Node(Context):
         assert manifest is not None
         self.on_change(name)
         return manifest, True
+
+    def fork(
+        self,
+        name: str,
+        source_name: str,
+        offset: str | None,
+        sub_offset: int,
+        wanted: Configuration,
+        content_type: str,
+        body: bytes,
+    ) -> tuple[Manifest, bool]:
+        """A stream that begins with a copy of its source's bytes, at the source's offsets."""
+        try:
+            source = self.check_visible(self.visible(source_name, fresh=True))
+        except Refused as error:
+            if error.kind is Refusal.GONE:
+                raise Refused(Refusal.EXISTS, f"the source {source_name!r} was deleted") from None
+            raise
+        if content_type and base_type(content_type) != base_type(source.content_type):
+            raise Refused(Refusal.CONTENT_TYPE, f"the source holds {source.content_type}, not {content_type}")
+        bytes_ = self._everything(source_name)
+        try:
+            position = len(bytes_) if offset is None else source.position(offset)
+        except Refused as error:
+            raise Refused(Refusal.INVALID, str(error)) from None
+        if position > len(bytes_):
+            raise Refused(Refusal.INVALID, f"the offset {offset} is behind the end of the source")
+        end = position + inherited(bytes_[position:], source.content_type, sub_offset)
+        no_expiry = wanted.ttl_s is None and not wanted.expires_at
+        wanted = replace(
+            wanted,
+            content_type=source.content_type,
+            ttl_s=source.ttl_s if no_expiry else wanted.ttl_s,
+            expires_at=source.expires_at if no_expiry else wanted.expires_at,
+            expires_ns=source.deadline_ns if no_expiry else wanted.expires_ns,
+            forked_from=(source_name, position, sub_offset),
+        )
+
+        def refer(found: Manifest | None) -> Manifest | None:
+            if found is None or found.incarnation != source.incarnation or found.is_tombstone or found.hidden:
+                raise Refused(Refusal.EXISTS, f"the source {source_name!r} was deleted")
+            return None if name in found.forks else replace(found, forks=(*found.forks, name))
+
+        existing = self.load(self.stream(name))
+        if existing is None or self.is_over(existing):
+            self.update(self.stream(source_name), refer)
+        own = to_stored(body, source.content_type, empty_allowed=True)
+        return self.create(name, wanted, bytes_[:end] + own, source=source)
+
+    def _everything(self, name: str) -> bytes:
+        found, offset = b"", "-1"
+        while True:
+            chunk = self.read_from(name, offset)
+            found, offset = found + chunk.body, chunk.manifest.offset(chunk.end)
+            if chunk.up_to_date:
+                return found
 
     def is_over(self, manifest: Manifest) -> bool:
         """Whether the name may be created anew: deleted, expired, or a creation that was not completed."""
@@ -507,11 +564,13 @@ class Node(Context):
         seqs = [one.stream_seq for one in records if one.stream_seq is not None]
 
         def move(found: Manifest | None) -> Manifest | None:
-            if found is None or found.incarnation != incarnation or found.owner != owner:
+            if found is None or found.incarnation != incarnation:
+                raise Fenced(f"the stream {stream.name!r} was deleted")
+            if segment in found.segments or (segment is None and found.closed):
+                return None  # even if another node has taken the stream over since
+            if found.owner != owner:
                 raise Fenced(f"another node has taken {stream.name!r} over")
             self._check_unflagged(stream, flagged=found.is_tombstone)
-            if segment in found.segments or (segment is None and found.closed):
-                return None
             now_ns = self.now_ns()
             return replace(
                 found,

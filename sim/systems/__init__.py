@@ -7,10 +7,11 @@ between.
 
 import os
 
-from fencepost.sim.systems import ingest, publish
+from fencepost.sim.systems import ingest, publish, streams
 from fencepost.sim.systems.system import Mutant, System, Workload, load
 
-SYSTEMS: dict[str, System] = {system.name: system for system in (publish.SYSTEM, ingest.SYSTEM)}
+_SHIPPED: tuple[System, ...] = (publish.SYSTEM, ingest.SYSTEM, streams.SYSTEM)
+SYSTEMS: dict[str, System] = {system.name: system for system in _SHIPPED}
 """By name."""
 for _module in filter(None, os.environ.get("FENCEPOST_SYSTEMS", "").split(",")):
     _added: System = load(f"{_module}:SYSTEM")

@@ -1,0 +1,274 @@
+"""`fencepost streams`: durable streams on an object store."""
+
+import contextlib
+import logging
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.operating import (
+    Act,
+    Parameter,
+    Result,
+    add_subcommand,
+    print_error,
+    refuse_memory,
+)
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.store.errors import Misuse, StoreError
+
+ENV = SystemEnvironment()
+OPTIONAL = ("starlette", "uvicorn", "h11", "prometheus_client")
+EPILOG = """Exit codes: 0 done, 1 the streams or the store refused, 2 the request makes no sense. Example:
+fencepost streams serve s3://bucket/prefix --state /var/lib/streams --listen 127.0.0.1:4437."""
+
+
+@click.group("streams", short_help="Durable streams on an object store.", epilog=EPILOG)
+def command() -> None:
+    """A server of the Durable Streams protocol on any store, with retention; and its operations by hand."""
+
+
+def _run(act: Callable[[], int]) -> int:
+    from fencepost.impl.streams.errors import StreamError
+
+    try:
+        return act()
+    except Misuse as error:
+        raise BadRequest(str(error)) from None
+    except (StoreError, StreamError) as error:
+        return print_error(str(error), Exit.VIOLATED)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in OPTIONAL:
+            raise
+        raise BadRequest("the server needs more: pip install 'fencepost[objects]'") from None
+
+
+def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act], click.Command]:
+    return add_subcommand(command, name, summary, parameters, _run)
+
+
+URL = click.argument("url")
+NAME = click.argument("name")
+STATE = click.option("--state", metavar="DIRECTORY", help="Local state: flagged rows, and records.")
+SKEW = click.option(
+    "--skew-s", type=click.FloatRange(0), default=1.0, show_default=True, help="Between clocks."
+)
+LANDING = click.option(
+    "--landing-s",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    help="How long a create may be in flight: a tombstone is kept as long.",
+)
+TYPE = click.option("--type", "content_type", default="application/octet-stream", show_default=True)
+
+
+def _node(url: str, state: str | None = None, **settings: Any) -> Any:
+    from fencepost.impl.store.urls import open_store
+    from fencepost.impl.streams import MemoryState, Node, Settings, SqliteState
+
+    store = open_store(url, ENV)
+    store.verify()
+    return Node(store, ENV, Settings(**settings), SqliteState(state) if state else MemoryState())
+
+
+@subcommand(
+    "serve",
+    "Run the server.",
+    URL,
+    click.option("--listen", default="127.0.0.1:4437", show_default=True, metavar="HOST:PORT"),
+    STATE,
+    click.option(
+        "--durability",
+        type=click.Choice(["store", "local"]),
+        default="store",
+        show_default=True,
+        help="What an answered append survives: the loss of this disk, or only of this process.",
+    ),
+    SKEW,
+    LANDING,
+    click.option(
+        "--sweep-s", type=click.FloatRange(0), default=5.0, show_default=True, help="0 reaps nothing."
+    ),
+    click.option(
+        "--scan-s", type=click.FloatRange(0), default=6 * 3600.0, show_default=True, help="0 is off."
+    ),
+    click.option("--reap-limit", type=click.IntRange(1), default=20, show_default=True, help="In one sweep."),
+    click.option("--delete-concurrency", type=click.IntRange(1), default=4, show_default=True),
+    click.option("--revalidate-s", type=click.FloatRange(0), default=0.0, show_default=True),
+    click.option("--long-poll-s", type=click.FloatRange(0), default=20.0, show_default=True),
+    click.option("--connections", type=click.IntRange(1), default=2000, show_default=True),
+)
+def serve(
+    url: str,
+    listen: str,
+    state: str | None,
+    durability: str,
+    long_poll_s: float,
+    connections: int,
+    **how: Any,
+) -> Result:
+    """Serve the streams below URL. SIGTERM or ctrl-C uploads what is buffered and ends.
+
+    Under `local` an append is answered when this disk has it; losing the disk loses what was not uploaded.
+    """
+    from fencepost.impl.http.limits import Limits
+    from fencepost.impl.http.server import Server
+    from fencepost.impl.streams import Durability
+    from fencepost.impl.streams.app import StreamServer
+    from fencepost.impl.streams.background import Background
+
+    if durability == "local" and not state:
+        raise BadRequest("--durability local needs --state")
+    how["landing_bound_s"], how["skew_bound_s"] = how.pop("landing_s"), how.pop("skew_s")
+    node = _node(url, state, durability=Durability(durability), **how)
+    logging.getLogger("fencepost.streams").addHandler(logging.StreamHandler())
+    limits = Limits(connections=connections, requests=connections, client_requests=connections)
+    with contextlib.closing(_bind(listen)) as bound:
+        service = StreamServer(node, long_poll_s=long_poll_s, limits=limits)
+        background = Background(node, service.metrics)
+        server = Server(service, on_listening=lambda address: click.echo(f"listening on {address}"))
+        try:
+            server.run([bound])
+        finally:
+            service.close()
+            background.close()
+            node.close()
+    return Result({})
+
+
+def _bind(listen: str) -> socket.socket:
+    from fencepost.impl.http.server import listener
+
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise BadRequest(f"--listen {listen!r} is no address; write 127.0.0.1:4437")
+    try:
+        return listener(host.strip("[]") or "127.0.0.1", int(port))
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadRequest(f"cannot listen on {listen}: {why}; give another --listen") from None
+
+
+@subcommand("create", "Create a stream.", URL, NAME, TYPE, click.option("--ttl-s", type=click.IntRange(0)))
+def create(url: str, name: str, content_type: str, ttl_s: int | None) -> Result:
+    """Create NAME below URL, unless it exists with the same configuration."""
+    from fencepost.impl.streams import Configuration
+
+    refuse_memory(url)
+    manifest, created = _node(url).create(name, Configuration(content_type, ttl_s))
+    found = {"created": created, "next_offset": manifest.offset(manifest.tail)}
+    return Result(found, f"{'created' if created else 'exists'}, next offset {found['next_offset']}")
+
+
+@subcommand(
+    "append",
+    "Append standard input.",
+    URL,
+    NAME,
+    TYPE,
+    click.option("--close", is_flag=True, help="Close the stream after it."),
+)
+def append(url: str, name: str, content_type: str, close: bool) -> Result:
+    """Append standard input to NAME as one message."""
+    from fencepost.impl.streams.framing import to_stored
+
+    body = to_stored(sys.stdin.buffer.read(), content_type)
+    done = _node(url).append(name, body, content_type=content_type, close=close)
+    return Result({"next_offset": done.offset}, f"next offset {done.offset}")
+
+
+OFFSET = click.option("--offset", default="-1", show_default=True, help="Where to begin.")
+
+
+@subcommand("read", "Print a stream.", URL, NAME, OFFSET)
+def read(url: str, name: str, offset: str) -> Result:
+    """Write the bytes of NAME from the offset to standard output."""
+    for chunk in _chunks(_node(url), name, offset):
+        sys.stdout.buffer.write(chunk.body)
+        if chunk.up_to_date:
+            break
+    sys.stdout.buffer.flush()
+    return Result({})
+
+
+@subcommand("tail", "Follow a stream.", URL, NAME, OFFSET)
+def tail(url: str, name: str, offset: str) -> Result:
+    """Write the bytes of NAME from the offset to standard output until the stream is closed."""
+    for chunk in _chunks(_node(url), name, offset):
+        sys.stdout.buffer.write(chunk.body)
+        sys.stdout.buffer.flush()
+        if chunk.closed:
+            break
+        if chunk.up_to_date:
+            ENV.sleep(0.5)
+    return Result({})
+
+
+def _chunks(node: Any, name: str, offset: str) -> Iterator[Any]:
+    while True:
+        chunk = node.read_from(name, offset)
+        yield chunk
+        offset = chunk.manifest.offset(chunk.end)
+
+
+@subcommand("delete", "Delete a stream.", URL, NAME, STATE)
+def delete(url: str, name: str, state: str | None) -> Result:
+    """Delete NAME. Its objects go with the next sweeps."""
+    _node(url, state).delete(name)
+    return Result({}, f"deleted {name}")
+
+
+@subcommand("sweep", "Reap what is doomed.", URL, STATE, SKEW, LANDING)
+def sweep(url: str, state: str | None, skew_s: float, landing_s: float) -> Result:
+    """Scan everything below URL, and reap the deleted and expired streams."""
+    from fencepost.impl.streams import Reaper
+
+    node = _node(url, state, skew_bound_s=skew_s, landing_bound_s=landing_s, reap_limit=10**9)
+    reaper = Reaper(node)
+    failures = {name: str(error) for name, error in reaper.sweep()}
+    counters = vars(reaper.counters)
+    lines = [f"{name}: {text}" for name, text in failures.items()]
+    lines.append(
+        f"reaped {counters['streams_reaped']} streams, deleted {counters['objects_deleted']} objects"
+    )
+    code = Exit.VIOLATED if failures else Exit.HOLDS
+    return Result({**counters, "failures": failures}, "\n".join(lines), code)
+
+
+@subcommand(
+    "restore", "Flag what is doomed.", URL, click.option("--state", metavar="DIRECTORY", required=True)
+)
+def restore(url: str, state: str) -> Result:
+    """Write a row into the local state for each doomed manifest below URL, so that a server reaps it."""
+    from fencepost.impl.streams import Reaper
+
+    node = _node(url, state)
+    Reaper(node).scan()
+    flagged = sorted(node.state.flagged())
+    return Result({"flagged": flagged}, f"{len(flagged)} streams are to be reaped")
+
+
+@subcommand("status", "Describe a stream.", URL, NAME)
+def status(url: str, name: str) -> Result:
+    """Show what the manifest of NAME says."""
+    node = _node(url)
+    manifest = node.load(node.stream(name))
+    if manifest is None:
+        return Result({"name": name, "exists": False}, f"there is no stream {name}", Exit.VIOLATED)
+    found = {
+        "name": name,
+        "exists": True,
+        "incarnation": manifest.incarnation,
+        "owner": manifest.owner,
+        "next_offset": manifest.offset(manifest.tail),
+        "segments": len(manifest.segments),
+        "closed": manifest.closed,
+        "deleted": manifest.is_tombstone,
+        "forks": list(manifest.forks),
+    }
+    return Result(found, "\n".join(f"{key}: {value}" for key, value in found.items()))

@@ -1,0 +1,95 @@
+"""How bytes become messages, and messages bytes: JSON mode, the headers of a request, offsets in bodies.
+
+A JSON stream stores each message followed by a comma, so a range between two offsets is a list without its
+brackets. Every other content type stores what it was sent.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from fencepost.impl.streams.errors import Refusal, Refused
+
+JSON = "application/json"
+INTEGER_MAX = 2**53 - 1
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
+
+
+def base_type(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def is_json(content_type: str) -> bool:
+    return base_type(content_type) == JSON
+
+
+def is_text(content_type: str) -> bool:
+    return base_type(content_type).startswith("text/") or is_json(content_type)
+
+
+def to_stored(body: bytes, content_type: str, *, empty_allowed: bool = False) -> bytes:
+    """The bytes to append. A JSON array is flattened by one level."""
+    if not is_json(content_type) or not body:
+        return body
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refused(Refusal.INVALID, "the body is not valid JSON") from None
+    messages = value if isinstance(value, list) else [value]
+    if not messages and not empty_allowed:
+        raise Refused(Refusal.INVALID, "an empty array appends nothing")
+    return b"".join(
+        json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() + b"," for one in messages
+    )
+
+
+def to_shown(body: bytes, content_type: str) -> bytes:
+    """What a reader gets."""
+    return b"[" + body.removesuffix(b",") + b"]" if is_json(content_type) else body
+
+
+def inherited(body: bytes, content_type: str, sub_offset: int) -> int:
+    """How many of these bytes `sub_offset` messages, or bytes, are. Raises `Refused` when there are fewer."""
+    if not is_json(content_type):
+        end = sub_offset
+    else:
+        text, end_of_text, decoder = body.decode(), 0, json.JSONDecoder()
+        for _ in range(sub_offset):
+            if end_of_text >= len(text):
+                break
+            end_of_text = decoder.raw_decode(text, end_of_text)[1] + 1
+        else:
+            return len(text[:end_of_text].encode())
+        end = len(body) + 1
+    if end > len(body):
+        raise Refused(Refusal.INVALID, f"the source has no position {sub_offset} after the offset")
+    return end
+
+
+def integer(name: str, text: str) -> int:
+    """A header that is a whole number without signs or leading zeros."""
+    if not _NUMBER.fullmatch(text) or int(text) > INTEGER_MAX:
+        raise Refused(Refusal.INVALID, f"{name} is {text!r}; send a whole number from 0 to 2^53 - 1")
+    return int(text)
+
+
+def moment_ns(text: str) -> int:
+    """An RFC 3339 time."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None or "T" not in text.upper():
+        raise Refused(Refusal.INVALID, f"Stream-Expires-At is {text!r}; send an RFC 3339 time")
+    return round(found.timestamp() * 1e9)
+
+
+def producer(values: Sequence[str | None]) -> tuple[str, int, int] | None:
+    """Producer-Id, Producer-Epoch and Producer-Seq: all of them, or none."""
+    if all(value is None for value in values):
+        return None
+    name, epoch, seq = values
+    if not name or epoch is None or seq is None:
+        raise Refused(Refusal.INVALID, "send Producer-Id, Producer-Epoch and Producer-Seq, or none of them")
+    return name, integer("Producer-Epoch", epoch), integer("Producer-Seq", seq)

@@ -1,0 +1,1 @@
+"""Why the library of streams and its model agree."""

@@ -1,0 +1,56 @@
+"""The audit of the library of streams: it holds, and it sees every broken safeguard."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.commands.systems import find_system
+from fencepost.impl.streams import SAFEGUARDS
+from fencepost.model import Model
+from fencepost.model.streams import Streams
+from fencepost.properties.streams.checks import CHECKS
+from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.systems.streams import SYSTEM
+from fencepost.sim.systems.streams.scenarios import SCENARIOS, SMALL
+from fencepost.sim.world import Budget
+from fencepost.testing import FAULTS, request_of
+
+
+def explored(mutant: str | None = None, **parameters: Any) -> AuditResult:
+    system = find_system("streams", mutant)
+    faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
+    request = request_of(system.function, system.options, parameters, "streams")
+    return audit(request.program, budget=Budget(**faults), steps_max=600, minimise_seconds=0.2)
+
+
+def test_the_names_of_safeguards_mutants_and_properties_agree() -> None:
+    assert set(SAFEGUARDS) == set(Streams.safeguards) == set(SYSTEM.mutant_table)
+    properties = Model(Streams).properties
+    assert {one.name for one in properties if one.kind != "reachable"} == set(CHECKS)
+
+
+def test_a_deleted_stream_that_two_nodes_reap_holds() -> None:
+    assert explored(scenario="reaped").verdict == "holds"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", SMALL)
+def test_every_small_scenario_holds_with_a_crash_and_a_lost_reply(scenario) -> None:
+    assert explored(scenario=scenario, crash=1, reply_lost=1).verdict == "holds"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - set(SMALL)))
+def test_every_other_scenario_holds_without_faults(scenario) -> None:
+    assert explored(scenario=scenario).verdict == "holds"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", SAFEGUARDS)
+def test_every_mutant_is_found(mutant) -> None:
+    assert explored(mutant, crash=1, reply_lost=1).verdict == "violated"
+
+
+@pytest.mark.parametrize("mutant", ["two-node-reap", "row-until-empty"])
+def test_a_mutant_is_found(mutant) -> None:
+    assert explored(mutant).verdict == "violated"
