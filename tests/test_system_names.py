@@ -37,19 +37,15 @@ def words(source: str) -> Iterator[tuple[int, str]]:
 
 
 COMMON = ("streams",)
-"""Systems whose names are plain words: only whole texts and imports name them."""
+"""Systems whose names are plain words: only imports name them."""
 
 
 def named(source: str, name: str) -> list[int]:
     """The lines that name it."""
     if name in COMMON:
-        tree = ast.walk(ast.parse(source))
-        whole = [node for node in tree if isinstance(node, ast.Constant) and node.value == name]
-        imported = re.compile(
-            rf"(from|import) [\w.]*\b(impl|properties|systems|model)[.\w]* *(import )?.*\b{name}\b"
-        )
-        lines = [at for at, line in enumerate(source.splitlines(), 1) if imported.match(line.strip())]
-        return [*(node.lineno for node in whole), *lines]
+        imported = re.compile(rf"\b(impl|properties|systems|model)[. ].*\b{name}\b")
+        lines = enumerate(source.splitlines(), 1)
+        return [at for at, line in lines if "import" in line and imported.search(line)]
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
     return [line for line, text in words(source) if word.search(text)]
 
