@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -53,6 +53,11 @@ class Choice(Column):
         return any_of(self == option for option in options)
 
 
+if TYPE_CHECKING:
+    from fencepost.model.kernel.language.members import Members
+    from fencepost.model.kernel.language.records import Recorded
+
+S = TypeVar("S", "Members", "Recorded")
 Truths = Truth | bool | Callable[[], Truth | bool]
 Numbers = Number | int | Callable[[], Number | int]
 Choices = Choice | str | Callable[[], Choice | str]
@@ -66,6 +71,8 @@ def pick(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a
 def pick(condition: Truth | bool, then: Numbers, otherwise: Numbers) -> Number: ...
 @overload
 def pick(condition: Truth | bool, then: Choices, otherwise: Choices) -> Choice: ...
+@overload
+def pick(condition: Truth | bool, then: S | Callable[[], S], otherwise: S | Callable[[], S]) -> S: ...
 def pick(condition: Truth | bool, then: Any, otherwise: Any) -> Column:
     """`then` where the condition holds, `otherwise` elsewhere: an `if` that works state by state.
 
