@@ -45,5 +45,7 @@ def alone(
 def explored(program: Callable[[World], None], **faults: int) -> AuditResult:
     """All schedules of a program, with these faults and no others."""
     return audit(
-        program, budget=Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0} | faults)
+        program,
+        budget=Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, "pause": 0} | faults),
+        others=False,
     )

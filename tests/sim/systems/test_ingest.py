@@ -59,7 +59,7 @@ def explored(
     budget = Budget(**{**(system.options.faults or {}), **faults})
     # Short counterexamples are for people; here they would only take time.
     limits = {"seconds": seconds, "schedules": schedules, "minimise_seconds": 0.2}
-    return audit(request.program, budget=budget, steps_max=600, **limits)
+    return audit(request.program, budget=budget, steps_max=600, others=False, **limits)
 
 
 @pytest.mark.parametrize(

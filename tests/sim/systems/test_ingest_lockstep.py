@@ -45,7 +45,13 @@ def explored(
 
     budget = Budget(**{"crash": 0, "reply_lost": 0, "request_lost": 0, **faults})
     return audit(
-        program, budget=budget, steps_max=600, seconds=seconds, schedules=schedules, minimise_seconds=0.2
+        program,
+        budget=budget,
+        steps_max=600,
+        seconds=seconds,
+        schedules=schedules,
+        minimise_seconds=0.2,
+        others=False,
     )
 
 

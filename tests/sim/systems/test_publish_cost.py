@@ -35,6 +35,7 @@ def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> Aud
         budget=Budget(crash=crashes, reply_lost=lost, request_lost=lost),
         steps_max=600,
         minimise_seconds=0.2,
+        others=False,
     )
 
 

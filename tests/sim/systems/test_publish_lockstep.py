@@ -40,7 +40,7 @@ def explored(
         world.follow("lockstep", lockstep_of(run, 4, skew=scenario == "joiner"))
 
     budget = Budget(crash=crashes, reply_lost=lost, request_lost=lost)
-    return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2)
+    return audit(program, budget=budget, steps_max=600, seconds=seconds, minimise_seconds=0.2, others=False)
 
 
 @pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - {"cleaner", "gone", "anything"}))

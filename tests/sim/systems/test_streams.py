@@ -20,7 +20,7 @@ def explored(mutant: str | None = None, **parameters: Any) -> AuditResult:
     system = find_system("streams", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "streams")
-    return audit(request.program, budget=Budget(**faults), steps_max=600, minimise_seconds=0.2)
+    return audit(request.program, budget=Budget(**faults), steps_max=600, minimise_seconds=0.2, others=False)
 
 
 def test_the_names_of_safeguards_mutants_and_properties_agree() -> None:
