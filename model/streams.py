@@ -103,10 +103,6 @@ class Streams(Machine):
     is_live = define(lambda s: s.manifest.is_there & ~s.manifest.tomb)
     is_dead = define(lambda s: s.manifest.is_there & s.manifest.tomb)
     ripe = define(2, without={"expiry-skew-margin": 1})  # the age at which a node reaps
-    fresh = define(lambda s: s.newest + 1, without={"fresh-epoch": lambda s: s.newest * 0 + 1})
-    reach = define(
-        lambda s, n: s.doomed[n], without={"two-node-reap": lambda s, n: s.doomed[n] * 0 + s.epochs}
-    )
     is_locked = define(lambda s, n: s.reap[n] != "none", without={"recreate-lock": False})
     may_swap = define(
         lambda s, n: s.current[n] | (~s.manifest.is_there & (s.chained > 0)), without={"owner-fence": True}
@@ -116,6 +112,16 @@ class Streams(Machine):
     )
     is_listed = define(lambda s, o: s.manifest.length > o)
     is_mine = define(lambda s, n: s.is_live() & (s.manifest.epoch == s.mine[n]))
+
+    @define(without={"fresh-epoch": lambda s: s.newest * 0 + 1})
+    def fresh(s) -> Number:
+        """The first epoch of a new incarnation."""
+        return s.newest + 1
+
+    @define(without={"two-node-reap": lambda s, n: s.doomed[n] * 0 + s.epochs})
+    def reach(s, n: int) -> Number:
+        """A reap deletes data up to this epoch."""
+        return s.doomed[n]
 
     def segment(s, o: int, part: str) -> Number:
         """A part of the segment that the manifest lists at the offset; nothing stands there: -1 or 0."""

@@ -133,12 +133,12 @@ class StreamServer(Service):
             return _refusal(500, "internal", "this server failed; its log has the reason")
 
     async def _patient(self, act: Callable[..., T], *args: Any) -> T:
-        """Wait for a reap of the same name by this node."""
+        """Wait for a reap of the same name by this node, and for the margin of expiry."""
         until = asyncio.get_running_loop().time() + BUSY_S
         while True:
             try:
                 return await self.in_thread(act, *args)
-            except Fenced:
+            except (Fenced, RetentionError):
                 if asyncio.get_running_loop().time() >= until:
                     raise
                 await asyncio.sleep(0.05)

@@ -621,7 +621,8 @@ class Node(Context):
         start = tail if offset == "now" else manifest.position(offset)
         if start > tail:
             raise Refused(Refusal.INVALID, f"the offset {offset} is behind the end of the stream")
-        pieces, at = [], start
+        pieces: list[bytes] = []
+        at = start
         for segment in self._after(manifest, start):
             if pieces and at - start >= self.settings.chunk_bytes:
                 return Chunk(manifest, b"".join(pieces), start, at, up_to_date=False)
