@@ -112,8 +112,8 @@ def fill(directory: Path, name: str, keys: int) -> None:
                 entry = entry_of(found.found, found.attributes)
             about = (entry.etag, entry.size, entry.modified_ns, entry.file, entry.attributes)
             rows += [(name, f"list/{folder:04d}/{number:03d}".encode(), "", *about) for number in range(1000)]
-        with buckets.index.writing() as connection:  # nobody else records
-            connection.executemany("insert or replace into objects values (?,?,?,?,?,?,?,?)", rows)
+        with buckets.index.writing() as table:  # nobody else records
+            table.connection.executemany("insert or replace into objects values (?,?,?,?,?,?,?,?)", rows)
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ OWN = {
 REASONS = {
     "sim/systems/__init__.py": "the registry",
     "fencepost/commands/entry.py": "names the commands and the extras",
+    "fencepost/pytest_plugin.py": "its fixture `s3_server` starts a server",
 }
 
 
@@ -38,6 +39,8 @@ def words(source: str) -> Iterator[tuple[int, str]]:
 
 COMMON = ("streams",)
 """Systems whose names are plain words: only imports name them."""
+ORDINARY = {"objects"}
+"""Names that are words of the language: there only a path or a module names the system."""
 
 
 def named(source: str, name: str) -> list[int]:
@@ -47,6 +50,9 @@ def named(source: str, name: str) -> list[int]:
         lines = enumerate(source.splitlines(), 1)
         return [at for at, line in lines if "import" in line and imported.search(line)]
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
+    if name in ORDINARY:
+        layers = "(?:impl|model|properties|sim[. /]systems|commands)"
+        word = re.compile(rf"{layers}[. /]{name}\b|^{name}[/:]")
     return [line for line, text in words(source) if word.search(text)]
 
 
@@ -69,3 +75,10 @@ def test_every_way_to_name_a_system_is_seen() -> None:
     ):
         assert named(source, "ingest") == [1], source
     assert not named("ingesting = 'an ingested batch'", "ingest")
+    for source in (
+        "import fencepost.impl.objects.app",
+        "from fencepost.model.objects import A",
+        "x = 'objects:B'",
+    ):
+        assert named(source, "objects") == [1], source
+    assert not named("page.objects; 'objects below a prefix'", "objects")

@@ -30,9 +30,6 @@ SHIPPED = {
     "create-only-lock": "fencepost.model.create_only_lock:CreateOnlyLock",
     "swap-counter": "fencepost.model.swap_counter:SwapCounter",
     "fenced-lease": "fencepost.model.fenced_lease:FencedLease",
-    "objects": "fencepost.model.objects:Objects",
-    "uploads": "fencepost.model.uploads:Uploads",
-    "handoff": "fencepost.model.handoff:Handoff",
     **{name: system.model for name, system in SYSTEMS.items()},
     **{name: model for system in SYSTEMS.values() for name, model in system.further_models.items()},
 }

@@ -96,7 +96,7 @@ def _system(name: str) -> Shipped:
         system.summary,
         system.audited(),
         {mutant: system.audited(mutant) for mutant in table},
-        {mutant: one.faults for mutant, one in table.items()},
+        {"": system.faults, **{mutant: {**system.faults, **one.faults} for mutant, one in table.items()}},
     )
 
 
@@ -146,7 +146,8 @@ def _pick(name: str, found: Shipped, mutant: str | None) -> Audited:
     if mutant is None:
         if found.program is None:
             raise BadRequest(f"{name} has no fixed program; give --mutant one of: {known}")
-        return Audited(name, *unwrapped(found.program))
+        function, options = unwrapped(found.program)
+        return Audited(name, function, Options(faults=found.faults.get("", {})).under(options))
     if mutant not in found.mutants:
         raise BadRequest(f"{name} has no mutant {mutant!r}; it has: {known}")
     function, options = unwrapped(found.mutants[mutant])

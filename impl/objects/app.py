@@ -335,7 +335,7 @@ def _write(receiving: Receiving, body: Body, pieces: list[bytes]) -> None:
 def _finish(receiving: Receiving, body: Body, pieces: list[bytes]) -> dict[str, Any]:
     _write(receiving, body, pieces)
     checksums = body.finish()
-    return receiving.publish(body.md5.hexdigest(), checksums)
+    return receiving.finish(body.md5.hexdigest(), checksums)
 
 
 def _read(fd: int, size: int, at: int) -> bytes:

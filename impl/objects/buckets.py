@@ -25,8 +25,9 @@ from typing import Any
 from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.objects.change_log import ChangeLog
 from fencepost.impl.objects.credentials import ROOT
-from fencepost.impl.objects.index import Index
+from fencepost.impl.objects.index import Index, NewTables
 from fencepost.impl.objects.recorded import RecordedStore
+from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.versions import Keep
@@ -68,12 +69,20 @@ class Document:
 
 
 class Buckets:
-    def __init__(self, root: str, env: Environment | None = None, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        env: Environment | None = None,
+        disk: Disk | None = None,
+        safeguards: Safeguards = STANDARD,
+        new_tables: NewTables | None = None,
+    ) -> None:
         self.root = str(Path(root).absolute())
         self.env = env or SystemEnvironment()
+        self.safeguards = safeguards
         self._disk = disk
         self._documents = FileStore(f"{self.root}/{_INTERNAL}", env=self.env, disk=disk)
-        self.index = Index(self.root, self.env)
+        self.index = Index(self.root, self.env, new_tables)
         self.log = ChangeLog(self.root, self.env)
         self._stores: dict[str, RecordedStore] = {}
         self._read_before: dict[str, tuple[tuple[int, int, int], tuple[Document, str]]] = {}
@@ -185,7 +194,7 @@ class Buckets:
         with self._lock:
             if name not in self._stores:
                 self._stores[name] = RecordedStore(
-                    f"{self.root}/{name}", name, self.index, self.env, self._disk
+                    f"{self.root}/{name}", name, self.index, self.env, self._disk, self.safeguards
                 )
             return self._stores[name]
 

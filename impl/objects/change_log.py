@@ -164,7 +164,7 @@ def _read(path: Path) -> Iterator[Event]:
     offset = 0
     with path.open("rb") as file:
         for line in file:
-            event = _parse(line, offset)
+            event = parse(line, offset)
             offset += len(line)
             if event is not None:
                 yield event
@@ -175,8 +175,8 @@ def _line(ts_ns: int, text: str) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(content), content)
 
 
-def _parse(line: bytes, offset: int) -> Event | None:
-    """None for a line that a crash has cut short: its event follows again."""
+def parse(line: bytes, offset: int) -> Event | None:
+    """The event of a line; None for a line that a crash has cut short: its event follows again."""
     crc, _, content = line.rstrip(b"\n").partition(b" ")
     if crc != b"%08x" % zlib.crc32(content):
         return None

@@ -31,6 +31,7 @@ from typing import Any, Protocol
 from fencepost.impl.environment import Environment
 from fencepost.impl.http.workers import Workers
 from fencepost.impl.objects.owner import Owner
+from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.store.errors import Unusable
 
 CONTROL = "control"
@@ -130,8 +131,10 @@ class Supervisor:
         env: Environment,
         *,
         drain_s: float,
+        safeguards: Safeguards = STANDARD,
     ) -> None:
         self._root = root
+        self._safeguards = safeguards
         self._start = start
         self._listening = listening
         self._env = env
@@ -159,12 +162,14 @@ class Supervisor:
         assert incumbent is not None, "a supervisor that runs has a server"
         try:
             successor.call("", "waiting", START_S)
-            incumbent.call("prepare", "drained", self._drain_s + 10)
-            incumbent.call("seal", "sealed", START_S)
-            successor.call("begin", "ready", START_S)
+            self._safeguards.seal_before_begin(
+                lambda: incumbent.call("prepare", "drained", self._drain_s + 10),
+                lambda: incumbent.call("seal", "sealed", START_S),
+                lambda: successor.call("begin", "ready", START_S),
+            )
         except Failed as error:
             successor.end()
-            self._resume(incumbent)
+            self._safeguards.resume_on_abort(lambda: self._resume(incumbent))
             return str(error)
         successor.line.send("commit")
         incumbent.line.send("commit")
@@ -232,7 +237,17 @@ class Supervisor:
 class Member:
     """A supervised server: the process that owns the directory and has the workers."""
 
-    def __init__(self, line: Line, owner: Owner, workers: Workers, env: Environment, drain_s: float) -> None:
+    def __init__(
+        self,
+        line: Line,
+        owner: Owner,
+        workers: Workers,
+        env: Environment,
+        drain_s: float,
+        *,
+        lock_s: float = _LOCK_S,
+    ) -> None:
+        self._lock_s = lock_s
         self._line = line
         self._owner = owner
         self._workers = workers
@@ -293,7 +308,7 @@ class Member:
         if self._serving:
             self._line.send(reply)
             return
-        for left in reversed(range(round(_LOCK_S / 0.05))):
+        for left in reversed(range(round(self._lock_s / 0.05))):
             try:
                 self._owner.acquire()
             except Unusable as error:

@@ -5,7 +5,7 @@ A failure is logged and tried again; it ends no request.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from fencepost.impl.http.periodic import Periodic
 from fencepost.impl.objects.buckets import Buckets
@@ -15,6 +15,14 @@ from fencepost.impl.store.errors import StoreError
 INTERVAL_S = 1.0
 UPLOAD_AGE_S = 24 * 3600.0
 """How long an upload may rest. Temporary files of dead writers are removed after an hour (`FileStore`)."""
+
+
+def collect_garbage(buckets: Buckets) -> Iterator[tuple[str, int]]:
+    """Remove what was left behind, and report how many uploads of which bucket."""
+    for name, _ in buckets.all():
+        removed = buckets.store(name).collect_garbage(buckets.safeguards.upload_age(UPLOAD_AGE_S))
+        if removed:
+            yield name, removed
 
 
 class Maintenance:
@@ -52,10 +60,8 @@ class Maintenance:
         self._try("write the change log", lambda: buckets.log.flush(buckets.index))
 
     def _collect_garbage(self) -> None:
-        for name, _ in self._buckets.all():
-            removed = self._buckets.store(name).collect_garbage(UPLOAD_AGE_S)
-            if removed:
-                self._log.warning("removed %d uploads of %s that were left for a day", removed, name)
+        for name, removed in collect_garbage(self._buckets):
+            self._log.warning("removed %d uploads of %s that were left for a day", removed, name)
 
     def _reconcile(self) -> None:
         found = reconcile(self._buckets, unless_since_ns=self._began_ns)

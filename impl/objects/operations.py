@@ -105,7 +105,7 @@ class Receiving:
     """A body that is on its way into a file."""
 
     write: Callable[[bytes], None]
-    publish: Callable[[str, dict[str, str]], dict[str, Any]]
+    finish: Callable[[str, dict[str, str]], dict[str, Any]]
     """Called with the MD5 of what was written and its checksums; returns the values of the response."""
 
 

@@ -8,14 +8,16 @@ import fcntl
 import os
 from pathlib import Path
 
+from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.store.errors import Unusable
 
 _NAME = ".objects/owner"
 
 
 class Owner:
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, safeguards: Safeguards = STANDARD) -> None:
         self._root = root
+        self._safeguards = safeguards
         self._fd = -1
 
     def acquire(self) -> None:
@@ -26,7 +28,7 @@ class Owner:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._safeguards.owner_lock(lambda: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
             other = os.pread(fd, 20, 0).decode(errors="replace").strip()
             os.close(fd)

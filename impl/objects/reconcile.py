@@ -31,7 +31,7 @@ def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconc
         differences = 0
         for name in sorted(names):
             store = buckets.store(name)
-            for key in store.differences():
+            for key in buckets.safeguards.reconcile(store.differences()):
                 store.record(key)
                 differences += 1
             for key, version in store.version_differences():

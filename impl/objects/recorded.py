@@ -11,10 +11,12 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.objects.index import Change, Entry, Index, entry_of
+from fencepost.impl.objects.index import Change, Index
+from fencepost.impl.objects.safeguards import STANDARD, Look, Safeguards, Write, guarded
+from fencepost.impl.objects.tables import Entry, entry_of
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.attributes import Attributes
@@ -22,8 +24,9 @@ from fencepost.impl.store.files.reading import Opened
 from fencepost.impl.store.files.uploads import Content
 from fencepost.impl.store.files.versions import NULL, Keep
 from fencepost.impl.store.files.writing import Incoming
-from fencepost.impl.store.requests import Outcome, R, Request
+from fencepost.impl.store.requests import Outcome, R, Reply, Request
 
+P = TypeVar("P", bound=Reply)
 _NOT_APPLIED = frozenset(
     {Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING, Outcome.GONE, Outcome.CONFLICT, Outcome.THROTTLED}
 )
@@ -34,21 +37,30 @@ _WRITES = (ask.Put, ask.Delete, ask.CompleteUpload)
 
 class RecordedStore(FileStore):
     def __init__(
-        self, path: str, bucket: str, index: Index, env: Environment, disk: Disk | None = None
+        self,
+        path: str,
+        bucket: str,
+        index: Index,
+        env: Environment,
+        disk: Disk | None = None,
+        safeguards: Safeguards = STANDARD,
     ) -> None:
-        super().__init__(path, env=env, verify_reads=False, disk=disk, remembers_uploads=True)
+        calls = guarded(disk or Disk(), safeguards)
+        super().__init__(path, env=env, verify_reads=False, disk=calls, remembers_uploads=True)
         self._bucket = bucket
         self._index = index
+        self._safeguards = safeguards
 
     def send(self, request: Request[R]) -> R:
         if isinstance(request, ask.List):
             page = self._index.page(self._bucket, request)
             if page is not None:
                 return cast(R, page)
-        reply = super().send(request)
-        if isinstance(request, _WRITES) and reply.outcome not in _NOT_APPLIED:
-            self.record(request.key, _DELETED if isinstance(request, ask.Delete) else "")
-        return reply
+        sent = super().send
+        if not isinstance(request, _WRITES):
+            return sent(request)
+        mark = _DELETED if isinstance(request, ask.Delete) else ""
+        return cast(R, self._recorded(request.key, lambda: cast(Reply, sent(request)), mark))
 
     @contextlib.contextmanager
     def incoming(self, key: str, when: ask.Condition, keep: Keep = Keep.NOTHING) -> Iterator[Incoming]:
@@ -58,22 +70,17 @@ class RecordedStore(FileStore):
     def complete(
         self, request: ask.CompleteUpload, keep: Keep, content: Content | None = None
     ) -> ask.PutReply:
-        reply = super().complete(request, keep, content)
-        if reply.outcome not in _NOT_APPLIED:
-            self.record(request.key, versions=touched(keep, reply.version))
-        return reply
+        complete = super().complete
+        return self._recorded(request.key, lambda: complete(request, keep, content), keep=keep)
 
     def delete_keeping(self, key: str, when: ask.Matches | ask.Anything, keep: Keep) -> ask.DeleteReply:
-        reply = super().delete_keeping(key, when, keep)
-        if reply.outcome not in _NOT_APPLIED:
-            self.record(key, _DELETED, touched(keep, reply.version))
-        return reply
+        delete = super().delete_keeping
+        return self._recorded(key, lambda: delete(key, when, keep), _DELETED, keep)
 
     def remove_version(self, key: str, version: str, guard: Callable[[Opened], None]) -> ask.DeleteReply:
-        reply = super().remove_version(key, version, guard)
-        if reply.outcome not in _NOT_APPLIED:
-            self.record(key, versions=touched(Keep.ALL, version))
-        return reply
+        remove = super().remove_version
+        named = touched(Keep.ALL, version)
+        return self._recorded(key, lambda: remove(key, version, guard), versions=named)
 
     def change(self, key: str, version: str, how: Callable[[Opened], Attributes]) -> Outcome:
         outcome = super().change(key, version, how)
@@ -81,15 +88,49 @@ class RecordedStore(FileStore):
             self.record(key, versions=frozenset({version}))
         return outcome
 
-    def record(self, key: str, mark: str = "", versions: frozenset[str] = frozenset()) -> None:
-        """Record what stands at `key`. `mark` is that of a write or delete that was made durable before."""
-        look = functools.partial(self._standing, key, mark)
+    def _recorded(
+        self,
+        key: str,
+        land: Callable[[], P],
+        mark: str = "",
+        keep: Keep = Keep.NOTHING,
+        versions: frozenset[str] | None = None,
+    ) -> P:
+        standing = functools.partial(self.standing, key, mark)
+        drafted: Look = (lambda _: None) if mark == _DELETED else standing
+        return self.write(key, land, standing, drafted, keep, versions)
+
+    def write(
+        self,
+        key: str,
+        land: Callable[[], P],
+        standing: Look,
+        drafted: Look,
+        keep: Keep,
+        versions: frozenset[str] | None = None,
+    ) -> P:
+        """A change of `key`, in the order of the safeguards."""
+
+        def record(reply: P | None, look: Look) -> None:
+            version = getattr(reply, "version", "")
+            self.record(key, touched(keep, version) if versions is None else versions, look)
+
+        write = Write(land, lambda reply: reply.outcome not in _NOT_APPLIED, record, standing, drafted)
+        reply: P = self._safeguards.event_after_publish(write, self._safeguards.index_after_publish(write))
+        return reply
+
+    def record(self, key: str, versions: frozenset[str] = frozenset(), look: Look | None = None) -> None:
+        """Record what stands at `key`, or what `look` finds."""
+        look = look or functools.partial(self.standing, key, "")
         self._index.record(Change(self._bucket, key, look, versions))
 
-    def _standing(self, key: str, mark: str, version: str) -> Entry | None:
-        """What stands there now. A version of somebody else may be visible and not yet durable: if its event
-        came before its flush, a power failure would leave an event of what never was. Of one that is not
-        current it is known that it was flushed before it could be replaced; by whom it was removed, not."""
+    def standing(self, key: str, mark: str, version: str = "") -> Entry | None:
+        """What stands there now. `mark` is that of a write or delete that was made durable before.
+
+        A version of somebody else may be visible and not yet durable: if its event came before its flush, a
+        power failure would leave an event of what never was. Of one that is not current it is known that it
+        was flushed before it could be replaced; by whom it was removed, not.
+        """
         if version:
             with self.noncurrent(key, version) as found:
                 return None if found is None else entry_of(found.found, found.attributes)
@@ -151,11 +192,16 @@ class _RecordedIncoming:
         self.write = draft.write
 
     def publish(self, attributes: Attributes) -> ask.PutReply:
-        reply = self._draft.publish(attributes)
-        if reply.outcome not in _NOT_APPLIED:
-            versions = touched(self._keep, reply.version)
-            self._store.record(self._draft.key, self._draft.draft.attributes.mark, versions)
-        return reply
+        key, draft = self._draft.key, self._draft.draft
+
+        def standing(version: str) -> Entry | None:
+            return self._store.standing(key, draft.attributes.mark, version)
+
+        def drafted(version: str) -> Entry | None:
+            known = draft.attributes if draft.landed else attributes
+            return entry_of(os.fstat(draft.fd), known) if not version else standing(version)
+
+        return self._store.write(key, lambda: self._draft.publish(attributes), standing, drafted, self._keep)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._draft, name)

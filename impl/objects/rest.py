@@ -221,7 +221,7 @@ class Rest:
             write(pieces)
             if expected and digest.hexdigest() != expected:
                 refuse("BadDigest")
-            return receiving.publish(digest.hexdigest(), {})
+            return receiving.finish(digest.hexdigest(), {})
 
         try:
             waiting: list[bytes] = []

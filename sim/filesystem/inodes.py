@@ -7,7 +7,7 @@ and `w` (see `sim.world.footprints`). The objects are
     folder   the names of a directory as a whole: written with every entry of it, read by a listing
     inode    content and attributes of a file; of a directory whether it still exists
     links    the number of names of a file, which only `stat` reads
-    flock    who has a file locked
+    flock    who has a file locked for itself alone; `shared flock` who shares a lock: two sharers commute
     journal  the order of metadata operations, where a profile lets it decide what survives a power loss
 
 An inode's number is made from the process that created it and the number of the call there, so that two
@@ -70,6 +70,14 @@ class Found(NamedTuple):
     links: int
     size: int
     modified_ns: int
+
+
+class Image(NamedTuple):
+    """Everything in a file system, to begin other runs with."""
+
+    calls: int
+    inodes: tuple[tuple[int, int, dict[str, int] | None, bytes, dict[str, bytes]], ...]
+    """Number, parent, the names of a directory or None, content and attributes of a file."""
 
 
 class _Refused(Exception):
@@ -157,14 +165,37 @@ class Files:
         if self.journal is not None:
             self.journal.keep_everything()
 
+    def image(self) -> Image:
+        """What the program has set up so far; not what it has open or locked."""
+        kept = [
+            (n, one.parent, dict(one.entries) if one.folder else None, one.body, dict(one.attributes))
+            for n, one in self.inodes.items()
+        ]
+        return Image(self._setup_calls, tuple(kept))
+
+    def restore(self, image: Image) -> None:
+        """Begin with an image, in place of the calls that made it."""
+        self.inodes.clear()
+        for number, parent, names, body, attributes in image.inodes:
+            made = self.inodes[number] = Inode(number, folder=names is not None, parent=parent)
+            made.entries, made.body, made.attributes = dict(names or {}), body, dict(attributes)
+        for folder in [one for one in self.inodes.values() if one.folder]:
+            for number in folder.entries.values():
+                self.inodes[number].links += not self.inodes[number].folder
+        self.locks.clear()
+        self.opened.clear()
+        # What the program has open, and how often it has opened a store, is forgotten as well.
+        for name in [name for name in self.world.streams if name[0] == "files"]:
+            del self.world.streams[name]
+        self._setup_calls, self._state = image.calls, None
+
     def end(self, owner: int) -> int:
         """A process ended or was killed: its locks are released. What that writes."""
         written = 0
         for inode, holders in self.locks.items():
             mine = [holder for holder in holders if holder[0] == owner]
             for holder in mine:
-                del holders[holder]
-                written |= self._bit("flock", str(inode))
+                written |= self._bit("flock" if holders.pop(holder) else "shared flock", str(inode))
         low = FIRST_FD + owner * _FDS
         for fd in [fd for fd in self.opened if low <= fd < low + _FDS]:
             del self.opened[fd]
@@ -433,8 +464,7 @@ class Files:
 
     def _close(self, fd: int) -> None:
         inode = self.opened.pop(fd)
-        if self.locks.get(inode, {}).pop((self._owner, fd), None) is not None:
-            self._changes("flock", inode)
+        self._release(inode, (self._owner, fd))
 
     def _read(self, inode: int, offset: int, size: int) -> bytes:
         found = self.inodes[inode]
@@ -627,25 +657,34 @@ class Files:
         me = (self._owner, fd)
         self._reads("flock", inode)
         if how & LOCK_UN:
-            if holders.pop(me, None) is not None:
-                self._writes("flock", inode)
+            self._release(inode, me)
             return None
         if not how & (LOCK_EX | LOCK_SH):
             raise _Refused(errno.EINVAL)
         alone = bool(how & LOCK_EX)
         if holders.get(me, alone) != alone:
             # What it has is released first, and somebody else may come in between, see flock(2).
-            del holders[me]
-            self._writes("flock", inode)
+            self._release(inode, me)
+            self._changes("flock", inode)
             return CONVERTING
+        if alone:
+            self._reads("shared flock", inode)
+        else:
+            self._writes("shared flock", inode)  # granted or not, see `footprints`
         if any(other != me and (alone or exclusive) for other, exclusive in holders.items()):
             if how & LOCK_NB:
                 raise _Refused(errno.EWOULDBLOCK)
             return BLOCKED
         if me not in holders:
+            if alone:
+                self._changes("flock", inode)
             holders[me] = alone
-            self._writes("flock", inode)
         return None
+
+    def _release(self, inode: int, me: tuple[int, int]) -> None:
+        alone = self.locks.get(inode, {}).pop(me, None)
+        if alone is not None:
+            self._changes("flock", inode) if alone else self._writes("shared flock", inode)
 
     _calls: dict[str, Callable[..., Any]] = {
         "open": _open,

@@ -102,6 +102,18 @@ class Lockstep:
         if note is None:
             return None
         outcome, fields, run = note
+        return self.see(topic, outcome, fields, run, process, incarnation)
+
+    def see(
+        self,
+        topic: str,
+        outcome: str,
+        fields: str,
+        run: str = ONE_RUN,
+        process: str = "",
+        incarnation: int = 0,
+    ) -> str | None:
+        """Something that the map reads as a note."""
         return self._see(run, ("note", "note", topic, "", outcome, fields), process, incarnation)
 
     def state(self) -> Any:

@@ -83,6 +83,8 @@ class System:
     """The trace fields of an object's body, for traces: a function of key and body."""
     trace_layout: Mapping[str, Any]
     """What access logs can show broken, in the terms of `fencepost.sim.replay.access_rules`."""
+    faults: Mapping[str, int] = field(default_factory=dict)
+    """Of the audit, where its usual budget has none that matter here, or needless ones."""
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     demo_mutant: str = ""
     demo_scenario: str = ""

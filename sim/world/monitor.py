@@ -27,7 +27,7 @@ from fencepost.sim.world.costs import dearest
 from fencepost.sim.world.folds import Fold, MonitorEvent, Past
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP
 from fencepost.sim.world.located import AuditError, line_of, users_lines_of
-from fencepost.sim.world.operations import own
+from fencepost.sim.world.operations import Call, own
 
 Check = Callable[..., Any]
 
@@ -216,6 +216,10 @@ class Violation:
         return f"{self.name}: {self.reason}"
 
 
+Called = Callable[[str, int, Call, Any], str | None]
+"""Process, incarnation, system call and answer to the reason why that is a violation."""
+
+
 class Follower(Protocol):
     """Reads a run while it goes on, and reports at once what violates a rule.
 
@@ -241,6 +245,8 @@ class Monitor:
         self._world = world
         self._view = View(world)
         self.followers: list[tuple[str, Follower]] = []
+        self.callers: list[tuple[str, Called]] = []
+        """The followers that read system calls on the world's files too, each by its method `called`."""
         self.folds: list[Fold] = []
         self._past: Past | None = None
         """The state before the present step, for step properties."""
@@ -331,6 +337,12 @@ class Monitor:
             if alternative not in _LANDED:
                 return
             answer = world.unreceived.get(len(world.trace) - 1, answer)
+        elif isinstance(op, Call):
+            for name, called in self.callers if alternative == "ok" else ():
+                reason = called(process.name, incarnation, op, answer)
+                if reason is not None:
+                    self._report(name, reason)
+            return
         elif op.kind != "note" or alternative == "crash":
             return  # a crash is shown with the operation that it prevented
         for fold in self.folds:

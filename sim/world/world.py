@@ -319,9 +319,14 @@ class World(Declaring):
         self.judge.folds.append(Fold(name, initial, step, notes, keys))
 
     def follow(self, name: str, follower: Follower) -> None:
-        """Show every landing and note to `follower`; a reason that it returns is a violation."""
+        """Show every landing and note to `follower`; a reason that it returns is a violation. System calls on
+        `filesystem()` are shown to its method `called`, if it has one.
+        """
         self._only_at_first("followers are named")
         self.judge.followers.append((name, follower))
+        called: Any = getattr(follower, "called", None)
+        if called is not None:
+            self.judge.callers.append((name, called))
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:

@@ -9,10 +9,13 @@ import errno
 import fcntl
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.files import together
+from fencepost.impl.store.requests import Outcome
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How every folder is opened: never through a symbolic link."""
@@ -143,6 +146,23 @@ class Disk:
 
     def unlink(self, name: str, folder_fd: int) -> None:
         os.unlink(name, dir_fd=folder_fd)
+
+    # The order of steps.
+
+    def land(self, finish: Callable[[], None], land: Callable[[], Outcome]) -> Outcome:
+        """A file has its attributes, and is durable with them, before it gets a name that others read."""
+        finish()
+        return land()
+
+    def decide(
+        self,
+        locked: AbstractContextManager[None],
+        refusal: Callable[[], Outcome | None],
+        act: Callable[[], Outcome],
+    ) -> Outcome:
+        """A condition is evaluated where nobody can change what it is about before the change it permits."""
+        with locked:
+            return refusal() or act()
 
 
 if sys.platform == "darwin":

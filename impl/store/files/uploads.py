@@ -378,7 +378,10 @@ class Uploads:
         """Remove uploads that nobody has touched since then and nobody works on; returns how many."""
         uploads, removed = self._internals.existing("uploads"), 0
         for upload in () if uploads is None else old_names(uploads, oldest_ns):
-            fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
+            try:
+                fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
+            except FileNotFoundError:  # completed, aborted or removed by now
+                continue
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(fd).st_mtime_ns < oldest_ns:  # a part may have come since the first look

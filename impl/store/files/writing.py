@@ -24,7 +24,7 @@ import hashlib
 import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, Self
 
 from fencepost.impl.environment import Environment
@@ -257,11 +257,32 @@ class Writer:
 
     def _put_by_steps(self, spot: Spot, known: Attributes, request: ask.Put, create: bool) -> Outcome:
         with self.draft(known, create) as draft:
-            draft.side = self._attributes.write(draft.fd, request.key, known, request.body)
-            if create:
-                return self.create(spot, draft)
-            with self._internals.key_locked(request.key):
-                return self._reader.refusal(request.key, request.when) or self.swap(spot, draft)
+
+            def finish() -> None:
+                draft.side = self._attributes.write(draft.fd, request.key, known, request.body)
+
+            return self._publish(finish, spot, draft, request.key, request.when, create, None)
+
+    def _publish(
+        self,
+        finish: Callable[[], None],
+        spot: Spot,
+        draft: Draft,
+        key: str,
+        when: ask.Condition,
+        create: bool,
+        history: "History | None",
+    ) -> Outcome:
+        if create:
+            return self._disk.land(finish, lambda: self.create(spot, draft))
+        return self._disk.land(
+            finish,
+            lambda: self._disk.decide(
+                self._internals.key_locked(key),
+                lambda: self._reader.refusal(key, when),
+                lambda: self.place(spot, draft, key, history),
+            ),
+        )
 
     def new_mark(self) -> str:
         """Unique to a write."""
@@ -302,12 +323,10 @@ class Writer:
         """Publish what has arrived: durable first, then its name, then the folder."""
         key, when, draft, spot = arrived.key, arrived.when, arrived.draft, arrived.spot
         history = arrived.history
-        self.finish(draft, key, history)
-        if isinstance(when, ask.Absent) and history is None:
-            outcome = self.create(spot, draft)
-        else:
-            with self._internals.key_locked(key):
-                outcome = self._reader.refusal(key, when) or self.place(spot, draft, key, history)
+        create = isinstance(when, ask.Absent) and history is None
+        outcome = self._publish(
+            lambda: self.finish(draft, key, history), spot, draft, key, when, create, history
+        )
         return self.settle(spot, draft.attributes.etag, outcome, history.version(draft) if history else "")
 
     def place(self, spot: Spot, draft: Draft, key: str, history: History | None) -> Outcome:
@@ -384,13 +403,21 @@ class Writer:
         with self._reader.current(request.key) as opened:
             if opened is None:
                 return request.ends(NOTHING_THERE[type(request.when)])
-        with self._internals.key_locked(request.key):
-            outcome = self._reader.refusal(request.key, request.when)
-            if outcome is not None:
-                return request.ends(outcome)
+        unlinked = None
+
+        def unlink() -> Outcome:
+            nonlocal unlinked
             unlinked = self._unlinked(request.key)
-        outcome = self._settled(unlinked)
-        return request.ends(NOTHING_THERE[type(request.when)] if outcome is None else outcome)
+            return Outcome.DONE
+
+        outcome = self._disk.decide(
+            self._internals.key_locked(request.key),
+            lambda: self._reader.refusal(request.key, request.when),
+            unlink,
+        )
+        if outcome is not Outcome.DONE:
+            return request.ends(outcome)
+        return request.ends(self._settled(unlinked) or NOTHING_THERE[type(request.when)])
 
     def unlink(self, key: str) -> Outcome:
         """Remove what is at a key, durably. Only while holding the key's lock."""

@@ -101,10 +101,10 @@ def test_a_group_costs_the_same_whatever_it_holds(store: RecordedStore, buckets:
             steps += 1
             return 0
 
-        with buckets.index._reading() as connection:
-            connection.set_progress_handler(count, 1)
-            found = indexing._page(connection, BUCKET, List("", delimiter="/"))
-            connection.set_progress_handler(None, 1)
+        with buckets.index.tables.reading() as rows:
+            rows.connection.set_progress_handler(count, 1)
+            found = rows.page(BUCKET, List("", delimiter="/"))
+            rows.connection.set_progress_handler(None, 1)
         assert [*found.prefixes] == ["a/", "b/"]
         return steps
 
@@ -116,8 +116,8 @@ def test_a_group_costs_the_same_whatever_it_holds(store: RecordedStore, buckets:
 
 def fill(buckets: Buckets, names: list[str]) -> None:
     """Rows alone: the files take long."""
-    with buckets.index._lock, buckets.index.writing() as connection:
-        connection.executemany(
+    with buckets.index._lock, buckets.index.writing() as rows:
+        rows.connection.executemany(
             "insert or replace into objects values (?,?,'','e',1,1,'f','[]')",
             [(BUCKET, name.encode()) for name in names],
         )
@@ -157,7 +157,7 @@ def test_the_writer_that_records_last_records_the_newer_version(
 ) -> None:
     """Two writers publish; the one that published first records last."""
     record, late = RecordedStore.record, []
-    monkeypatch.setattr(RecordedStore, "record", lambda _, key, mark="": late.append((key, mark)))
+    monkeypatch.setattr(RecordedStore, "record", lambda _, *change: late.append(change))
     put(store, "a", b"1")
     monkeypatch.setattr(RecordedStore, "record", record)
     put(store, "a", b"22")
@@ -203,9 +203,9 @@ def fill_until_full(store: FileStore) -> None:
 
 def limit(buckets: Buckets, pages_max: int) -> int:
     """Let the database have so many pages; SQLite never takes away those that it has."""
-    with buckets.index._lock, buckets.index.writing() as connection:
-        connection.execute("select 1")
-    writer = buckets.index._writer
+    with buckets.index._lock, buckets.index.writing() as rows:
+        rows.connection.execute("select 1")
+    writer = buckets.index.tables.writer
     assert writer is not None
     writer.execute(f"pragma max_page_count={pages_max}")
     return int(writer.execute("pragma page_count").fetchone()[0])
@@ -277,8 +277,8 @@ def test_an_object_without_a_row_keeps_its_bucket(store: RecordedStore, buckets:
 
 
 def test_rows_of_a_bucket_that_is_gone_are_removed(buckets: Buckets) -> None:
-    with buckets.index._lock, buckets.index.writing() as connection:
-        connection.execute("insert into objects values ('gone',x'61','','e',1,1,'f','[\"e\"]')")
+    with buckets.index._lock, buckets.index.writing() as rows:
+        rows.connection.execute("insert into objects values ('gone',x'61','','e',1,1,'f','[\"e\"]')")
     reconcile(buckets)
     assert buckets.index.buckets() == []
 

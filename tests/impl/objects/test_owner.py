@@ -149,3 +149,23 @@ def test_every_start_collects(tmp_path: Path) -> None:
     assert uploads(store) == []
     assert [path.name for path in draft.parent.iterdir()] == ["left.3000"]
     buckets.close()
+
+
+def test_an_owner_that_has_the_directory_may_acquire_it_again(tmp_path: Path) -> None:
+    """A handoff that fails before the seal makes the incumbent resume with the lock that it still has."""
+    owner = Owner(str(tmp_path))
+    owner.acquire()
+    owner.acquire()
+    owner.release()
+    Owner(str(tmp_path)).acquire()
+
+
+def test_an_upload_that_disappears_in_the_moment_ends_no_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was completed, or another server collected it, after its age was read."""
+    store = FileStore(tmp_path)
+    store.send(CreateUpload("k"))
+    real = module.old_names
+    monkeypatch.setattr(module, "old_names", lambda *args: ["u-gone", *real(*args)])
+    assert store.collect_garbage(-1.0) == 1

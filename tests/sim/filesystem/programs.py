@@ -34,6 +34,7 @@ OTHERS = [
     ("sync", "d"),
     ("locked", "lock"),
     ("try", "lock"),
+    ("share", "lock"),
     ("note", "one"),
 ]
 WATCHES = ["nothing", "file", "all files", "notes", "ends"]
@@ -97,10 +98,11 @@ def _do(world: World, root: Path, who: int, verb: str, name: str, seen: list[Any
                 os.fsync(fd)
             finally:
                 os.close(fd)
-        case "locked" | "try":
+        case "locked" | "try" | "share":
             fd = os.open(path, os.O_CREAT | os.O_RDWR)
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | (fcntl.LOCK_NB if verb == "try" else 0))
+                how = {"try": fcntl.LOCK_EX | fcntl.LOCK_NB, "share": fcntl.LOCK_SH | fcntl.LOCK_NB}
+                fcntl.flock(fd, how.get(verb, fcntl.LOCK_EX))
                 return os.listdir(root)
             finally:
                 os.close(fd)

@@ -93,6 +93,7 @@ DECISIVE: dict[str, tuple[list[Code], Budget, str]] = {
     "folder": ([[("create", "b")], [("list", "")]], NO_FAULTS, "strict"),
     "links": ([[("link", "a")], [("size", "a")]], NO_FAULTS, "strict"),
     "flock": ([[("try", "a")], [("try", "a")]], NO_FAULTS, "strict"),
+    "shared flock": ([[("share", "a")], [("try", "a")]], NO_FAULTS, "strict"),
     "journal": ([[("create", "b")], [("unlink", "a")]], POWER, "ext4"),
 }
 """For each kind of object a program whose endings depend on the order of what touches it."""

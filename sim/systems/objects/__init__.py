@@ -1,0 +1,24 @@
+"""The object server: a directory with conditional writes."""
+
+from fencepost.sim.systems.system import System
+
+_HERE = "fencepost.sim.systems.objects"
+
+SYSTEM = System(
+    name="objects",
+    summary="The object server: a directory whose conditional writes hold through kills and power losses.",
+    model="fencepost.model.objects:Objects",
+    further_models={
+        "uploads": "fencepost.model.uploads:Uploads",
+        "handoff": "fencepost.model.handoff:Handoff",
+    },
+    checks="fencepost.properties.objects.checks:CHECKS",
+    program=f"{_HERE}.scenarios:program",
+    safeguards="fencepost.impl.objects.safeguards:STANDARD",
+    mutants=f"{_HERE}.mutants:MUTANTS",
+    refinement="fencepost.properties.objects.refinement:ObjectsRefinement",
+    run_is="requests to one key of the server, by their system calls: a run is a key",
+    trace_fields="fencepost.properties.objects.refinement:trace_fields",
+    trace_layout={},
+    faults={"crash": 1, "power_loss": 1, "reply_lost": 0, "request_lost": 0, "pause": 0},
+)

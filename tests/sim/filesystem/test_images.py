@@ -1,0 +1,40 @@
+"""A run that begins with an image of a file system goes on as one that made it."""
+
+import fcntl
+import os
+from typing import Any
+
+from fencepost.sim.explore import audit
+from fencepost.sim.world import View, World
+
+
+def test_an_image_stands_for_the_calls_that_made_it() -> None:
+    images: list[Any] = []
+
+    def program(world: World) -> None:
+        root = world.filesystem()
+        if not images:
+            (root / "folder").mkdir()
+            (root / "folder" / "a").write_bytes(b"first")
+            os.link(root / "folder" / "a", root / "b")
+            os.setxattr(root / "b", "user.x", b"y")
+            fd = os.open(root / "b", os.O_RDONLY)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            images.append(world.files.image())
+        world.files.restore(images[0])
+
+        def look() -> Any:
+            with (root / "b").open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # what was locked before is free
+                file.write(b"again")
+            return (root / "folder" / "a").stat().st_nlink, os.getxattr(root / "b", "user.x")
+
+        world.spawn(look, name="one")
+        world.spawn(look, name="other")
+        world.finally_("alike", alike)
+
+    def alike(view: View) -> bool:
+        whole = view.files() == {"b": b"again", "folder/a": b"again"}
+        return whole and set(view.results().values()) == {(2, b"y")}
+
+    assert audit(program).verdict == "holds"

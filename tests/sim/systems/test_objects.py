@@ -1,0 +1,82 @@
+"""The audit of the object server: it holds, it sees every broken safeguard, and the model follows it."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.commands.systems import find_system
+from fencepost.properties.objects.checks import CHECKS
+from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.systems.objects import SYSTEM
+from fencepost.sim.systems.objects.run import ScenarioRun
+from fencepost.sim.systems.objects.scenarios import SCENARIOS
+from fencepost.sim.world import Budget, World
+from fencepost.testing import request_of
+
+COUNTEREXAMPLES = {
+    "atomic-create": "one-winner",
+    "key-lock": "cas-exact",
+    "condition-under-lock": "cas-exact",
+    "fsync-before-publish": "untorn",
+    "attributes-before-publish": "untorn",
+    "directory-flush": "ack-durable",
+    "index-after-publish": "list-true",
+    "event-after-publish": "list-true",
+    "reconcile": "list-true",
+    "upload-age": "upload-safe",
+    "owner-lock": "one-owner",
+    "seal-before-begin": "handed-over",
+    "resume-on-abort": "always-served",
+}
+"""What breaks first without each safeguard."""
+AT_ONCE = {"event-after-publish", "seal-before-begin", "resume-on-abort"}
+"""In the first schedule; the others take seconds."""
+
+
+def explored(mutant: str | None = None, schedules: int | None = None, **parameters: Any) -> AuditResult:
+    system = find_system("objects", mutant)
+    faults = parameters.pop("faults", system.options.faults)
+    request = request_of(system.function, system.options, parameters, "objects")
+    budget = Budget(**{"reply_lost": 0, "request_lost": 0, "pause": 0, **faults})
+    return audit(request.program, budget=budget, steps_max=1000, schedules=schedules, minimise_seconds=0.1)
+
+
+def test_every_safeguard_has_a_mutant_and_an_expected_violation() -> None:
+    assert set(COUNTEREXAMPLES) == set(SYSTEM.mutant_table)
+    assert set(COUNTEREXAMPLES.values()) <= {name.replace("_", "-") for name in CHECKS}
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [pytest.param(name, marks=() if name in AT_ONCE else pytest.mark.slow) for name in COUNTEREXAMPLES],
+)
+def test_without_a_safeguard_its_property_is_violated(mutant: str) -> None:
+    (failure,) = explored(mutant).counterexamples
+    assert failure.property == COUNTEREXAMPLES[mutant]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_first_schedule_of_every_scenario_holds(scenario: str) -> None:
+    """With the model following it."""
+    result = explored(schedules=1, scenario=scenario, faults={"crash": 0, "power_loss": 0})
+    assert not result.counterexamples, result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["creates", "replaces", "strangers"])
+def test_every_schedule_holds(scenario: str) -> None:
+    assert explored(scenario=scenario).verdict == "holds"
+
+
+@pytest.mark.parametrize("safeguard", ["directory-flush", "key-lock"])
+def test_the_model_does_not_follow_a_run_without_a_safeguard(safeguard: str) -> None:
+    """It misses the call: no other property of this schedule fails."""
+
+    def program(world: World) -> None:
+        world.share_nothing()
+        run = ScenarioRun(world, SYSTEM.without(safeguard), followed=True)
+        SCENARIOS["replaces"](run)
+
+    result = audit(program, budget=Budget(crash=0, reply_lost=0), steps_max=1000, schedules=1)
+    (failure,) = result.counterexamples
+    assert failure.property == "lockstep"
