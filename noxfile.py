@@ -80,6 +80,14 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def conformance(session: nox.Session) -> None:
+    """The public suite of the Durable Streams protocol (npm), on a directory or the given store."""
+    session.install("-e", ".[objects]")
+    work = Path(session.create_tmp()).absolute()
+    session.run("python", "tests/servers/streams_conformance/run.py", str(work), *session.posargs)
+
+
+@nox.session
 def clients(session: nox.Session) -> None:
     """What common S3 clients do against our server: writes docs/reference/objects-clients.md.
 
