@@ -60,7 +60,7 @@ class RecordedStore(FileStore):
         if not isinstance(request, _WRITES):
             return sent(request)
         mark = _DELETED if isinstance(request, ask.Delete) else ""
-        return cast(R, self._recorded(request.key, lambda: cast(Reply, sent(request)), mark))
+        return cast(R, self._recorded(request.key, lambda: sent(request), mark))
 
     @contextlib.contextmanager
     def incoming(self, key: str, when: ask.Condition, keep: Keep = Keep.NOTHING) -> Iterator[Incoming]:

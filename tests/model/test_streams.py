@@ -19,6 +19,11 @@ def test_everything_holds_at_the_default_size() -> None:
     result = check(Streams)
     assert verdicts(result) == {}
     assert result.never_fired == ("late_create_lands", "read", "start_over", "read_tail")
+    assert [warning.partition(" (")[0] for warning in result.vacuity_warnings] == [
+        "the same in every reachable state, for nothing changes it: position, reads, tail, skipped, bricked, "
+        "hasty, careless",
+        "cursor_honest has an implication whose condition is true in no reachable state",
+    ]
 
 
 @pytest.mark.slow
