@@ -29,6 +29,8 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     ]
     if result.damaged_lines:
         lines.append(f"DAMAGED  {plural(result.damaged_lines, 'line')} could not be read as events")
+    if result.source == "traces" and result.events and not result.events_read:
+        lines.append("NOT JUDGED  no event is one that the map of this model reads; is it the right model?")
     if result.left_out:
         lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
     if result.not_judged:

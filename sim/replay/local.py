@@ -91,7 +91,8 @@ class Outcome:
     def verdict(self) -> str:
         if self.rejected:
             return "violated"
-        return "undecided" if self.undecided or self.problems or not self.runs else "holds"
+        is_judged = self.runs and self.read  # a model accepts whatever its map does not read
+        return "undecided" if self.undecided or self.problems or not is_judged else "holds"
 
 
 def replay(

@@ -226,6 +226,16 @@ def test_nothing_judged_is_not_decided(tmp_path: Path, mine: str) -> None:
     assert (ended, found["verdict"], found["runs"]) == (3, "undecided", 0)
 
 
+def test_a_trace_that_the_map_does_not_read_is_not_decided(
+    tmp_path: Path, mine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any model accepts events of another system: it takes no step."""
+    write_parquet(tmp_path / "t.parquet", table_of(history()))
+    ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine, "--runs", "run")
+    assert (ended, found["verdict"], found["accepted"], found["events_read"]) == (3, "undecided", 1, 0)
+    assert "no event is one that the map of this model reads" in capsys.readouterr().out
+
+
 def line(second: int, operation: str, key: str, status: int) -> str:
     when = f"18/Nov/2026:10:00:{second:02d} +0000"
     return (
