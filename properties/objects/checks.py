@@ -63,6 +63,8 @@ class Outcomes:
     removed: Mapping[str, float] = field(default_factory=dict)
     """Uploads that the collector removed, by the time for which they had rested, in seconds."""
     upload_age_s: float = 0.0
+    is_reconciled: bool = True
+    """Whether a server started again after each crash."""
     owners: tuple[tuple[str, ...], ...] = ()
     """The servers that had the directory at once, at each moment of a handoff."""
     serving: tuple[str, ...] | None = None
@@ -120,9 +122,9 @@ def ack_durable(directory: Directory, outcomes: Outcomes) -> Iterator[str]:
             yield f"{why}, and {place[1]} holds {stands or 'nothing'}"
 
 
-def list_true(directory: Directory, _: Outcomes) -> Iterator[str]:
+def list_true(directory: Directory, outcomes: Outcomes) -> Iterator[str]:
     """Once a crash is reconciled, the listing equals the directory."""
-    for place in sorted(directory.objects.keys() | directory.listed.keys()):
+    for place in sorted(directory.objects.keys() | directory.listed.keys()) * outcomes.is_reconciled:
         stands, listed = directory.objects.get(place, ABSENT), directory.listed.get(place, ABSENT)
         if stands != listed:
             yield f"{place[1]} holds {stands or 'nothing'}, and the listing shows {listed or 'nothing'}"
@@ -130,7 +132,7 @@ def list_true(directory: Directory, _: Outcomes) -> Iterator[str]:
 
 def event_complete(directory: Directory, outcomes: Outcomes) -> Iterator[str]:
     """Once a crash is reconciled, the last event of a key shows what stands there."""
-    for place in sorted(directory.objects.keys() | outcomes.written.keys()):
+    for place in sorted(directory.objects.keys() | outcomes.written.keys()) * outcomes.is_reconciled:
         events = [event for event in directory.events if (event.bucket, event.key) == place]
         last = _new(events[-1]) if events else outcomes.before.get(place, ABSENT)
         if last != directory.objects.get(place, ABSENT):

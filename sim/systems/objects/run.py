@@ -258,6 +258,7 @@ class ScenarioRun:
         removed = {"the upload": 0.0} if view.notes("removed") else {}
         reads = [found for name in ("reader", RECOVERY) if (found := results.get(name)) is not None]
         before = {PLACE: ETAGS["first"]} if self.has_first else {}
+        ended = RECOVERY in results or all(name in results for name in self.requests)
         serving = tuple(name for name in (OLD, NEW) if results.get(name))
         failed = "" if view.notes("timed out") else results.get(SUPERVISOR, "")
         return Outcomes(
@@ -266,6 +267,7 @@ class ScenarioRun:
             tuple(reads),
             removed,
             UPLOAD_AGE_S,
+            is_reconciled=ended,
             serving=serving if SUPERVISOR in results else None,
             failed_handoff=failed,
         )

@@ -93,6 +93,7 @@ GOOD = [
     ),
     (holds("x"), Outcomes((wrote("a", "put", "unanswered"),), {PLACE: "x"})),
     (holds("a", None, event(1, "a")), Outcomes((wrote("a", "put", "unanswered"),), {PLACE: "x"})),
+    (holds("a", ""), Outcomes((wrote("a", "put", "unanswered"),), is_reconciled=False)),
     (NOTHING, Outcomes(owners=(("old",), ("new",)), serving=("new",), removed={"u": 9.0}, upload_age_s=6.0)),
 ]
 
