@@ -36,7 +36,7 @@ from botocore.config import Config  # noqa: TID251  the same
 from bench import report
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.objects.buckets import Buckets
-from fencepost.impl.objects.index import entry_of
+from fencepost.impl.objects.tables import entry_of
 from fencepost.impl.objects.temporary import Unflushed
 from fencepost.impl.store.requests import ANYTHING
 

@@ -7,12 +7,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fencepost.reports.sizes import byte_size
 from fencepost.reports.text import (
     COLOURS,
     SCREEN,
     Uncut,
     amount,
-    byte_size,
     first,
     plural,
     reproduce,

@@ -1,6 +1,5 @@
 """What the text reports share: numbers, verdicts, tables, and the limit of one screen."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,6 @@ COLOURS = {
     "undecided": "yellow",
     "unsupported": "yellow",
 }
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SCREEN = 15
 """Lines of a command's default output when nothing is violated."""
 SHOWN = 4
@@ -81,25 +79,6 @@ def amount(number: float) -> str:
     if number == int(number):
         return f"{int(number):,}"
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
-
-
-def byte_size(count: int) -> str:
-    """`1.5 GiB`."""
-    size = float(count)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def parse_bytes(text: str) -> int:
-    """`500M`, `4G`, `1.5GiB`, `100000` as a number of bytes; ValueError names the accepted forms."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    size = float(match[1]) * UNITS[match[2].upper()] if match else 0
-    if size < 1:
-        raise ValueError(f"{text!r} is no size; write 500M or 4G")
-    return round(size)
 
 
 @dataclass(frozen=True)

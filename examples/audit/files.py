@@ -211,7 +211,7 @@ class ConditionOnce(AuditedStore):
 
 
 class SeedsStore(FileStore):
-    """The order of the seed: write a temporary file, evaluate the condition, rename, flush the directory. The
+    """An order that loses: write a temporary file, evaluate the condition, rename, flush the directory. The
     version, an attribute there, is kept behind the body here.
     """
 

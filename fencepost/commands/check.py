@@ -19,7 +19,8 @@ from fencepost.commands.terminal import StatusLine, console, engine_option, fini
 from fencepost.commands.watching import watch_option
 from fencepost.model import Model, ModelError, Progress, check, least_memory, reachable_graph, walk
 from fencepost.reports.check_text import check_text
-from fencepost.reports.text import amount, byte_size, parse_bytes
+from fencepost.reports.sizes import byte_size, parse_bytes
+from fencepost.reports.text import amount
 from fencepost.results import CheckResult, Graph, GraphState, PropertyResult, from_json
 
 EPILOG = """Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 a bound was hit before all was

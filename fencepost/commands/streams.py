@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,9 +14,11 @@ from fencepost.commands.operating import (
     Parameter,
     Result,
     add_subcommand,
+    bind,
     print_error,
     refuse_memory,
 )
+from fencepost.commands.values import Address, FiniteNumber, WholeNumber, listen_option
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
 
@@ -54,17 +55,36 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
 URL = click.argument("url")
 NAME = click.argument("name")
 STATE = click.option("--state", metavar="DIRECTORY", help="Local state: flagged rows, and records.")
-SKEW = click.option(
-    "--skew-s", type=click.FloatRange(0), default=1.0, show_default=True, help="Between clocks."
-)
-LANDING = click.option(
-    "--landing-s",
-    type=click.FloatRange(0),
-    default=60.0,
+TYPE = click.option(
+    "--type",
+    "content_type",
+    default="application/octet-stream",
     show_default=True,
-    help="How long a create may be in flight: a tombstone is kept as long.",
+    metavar="TYPE",
+    help="Content type of the stream.",
 )
-TYPE = click.option("--type", "content_type", default="application/octet-stream", show_default=True)
+
+
+def _seconds(name: str, default: float, text: str, setting: str) -> Parameter:
+    return click.option(
+        name,
+        setting,
+        type=FiniteNumber(0),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help=text,
+    )
+
+
+def _count(name: str, default: int, text: str) -> Parameter:
+    return click.option(name, type=WholeNumber(1), default=default, show_default=True, metavar="N", help=text)
+
+
+SKEW = _seconds("--skew", 1.0, "Bound on the difference between two clocks.", "skew_bound_s")
+LANDING = _seconds(
+    "--landing", 60.0, "How long a create may be in flight: a tombstone is kept as long.", "landing_bound_s"
+)
 
 
 def _node(url: str, state: str | None = None, **settings: Any) -> Any:
@@ -80,7 +100,7 @@ def _node(url: str, state: str | None = None, **settings: Any) -> Any:
     "serve",
     "Run the server.",
     URL,
-    click.option("--listen", default="127.0.0.1:4437", show_default=True, metavar="HOST:PORT"),
+    listen_option("127.0.0.1:4437"),
     STATE,
     click.option(
         "--durability",
@@ -91,21 +111,17 @@ def _node(url: str, state: str | None = None, **settings: Any) -> Any:
     ),
     SKEW,
     LANDING,
-    click.option(
-        "--sweep-s", type=click.FloatRange(0), default=5.0, show_default=True, help="0 reaps nothing."
-    ),
-    click.option(
-        "--scan-s", type=click.FloatRange(0), default=6 * 3600.0, show_default=True, help="0 is off."
-    ),
-    click.option("--reap-limit", type=click.IntRange(1), default=20, show_default=True, help="In one sweep."),
-    click.option("--delete-concurrency", type=click.IntRange(1), default=4, show_default=True),
-    click.option("--revalidate-s", type=click.FloatRange(0), default=0.0, show_default=True),
-    click.option("--long-poll-s", type=click.FloatRange(0), default=20.0, show_default=True),
-    click.option("--connections", type=click.IntRange(1), default=2000, show_default=True),
+    _seconds("--sweep-every", 5.0, "Between two sweeps, which reap; 0 reaps nothing.", "sweep_s"),
+    _seconds("--scan-every", 6 * 3600.0, "Between two scans of the store; 0 is off.", "scan_s"),
+    _count("--reap-limit", 20, "Streams that one sweep reaps."),
+    _count("--delete-concurrency", 4, "Objects that a reap deletes at once."),
+    _seconds("--revalidate", 0.0, "Age up to which a manifest is used without a look.", "revalidate_s"),
+    _seconds("--long-poll", 20.0, "How long a long-poll waits for data.", "long_poll_s"),
+    _count("--connections", 2000, "Maximum number of open connections."),
 )
 def serve(
     url: str,
-    listen: str,
+    listen: Address,
     state: str | None,
     durability: str,
     long_poll_s: float,
@@ -124,11 +140,10 @@ def serve(
 
     if durability == "local" and not state:
         raise BadRequest("--durability local needs --state")
-    how["landing_bound_s"], how["skew_bound_s"] = how.pop("landing_s"), how.pop("skew_s")
     node = _node(url, state, durability=Durability(durability), **how)
     logging.getLogger("fencepost.streams").addHandler(logging.StreamHandler())
     limits = Limits(connections=connections, requests=connections, client_requests=connections)
-    with contextlib.closing(_bind(listen)) as bound:
+    with contextlib.closing(bind(listen)) as bound:
         service = StreamServer(node, long_poll_s=long_poll_s, limits=limits)
         background = Background(node, service.metrics)
         server = Server(service, on_listening=lambda address: click.echo(f"listening on {address}"))
@@ -141,20 +156,20 @@ def serve(
     return Result({})
 
 
-def _bind(listen: str) -> socket.socket:
-    from fencepost.impl.http.server import listener
-
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        raise BadRequest(f"--listen {listen!r} is no address; write 127.0.0.1:4437")
-    try:
-        return listener(host.strip("[]") or "127.0.0.1", int(port))
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadRequest(f"cannot listen on {listen}: {why}; give another --listen") from None
-
-
-@subcommand("create", "Create a stream.", URL, NAME, TYPE, click.option("--ttl-s", type=click.IntRange(0)))
+@subcommand(
+    "create",
+    "Create a stream.",
+    URL,
+    NAME,
+    TYPE,
+    click.option(
+        "--ttl",
+        "ttl_s",
+        type=WholeNumber(0),
+        metavar="SECONDS",
+        help="It expires so long after its last use.",
+    ),
+)
 def create(url: str, name: str, content_type: str, ttl_s: int | None) -> Result:
     """Create NAME below URL, unless it exists with the same configuration."""
     from fencepost.impl.streams import Configuration
@@ -182,7 +197,9 @@ def append(url: str, name: str, content_type: str, close: bool) -> Result:
     return Result({"next_offset": done.offset}, f"next offset {done.offset}")
 
 
-OFFSET = click.option("--offset", default="-1", show_default=True, help="Where to begin.")
+OFFSET = click.option(
+    "--offset", default="-1", show_default=True, metavar="OFFSET", help="Where to begin; -1 is the start."
+)
 
 
 @subcommand("read", "Print a stream.", URL, NAME, OFFSET)
@@ -224,11 +241,11 @@ def delete(url: str, name: str, state: str | None) -> Result:
 
 
 @subcommand("sweep", "Reap what is doomed.", URL, STATE, SKEW, LANDING)
-def sweep(url: str, state: str | None, skew_s: float, landing_s: float) -> Result:
+def sweep(url: str, state: str | None, **how: float) -> Result:
     """Scan everything below URL, and reap the deleted and expired streams."""
     from fencepost.impl.streams import Reaper
 
-    node = _node(url, state, skew_bound_s=skew_s, landing_bound_s=landing_s, reap_limit=10**9)
+    node = _node(url, state, **how, reap_limit=10**9)
     reaper = Reaper(node)
     failures = {name: str(error) for name, error in reaper.sweep()}
     counters = vars(reaper.counters)
@@ -241,7 +258,10 @@ def sweep(url: str, state: str | None, skew_s: float, landing_s: float) -> Resul
 
 
 @subcommand(
-    "restore", "Flag what is doomed.", URL, click.option("--state", metavar="DIRECTORY", required=True)
+    "restore",
+    "Flag what is doomed.",
+    URL,
+    click.option("--state", metavar="DIRECTORY", required=True, help="Local state of the server."),
 )
 def restore(url: str, state: str) -> Result:
     """Write a row into the local state for each doomed manifest below URL, so that a server reaps it."""

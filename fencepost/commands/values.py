@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from fencepost.reports.text import byte_size, parse_bytes
+from fencepost.reports.sizes import byte_size, parse_bytes
 
 
 class FiniteNumber(click.FloatRange):

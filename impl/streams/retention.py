@@ -25,7 +25,7 @@ BACKOFF_MAX_S = 300.0
 
 @dataclass
 class Counters:
-    """The seed's series `tieredstore.retention.*`."""
+    """Of all sweeps since the start."""
 
     streams_reaped: int = 0
     objects_deleted: int = 0

@@ -32,14 +32,14 @@ class Settings:
     skew_bound_s: float = 1.0
     """How far apart two clocks may be."""
     sweep_s: float = 5.0
-    """The seed's DS_EXPIRY_SWEEP_MS: between two ticks of the sweeper; 0 disables it."""
+    """Between two ticks of the sweeper; 0 disables it."""
     reap_limit: int = 20
-    """The seed's DS_RETENTION_REAP_LIMIT: streams reaped in one tick."""
+    """Streams reaped in one tick."""
     delete_concurrency: int = 4
-    """The seed's DS_RETENTION_DELETE_CONCURRENCY."""
+    """Objects that a reap deletes at once."""
     list_passes: int = 5
     scan_s: float = 6 * 3600.0
-    """The seed's DS_RETENTION_SCAN_MS: between two scans; 0 disables them."""
+    """Between two scans; 0 disables them."""
     attempts: int = 6
     backoff_s: float = 0.05
 

@@ -75,7 +75,10 @@ def compared(machine: type[Machine], sizes: dict[str, int] | None = None, withou
     return plain, reduced
 
 
-QUICK_SIZES = {"Objects": {"writers": 2, "crashes": 0}}
+QUICK_SIZES = {
+    "Objects": {"writers": 2, "crashes": 0},
+    "Streams": {"epochs": 2, "lives": 1, "troubles": 0},
+}
 """Of machines whose default sizes take minutes with every switch."""
 
 

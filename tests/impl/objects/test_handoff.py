@@ -220,9 +220,8 @@ def test_a_sealed_server_whose_supervisor_ends_resumes_if_nobody_has_the_lock(
     workers, owner, line = FakeWorkers(), Owner(str(tmp_path)), Line(theirs)
     for message in ("begin", "commit", "prepare", "seal"):
         line.send(message)
-    member = Member(Line(ours), owner, workers, SystemEnvironment(), 1.0)  # type: ignore[arg-type]  # the same
+    member = Member(Line(ours), owner, workers, SystemEnvironment(), 1.0, lock_s=0.1)  # type: ignore[arg-type]  # the same
     other = Owner(str(tmp_path))
-    monkeypatch.setattr(handoff, "_LOCK_S", 0.1)
     monkeypatch.setattr(workers, "replace_ended", lambda: None)
 
     def end_supervisor() -> None:

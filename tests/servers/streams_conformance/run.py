@@ -24,7 +24,7 @@ def main(work: Path, url: str) -> int:
     if not (work / "node_modules").exists():
         subprocess.run(["npm", "install", "--silent", PACKAGE], cwd=work, check=True)
     serve = [sys.executable, "-m", "fencepost", "streams", "serve", url, "--listen", "127.0.0.1:0"]
-    options = ["--skew-s", "0", "--landing-s", "1", "--sweep-s", "1", "--long-poll-s", "2"]
+    options = ["--skew", "0", "--landing", "1", "--sweep-every", "1", "--long-poll", "2"]
     with subprocess.Popen([*serve, *options], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
