@@ -64,6 +64,7 @@ def evened(line: str) -> str:
     line = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", line)
     line = re.sub(r"\b[0-9A-HJKMNP-TV-Z]{26}\b", "PLAN", line)
     line = re.sub(r"[\d.,]+ s, [\d.,]+ \w+ \([\d.,]+ bytes a state\)", "TIME, SIZE", line)
+    line = re.sub(r"( schedules?), [\d.,]+ s$", r"\1, TIME", line)
     return re.sub(r"\d[\d,]*(\.\d+)?", "N", line) if COUNTED.search(line) else line
 
 
