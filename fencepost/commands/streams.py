@@ -251,7 +251,7 @@ def sweep(url: str, state: str | None, **how: float) -> Result:
     counters = vars(reaper.counters)
     lines = [f"{name}: {text}" for name, text in failures.items()]
     lines.append(
-        f"reaped {counters['streams_reaped']} streams, deleted {counters['objects_deleted']} objects"
+        f"streams reaped: {counters['streams_reaped']}; objects deleted: {counters['objects_deleted']}"
     )
     code = Exit.VIOLATED if failures else Exit.HOLDS
     return Result({**counters, "failures": failures}, "\n".join(lines), code)
@@ -270,7 +270,7 @@ def restore(url: str, state: str) -> Result:
     node = _node(url, state)
     Reaper(node).scan()
     flagged = sorted(node.state.flagged())
-    return Result({"flagged": flagged}, f"{len(flagged)} streams are to be reaped")
+    return Result({"flagged": flagged}, f"streams to be reaped: {len(flagged)}")
 
 
 @subcommand("status", "Describe a stream.", URL, NAME)
