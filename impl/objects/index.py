@@ -115,7 +115,7 @@ class Index:
                         self._record_one(rows, change)
                     except (OSError, StoreError) as failure:  # of this object; the others are recorded
                         change.error = failure
-        except Exception as failure:  # noqa: BLE001  whoever waits is not to believe that it was recorded
+        except Exception as failure:  # noqa: BLE001  every write that waits gets the error, and no answer
             for change in batch:
                 change.error = failure
         for change in batch:

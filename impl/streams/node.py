@@ -153,7 +153,7 @@ class Node(Context):
             return list(self._streams.values())
 
     def forget(self, name: str) -> None:
-        """Drop what is cached of a name; whoever waits for it is woken."""
+        """Drop what is cached of a name, and wake the requests that wait for it."""
         with self._guard:
             self._streams.pop(name, None)
         self.on_change(name)

@@ -158,6 +158,33 @@ def test_a_change_of_what_the_machine_imports_is_refused(tmp_path: Path) -> None
     assert "differs in: text of the machine" in refused.stderr
 
 
+def up_to(last: int) -> type[Machine]:
+    class Counting(Machine):
+        at = Int(0, 9)
+
+        @action
+        def count(s):
+            s.require(s.at < last)
+            s.at += 1
+
+    return Counting
+
+
+def test_a_machine_that_a_function_made_of_another_value_is_refused(tmp_path: Path) -> None:
+    check(up_to(3), deadlock=False, resume=tmp_path)
+    check(up_to(3), deadlock=False, resume=tmp_path)
+    with pytest.raises(BadSettings, match="differs in: text of the machine"):
+        check(up_to(5), deadlock=False, resume=tmp_path)
+
+
+def test_a_machine_without_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a notebook the next cell may define another machine of the same name."""
+    machine = up_to(3)
+    monkeypatch.setattr(machine, "__module__", "a_notebook")
+    with pytest.raises(BadSettings, match="no file whose text could be compared"):
+        check(machine, deadlock=False, resume=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("search.jsonl", b"[]\n"), ("search.jsonl", b"\xff\n"), ("levels.bin", b"")],

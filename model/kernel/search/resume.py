@@ -50,6 +50,7 @@ class Saved:
     def __init__(self, directory: Path, model: Model, **how: object) -> None:
         self.directory = directory
         self._model = model
+        self._search = _search_of(model, how)
         self._pending: list[tuple[bytes, bytes]] = []
         self._written = perf_counter()
         try:
@@ -64,7 +65,6 @@ class Saved:
             self._lines.close()
             self._levels.close()
             raise BadSettings(f"{directory} is used by another search; give another directory") from None
-        self._search = _search_of(model, how)
 
     def __enter__(self) -> Self:
         return self
@@ -195,7 +195,7 @@ def _written(found: "Found") -> list[Any]:
 def _search_of(model: Model, how: dict[str, object]) -> dict[str, object]:
     """All that decides which states are found: by name, so that an error can say what differs."""
     digest = hashlib.sha256()
-    for name, text in sorted(_sources(model.machine)):
+    for name, text in sorted([*_sources(model.machine), *_captured(model.machine)]):
         digest.update(f"{name}\0{len(text)}\0".encode() + text)
     return {
         "format": _FORMAT,
@@ -219,6 +219,12 @@ def _sources(machine: type) -> Iterator[tuple[str, bytes]]:
     for path in folder.rglob("*.py"):
         yield str(path.relative_to(folder)), path.read_bytes()
     open_modules = [name for cls in getmro(machine) if (name := cls.__module__) != "builtins"]
+    for name in open_modules:
+        if getattr(sys.modules.get(name), "__file__", None) is None:
+            raise BadSettings(
+                f"{machine.__name__} has no file whose text could be compared when its search is continued; "
+                "write the machine into a file, or leave resume out"
+            )
     seen = set[str]()
     while open_modules:
         name = open_modules.pop()
@@ -232,6 +238,15 @@ def _sources(machine: type) -> Iterator[tuple[str, bytes]]:
         text = Path(file).read_bytes()
         yield name, text
         open_modules += _imports(ast.parse(text), module)
+
+
+def _captured(machine: type) -> Iterator[tuple[str, bytes]]:
+    """What the parts of a machine that a function made take from that function: no text shows it."""
+    for cls in getmro(machine):
+        for name, part in vars(cls).items():
+            for cell in getattr(getattr(part, "function", part), "__closure__", None) or ():
+                if isinstance(value := cell.cell_contents, int | float | str | tuple | frozenset):
+                    yield f"{cls.__qualname__}.{name}", repr(value).encode()
 
 
 def _imports(tree: ast.Module, module: ModuleType) -> Iterator[str]:
