@@ -443,11 +443,11 @@ class Node(Context):
                 self.own(stream)
                 with stream.lock:
                     done = self._accept(stream, body, content_type, producer, stream_seq, close=close)
+                    end, accepted = stream.tail, (stream.incarnation, stream.owner)
                 if done is not None:
                     return done
-                end = stream.tail
                 if self.settings.durability is Durability.STORE or close:
-                    self.flush(stream, end)
+                    self.flush(stream, end, accepted)
                 else:
                     self.on_change(name)
                 manifest = stream.manifest
@@ -514,7 +514,8 @@ class Node(Context):
         known = last or (epoch, -1)
         if verdict == "duplicate":
             if stream.records and self.settings.durability is Durability.STORE:
-                self.flush(stream, stream.tail)  # what it repeats may be in flight
+                # What it repeats may be in flight.
+                self.flush(stream, stream.tail, (stream.incarnation, stream.owner))
             return Appended(offset, duplicate=True, epoch=known[0], seq=known[1])
         if verdict == "stale":
             raise Refused(
@@ -531,13 +532,21 @@ class Node(Context):
             )
         return None
 
-    def flush(self, stream: Stream, position: int | None = None) -> None:
-        """Seal what is buffered, upload it, list it. Returns when everything before `position` is listed."""
+    def flush(self, stream: Stream, position: int = 0, accepted: tuple[str, int] | None = None) -> None:
+        """Seal what is buffered, upload it, list it.
+
+        Returns when the record that was `accepted`, as this incarnation and owner, before `position` is
+        listed. Another append may have found that this node was overtaken, and have dropped it: the bytes at
+        its position are then another node's, so the length of the stream says nothing.
+        """
         with stream.flushing:
-            manifest = stream.manifest
-            done = manifest is not None and position is not None and manifest.tail >= position
-            if done and stream.closing is None:
-                return
+            if accepted is not None:
+                if stream.closing is None and _lists(stream.manifest, accepted, position):
+                    return
+                if (stream.incarnation, stream.owner) != accepted:
+                    if _lists(self.load(stream), accepted, position):
+                        return
+                    raise Fenced(f"this node no longer owns {stream.name!r}")
             try:
                 self._publish(stream, list(stream.records), self._closing(stream))
             except Fenced:
@@ -703,6 +712,13 @@ class Node(Context):
 
     def close(self) -> None:
         self.state.close()
+
+
+def _lists(manifest: Manifest | None, accepted: tuple[str, int], position: int) -> bool:
+    """Whether the manifest lists the segment of that incarnation and owner that ends there or goes on."""
+    if manifest is None or manifest.incarnation != accepted[0]:
+        return False
+    return any(one.owner == accepted[1] and one.start < position <= one.end for one in manifest.segments)
 
 
 class _Overtaken(Exception):

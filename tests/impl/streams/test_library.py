@@ -1,5 +1,6 @@
 """The library of streams on a store in memory: appends, owners, forks of fate, retention."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import (
     Configuration,
     Durability,
+    Fenced,
     MemoryState,
     Node,
     Reaper,
@@ -206,3 +208,62 @@ def test_a_state_keeps_rows_and_records(kind, tmp_path) -> None:
 
 def test_names_share_no_prefix() -> None:
     assert prefix_of("/a") != prefix_of("/b")
+
+
+def waiting(node: Node, body: bytes):
+    """Of an append that waits for its flush: what it accepted, and where it ends."""
+    stream = node.stream(NAME)
+    node.own(stream)
+    with stream.lock:
+        node._accept(stream, body, "text/plain", None, None, close=False)
+        return stream, stream.tail, (stream.incarnation, stream.owner)
+
+
+def test_an_append_that_another_one_dropped_is_not_acknowledged(store, env) -> None:
+    """One append finds another owner, whose bytes stand where those of the waiting append did."""
+    one, two = node_of(store, env), node_of(store, env)
+    one.create(NAME, TEXT)
+    stream, end, accepted = waiting(one, b"lost")
+    append(two, b"them")
+    append(one, b"next")
+    assert everything(two) == b"themnext"
+    with pytest.raises(Fenced):
+        one.flush(stream, end, accepted)
+
+
+def test_an_append_that_another_one_listed_is_acknowledged_once(store, env) -> None:
+    one, two = node_of(store, env), node_of(store, env)
+    one.create(NAME, TEXT)
+    stream, end, accepted = waiting(one, b"mine")
+    append(one, b"next")
+    append(two, b"them")
+    stream.let_go()
+    stream.manifest, stream.etag = None, ""  # as an append does that was overtaken
+    one.flush(stream, end, accepted)
+    append(one, b"last")
+    one.flush(stream, end, accepted)
+    assert everything(two) == b"minenextthemlast"
+
+
+class Released:
+    """A lock after whose second release another append comes at once."""
+
+    def __init__(self, then) -> None:
+        self.lock, self.then, self.releases = threading.Lock(), then, 0
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *_) -> None:
+        self.lock.release()
+        self.releases += 1
+        if self.releases == 2:
+            self.then()
+
+
+def test_an_append_is_answered_with_its_own_offset(store, env) -> None:
+    one = node_of(store, env)
+    one.create(NAME, TEXT)
+    one.stream(NAME).lock = Released(lambda: append(one, b"later"))
+    assert append(one, b"mine").offset.endswith("_0000000000000004")
+    assert everything(one) == b"minelater"
