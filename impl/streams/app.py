@@ -30,7 +30,8 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.impl.streams import framing
 from fencepost.impl.streams.errors import Fenced, Refusal, Refused, RetentionError, StreamError
 from fencepost.impl.streams.manifest import Manifest
-from fencepost.impl.streams.node import Chunk, Configuration, Node
+from fencepost.impl.streams.node import Node
+from fencepost.impl.streams.stream import Chunk, Configuration
 
 T = TypeVar("T")
 BUSY_S = 3.0

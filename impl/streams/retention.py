@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fencepost.impl.store.requests import Anything, Delete, Get, Head, List, Outcome
+from fencepost.impl.streams.context import StreamContext
 from fencepost.impl.streams.errors import Damaged, RetentionError, StoreUnavailable, StreamError, Trouble
 from fencepost.impl.streams.manifest import ROOT, Manifest, manifest_key, parse_key, prefix_of
-from fencepost.impl.streams.node import Node, Stream
+from fencepost.impl.streams.stream import Stream
 
 BACKOFF_S = 1.0
 BACKOFF_MAX_S = 300.0
@@ -46,7 +47,7 @@ class _Failures:
 
 @dataclass(eq=False)
 class Reaper:
-    node: Node
+    node: StreamContext
     counters: Counters = field(default_factory=Counters)
     stopped: Callable[[], bool] = lambda: False
     _failures: dict[str, _Failures] = field(default_factory=dict)

@@ -215,7 +215,7 @@ def waiting(node: Node, body: bytes):
     stream = node.stream(NAME)
     node.own(stream)
     with stream.lock:
-        node._accept(stream, body, "text/plain", None, None, close=False)
+        node.appends.accept(stream, body, "text/plain", None, None, close=False)
         return stream, stream.tail, (stream.incarnation, stream.owner)
 
 

@@ -1,0 +1,266 @@
+"""Appends of one node: accept, seal, upload, list.
+
+A node appends to a stream only as its owner, under an epoch that it took by swapping the manifest. Records
+are buffered, sealed into a segment, uploaded, and listed by the next swap: see `Appends.flush`.
+
+Threads: appends of one stream queue at its flush, so that many of them share a segment.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.requests import Outcome, Put
+from fencepost.impl.streams.context import StreamContext
+from fencepost.impl.streams.errors import Fenced, Refusal, Refused, StoreUnavailable
+from fencepost.impl.streams.manifest import Manifest, Segment
+from fencepost.impl.streams.settings import Durability
+from fencepost.impl.streams.state import Record
+from fencepost.impl.streams.stream import Appended, Stream
+
+
+class Appends:
+    def __init__(self, context: StreamContext) -> None:
+        self._context = context
+
+    def own(self, stream: Stream) -> Manifest:
+        """Become the owner, unless this node is it."""
+        with stream.lock:
+            manifest = stream.manifest
+            held = (stream.incarnation, stream.owner)
+            if stream.owner and manifest is not None and (manifest.incarnation, manifest.owner) == held:
+                return self._context.check_visible(stream)
+            stream.let_go()
+            if stream.manifest is None:
+                self._context.load(stream)
+            number = 0
+
+            def take(found: Manifest | None) -> Manifest | None:
+                nonlocal number
+                self._context.check_visible(stream)
+                assert found is not None
+                if found.writer == self._context.writer and number and found.owner == number:
+                    return None
+                number = found.owner + 1
+                return replace(found, owner=number)
+
+            owned = self._context.update(stream, take)
+            assert owned is not None
+            stream.owner, stream.incarnation = number, owned.incarnation
+            self._recover(stream, owned)
+            return owned
+
+    def _recover(self, stream: Stream, manifest: Manifest) -> None:
+        """Take up the records that this node accepted under its last epoch, if nobody came after it."""
+        if self._context.settings.durability is Durability.STORE:
+            return
+        before, records = self._context.state.records(stream.name, manifest.incarnation)
+        records = [one for one in records if one.start >= manifest.tail]
+        if records and records[0].start == manifest.tail and before == stream.owner - 1:
+            stream.records, stream.since_ns = records, self._context.env.monotonic_ns()
+            self._context.state.add(stream.name, manifest.incarnation, stream.owner, records)
+
+    def append(
+        self,
+        name: str,
+        body: bytes,
+        *,
+        content_type: str = "",
+        producer: tuple[str, int, int] | None = None,
+        stream_seq: str | None = None,
+        close: bool = False,
+    ) -> Appended:
+        """Append, close, or both. Raises `Refused`; `Fenced` only when other nodes win again and again."""
+        stream = self._context.stream(name)
+        for attempt in range(self._context.retry.attempts):
+            if self._context.safeguards.recreate_lock(name in self._context.busy):
+                raise Fenced(f"this node works on {name!r} just now")
+            try:
+                self.own(stream)
+                with stream.lock:
+                    done = self.accept(stream, body, content_type, producer, stream_seq, close=close)
+                    end, accepted = stream.tail, (stream.incarnation, stream.owner)
+                if done is not None:
+                    return done
+                if self._context.settings.durability is Durability.STORE or close:
+                    self.flush(stream, end, accepted)
+                else:
+                    self._context.on_change(name)
+                manifest = stream.manifest
+                assert manifest is not None
+                epoch, seq = (producer[1], producer[2]) if producer else (0, 0)
+                return Appended(manifest.offset(end), closed=close, epoch=epoch, seq=seq)
+            except Fenced:
+                stream.let_go()
+                stream.manifest, stream.etag = None, ""
+                if attempt:
+                    self._context.back_off(attempt - 1)
+        raise Fenced(f"other nodes took {name!r} over {self._context.retry.attempts} times; send it again")
+
+    def accept(
+        self,
+        stream: Stream,
+        body: bytes,
+        content_type: str,
+        producer: tuple[str, int, int] | None,
+        stream_seq: str | None,
+        *,
+        close: bool,
+    ) -> Appended | None:
+        """Buffer the append; the answer, if there is nothing to do. Under the stream's lock."""
+        manifest = self._context.check_visible(stream)
+        if not self._context.safeguards.uploader_filter(stream.name in self._context.state.flagged()):
+            raise Refused(Refusal.MISSING, f"there is no stream {stream.name!r}")
+        offset = manifest.offset(stream.tail)
+        if manifest.closed or stream.closing is not None:
+            by = stream.closing or manifest.closed_by
+            if (producer is not None and by == producer) or (close and not body and producer is None):
+                epoch, seq = (producer[1], producer[2]) if producer else (0, 0)
+                return Appended(offset, duplicate=True, closed=True, epoch=epoch, seq=seq)
+            raise Refused(Refusal.CLOSED, "the stream is closed", offset=offset)
+        if body and content_type.lower() != manifest.content_type.lower():
+            raise Refused(
+                Refusal.CONTENT_TYPE, f"the stream holds {manifest.content_type}, not {content_type}"
+            )
+        if producer is not None and (known := self._duplicate(stream, manifest, producer, offset)):
+            return known
+        last = next(
+            (one.stream_seq for one in reversed(stream.records) if one.stream_seq), manifest.stream_seq
+        )
+        if stream_seq is not None and last is not None and stream_seq.encode() <= last.encode():
+            raise Refused(Refusal.SEQUENCE, f"the sequence {stream_seq!r} is not after {last!r}")
+        name, epoch, seq = producer or ("", 0, 0)
+        record = Record(stream.tail, body, name, epoch, seq, stream_seq)
+        if self._context.settings.durability is Durability.LOCAL and not close:
+            self._context.state.add(stream.name, manifest.incarnation, stream.owner, [record])
+        if not stream.records:
+            stream.since_ns = self._context.env.monotonic_ns()
+        stream.records = [*stream.records, record]
+        stream.closing = (producer or ("", 0, 0)) if close else None
+        return None
+
+    def _duplicate(
+        self, stream: Stream, manifest: Manifest, producer: tuple[str, int, int], offset: str
+    ) -> Appended | None:
+        """The answer to what was accepted before. Raises `Refused` for what may not be accepted."""
+        name, epoch, seq = producer
+        buffered = ((one.epoch, one.seq) for one in reversed(stream.records) if one.producer == name)
+        last = next(buffered, manifest.producers.get(name))
+        verdict = self._context.safeguards.producer_fence(last, epoch, seq)
+        known = last or (epoch, -1)
+        if verdict == "duplicate":
+            if stream.records and self._context.settings.durability is Durability.STORE:
+                # What it repeats may be in flight.
+                self.flush(stream, stream.tail, (stream.incarnation, stream.owner))
+            return Appended(offset, duplicate=True, epoch=known[0], seq=known[1])
+        if verdict == "stale":
+            raise Refused(
+                Refusal.STALE_EPOCH, f"the producer {name!r} is in epoch {known[0]}", epoch=str(known[0])
+            )
+        if verdict == "invalid":
+            raise Refused(Refusal.INVALID, "a new epoch of a producer begins with sequence 0")
+        if verdict == "gap":
+            raise Refused(
+                Refusal.GAP,
+                f"a sequence is missing before {seq}",
+                expected=str(known[1] + 1),
+                received=str(seq),
+            )
+        return None
+
+    def flush(self, stream: Stream, position: int = 0, accepted: tuple[str, int] | None = None) -> None:
+        """Seal what is buffered, upload it, list it.
+
+        Returns when the record that was `accepted`, as this incarnation and owner, before `position` is
+        listed. Another append may have found that this node was overtaken, and have dropped it: the bytes at
+        its position are then another node's, so the length of the stream says nothing.
+        """
+        with stream.flushing:
+            if accepted is not None:
+                if stream.closing is None and _lists(stream.manifest, accepted, position):
+                    return
+                if (stream.incarnation, stream.owner) != accepted:
+                    if _lists(self._context.load(stream), accepted, position):
+                        return
+                    raise Fenced(f"this node no longer owns {stream.name!r}")
+            try:
+                self.publish(stream, list(stream.records), self._closing(stream))
+            except Fenced:
+                raise
+            except Exception:
+                stream.let_go()  # the key of this epoch may be taken by what was in flight
+                raise
+
+    def _closing(self, stream: Stream) -> dict[str, Any]:
+        return {} if stream.closing is None else {"closed": True, "closed_by": stream.closing}
+
+    def publish(self, stream: Stream, records: Sequence[Record], changes: dict[str, Any]) -> None:
+        owner, incarnation, manifest = stream.owner, stream.incarnation, stream.manifest
+        if manifest is None or not owner:
+            raise Fenced(f"this node does not own {stream.name!r}")
+        body = b"".join(one.body for one in records)
+        segment = None
+        if body:
+            start = records[0].start
+            segment = Segment(owner, start, start + len(body), hashlib.sha256(body).hexdigest())
+            self._check_unflagged(stream)
+            self._upload(manifest.segment_key(owner, start), body)
+        producers = {one.producer: (one.epoch, one.seq) for one in records if one.producer}
+        seqs = [one.stream_seq for one in records if one.stream_seq is not None]
+
+        def move(found: Manifest | None) -> Manifest | None:
+            if found is None or found.incarnation != incarnation:
+                raise Fenced(f"the stream {stream.name!r} was deleted")
+            if segment in found.segments or (segment is None and found.closed):
+                return None  # even if another node has taken the stream over since
+            if found.owner != owner:
+                raise Fenced(f"another node has taken {stream.name!r} over")
+            self._check_unflagged(stream, flagged=found.is_tombstone)
+            now_ns = self._context.now_ns()
+            return replace(
+                found,
+                segments=(*found.segments, segment) if segment else found.segments,
+                tail=segment.end if segment else found.tail,
+                producers={**found.producers, **producers},
+                stream_seq=seqs[-1] if seqs else found.stream_seq,
+                deadline_ns=now_ns + found.ttl_s * 10**9 if found.ttl_s is not None else found.deadline_ns,
+                tombstone_ns=None,  # what an owner publishes is live
+                **changes,
+            )
+
+        after = self._context.update(stream, move, self._context.safeguards.owner_fence)
+        assert after is not None
+        if segment is not None:
+            self._context.remember(after.segment_key(owner, segment.start), body)
+        stream.records = [one for one in stream.records if one.end > after.tail]
+        stream.closing = None if after.closed else stream.closing
+        if self._context.settings.durability is Durability.LOCAL:
+            self._context.state.trim(stream.name, incarnation, after.tail)
+        self._context.on_change(stream.name)
+
+    def _check_unflagged(self, stream: Stream, *, flagged: bool = False) -> None:
+        if not self._context.safeguards.uploader_filter(
+            flagged or stream.name in self._context.state.flagged()
+        ):
+            raise Refused(Refusal.MISSING, f"the stream {stream.name!r} was deleted")
+
+    def _upload(self, key: str, body: bytes) -> None:
+        """Create the segment. What stands there already is an earlier attempt of this epoch, or foreign."""
+        for attempt in range(self._context.retry.attempts):
+            reply = self._context.store.send(Put(key, body, ABSENT))
+            stored = reply.outcome is Outcome.DONE
+            if reply.outcome is Outcome.EXISTS:
+                stored = True  # only this epoch writes this key, and always these bytes
+            if self._context.safeguards.segment_before_manifest(stored):
+                return
+            self._context.back_off(attempt)
+        raise StoreUnavailable(f"the store did not take {key!r} in {self._context.retry.attempts} attempts")
+
+
+def _lists(manifest: Manifest | None, accepted: tuple[str, int], position: int) -> bool:
+    """Whether the manifest lists the segment of that incarnation and owner that ends there or goes on."""
+    if manifest is None or manifest.incarnation != accepted[0]:
+        return False
+    return any(one.owner == accepted[1] and one.start < position <= one.end for one in manifest.segments)

@@ -1,0 +1,59 @@
+"""Reads by offset: what the manifest lists, and under durability `local` what this node accepted."""
+
+from collections.abc import Iterator
+
+from fencepost.impl.streams.context import StreamContext
+from fencepost.impl.streams.errors import Refusal, Refused
+from fencepost.impl.streams.manifest import Manifest, Segment
+from fencepost.impl.streams.settings import Durability
+from fencepost.impl.streams.state import Record
+from fencepost.impl.streams.stream import Chunk, Stream
+
+
+class Reads:
+    def __init__(self, context: StreamContext) -> None:
+        self._context = context
+
+    def read_from(self, name: str, offset: str = "-1") -> Chunk:
+        """What follows the offset, up to about `chunk_bytes`."""
+        stream = self._context.visible(name)
+        self._context.touch(stream)
+        manifest = self._context.check_visible(stream)
+        local = self._local(stream, manifest)
+        tail = local[-1].end if local else manifest.tail
+        start = tail if offset == "now" else manifest.position(offset)
+        if start > tail:
+            raise Refused(Refusal.INVALID, f"the offset {offset} is behind the end of the stream")
+        pieces: list[bytes] = []
+        at = start
+        for segment in self._after(manifest, start):
+            if pieces and at - start >= self._context.settings.chunk_bytes:
+                return Chunk(manifest, b"".join(pieces), start, at, up_to_date=False)
+            pieces.append(self._context.segment(manifest, segment)[at - segment.start :])
+            at = segment.end
+        for record in local:
+            if record.end > at:
+                pieces.append(record.body[at - record.start :])
+                at = record.end
+        return Chunk(manifest, b"".join(pieces), start, at, up_to_date=True)
+
+    def _local(self, stream: Stream, manifest: Manifest) -> list[Record]:
+        """Records that only this node has: readers get them under durability `local` alone."""
+        if (
+            self._context.settings.durability is Durability.STORE
+            or stream.incarnation != manifest.incarnation
+        ):
+            return []
+        return [one for one in stream.records if one.end > manifest.tail]
+
+    @staticmethod
+    def _after(manifest: Manifest, start: int) -> Iterator[Segment]:
+        return (segment for segment in manifest.segments if segment.end > start)
+
+    def everything(self, name: str) -> bytes:
+        found, offset = b"", "-1"
+        while True:
+            chunk = self.read_from(name, offset)
+            found, offset = found + chunk.body, chunk.manifest.offset(chunk.end)
+            if chunk.up_to_date:
+                return found
