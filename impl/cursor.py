@@ -3,14 +3,18 @@
 A reader takes items in the order of their positions (any text that sorts, such as keys) and finishes them in
 any order. The cursor's position is the last one before the first unfinished item, so it never passes
 unfinished work. It is saved every so many items or seconds, by compare-and-swap and only forward: of two
-readers of one cursor the further one wins, because everything that either passed is done.
+readers of one cursor the further one wins, because everything that either passed is done. The machine is
+`model/cursor.py`.
+
+A rewind has items done again, for instance for something that was added to what the readers work for. It
+begins a new generation of the cursor: no reader that began before saves a position after it.
 
     cursor = Cursor(context, "cursors/v1/reconcile.json", back=lambda position: ...)
     for key in listing(after=cursor.start()):      # `back` puts the start before the position: an overlap,
         cursor.take(key)                           # for late, skewed or lost items
         work(key)
         cursor.done(key)
-    cursor.save()
+    cursor.save()                                  # `cursor.is_rewound`: the next pass begins further back
 
 A crash loses the time since the last save: the items since are found and done again.
 """
@@ -64,9 +68,12 @@ class Cursor:
         self.position = ""
         """Everything found up to here is done, saved or not."""
         self.saved = ""
+        self.is_rewound = False
+        """The cursor was moved back since `start`, so this pass saves nothing any more."""
         self._back = back
         self._etag = ""
         self._revision = 0
+        self._generation = 0
         self._taken: deque[_Taken] = deque()
         self._open: dict[str, _Taken] = {}
         self._since_save = 0
@@ -77,6 +84,7 @@ class Cursor:
         self._taken.clear()
         self._open.clear()
         self._read()
+        self.is_rewound = False
         self.position = self.saved  # also when an operator set it back, to have items done again
         return self._back(self.position) if self.position else ""
 
@@ -105,27 +113,53 @@ class Cursor:
     def save(self) -> str:
         """Save the position, unless another reader saved a further one; returns the saved position."""
         for attempt in range(SWAPS_MAX):
-            if self.position <= self.saved:
+            if self.is_rewound or self.position <= self.saved:
                 break
-            # The revision makes every body different: an ETag is a fingerprint of the content, no version.
-            fields = {"format": FORMAT, "position": self.position, "revision": self._revision + 1}
-            body = json.dumps(fields, sort_keys=True).encode()
-            when = Matches(self._etag) if self._etag else ABSENT
-            reply = self.context.store.put(self.key, body, when=when, content_type="application/json")
-            if reply.outcome is Outcome.DONE:
-                self.saved, self._etag, self._revision = self.position, reply.etag, self._revision + 1
+            if self._swap(self.position, self._generation):
                 break
             if attempt:
                 self.context.back_off(attempt - 1)
+            before = self.saved, self._generation
             self._read()  # lost, refused or unknown: the next read shows which
+            self.is_rewound = self.saved < before[0] or self._generation != before[1]
         else:
-            raise self.context.retry.unavailable(
-                f"could not move cursor {self.key} to {self.position!r} in {SWAPS_MAX} attempts; try again"
-            )
-        self.position = max(self.position, self.saved)
+            raise self._gave_up(self.position)
+        if not self.is_rewound:
+            self.position = max(self.position, self.saved)
         self._since_save = 0
         self._saved_at_ns = self.context.env.monotonic_ns()
         return self.saved
+
+    def rewind(self, position: str) -> str:
+        """Have everything after a position done again, also by readers under way; returns what is saved then.
+
+        The pass of this object, if there is one, ends too: call `start`.
+        """
+        for attempt in range(SWAPS_MAX):
+            self._read()
+            self.is_rewound = True
+            if self._swap(min(self.saved, position), self._generation + 1):
+                return self.saved
+            self.context.back_off(attempt)  # a rewind that landed and was not answered is rewound once more
+        raise self._gave_up(position)
+
+    def _swap(self, position: str, generation: int) -> bool:
+        # The revision makes every body different: an ETag is a fingerprint of the content, no version.
+        revision = self._revision + 1
+        fields = {"format": FORMAT, "position": position, "generation": generation, "revision": revision}
+        body = json.dumps(fields, sort_keys=True).encode()
+        when = Matches(self._etag) if self._etag else ABSENT
+        reply = self.context.store.put(self.key, body, when=when, content_type="application/json")
+        if reply.outcome is not Outcome.DONE:
+            return False
+        self.saved, self._etag = position, reply.etag
+        self._generation, self._revision = generation, revision
+        return True
+
+    def _gave_up(self, position: str) -> Exception:
+        return self.context.retry.unavailable(
+            f"could not move cursor {self.key} to {position!r} in {SWAPS_MAX} attempts; try again"
+        )
 
     def _read(self) -> None:
         reply = self.context.read(Get(self.key))
@@ -134,12 +168,13 @@ class Cursor:
             return
         try:
             fields = json.loads(reply.body)
-            position, revision = fields["position"], fields["revision"]
-            if fields["format"] != FORMAT or not isinstance(position, str) or not isinstance(revision, int):
+            position, numbers = fields["position"], (fields["revision"], fields.get("generation", 0))
+            whole = isinstance(position, str) and all(isinstance(number, int) for number in numbers)
+            if fields["format"] != FORMAT or not whole:
                 raise ValueError("another format")
         except (ValueError, KeyError, TypeError) as error:
             raise CursorError(
                 f"{self.key} is no cursor ({error}); find out what wrote it, then delete it"
             ) from None
-        self._etag, self._revision = reply.info.etag, revision
-        self.saved = position
+        self._etag, self.saved = reply.info.etag, position
+        self._revision, self._generation = numbers

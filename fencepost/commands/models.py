@@ -30,6 +30,7 @@ SHIPPED = {
     "create-only-lock": "fencepost.model.create_only_lock:CreateOnlyLock",
     "swap-counter": "fencepost.model.swap_counter:SwapCounter",
     "fenced-lease": "fencepost.model.fenced_lease:FencedLease",
+    "cursor": "fencepost.model.cursor:Cursor",
     **{name: system.model for name, system in SYSTEMS.items()},
     **{name: model for system in SYSTEMS.values() for name, model in system.further_models.items()},
 }

@@ -10,7 +10,9 @@ There are four ways to find a batch, because each can miss one, or be late:
              `maintenance`
 
 The steady reader starts an overlap before its cursor, because a slow clock may have stamped a batch, or its
-collector may have written it late. A batch whose stamp is ahead of the clock does not move the cursor.
+collector may have written it late. A batch whose stamp is later than the beginning of the pass does not move
+the cursor: while a pass that takes long follows new batches, late ones appear behind it, and the cursor would
+move on from them by more than the overlap.
 
     print(reconcile_once(store, env).repaired)
 """
@@ -66,12 +68,13 @@ class Reconciler(IngestContext):
         """One pass from the cursor to the last batch, or until `stop`; the next pass continues."""
         result = Reconciled()
         before = self.cursor.position
+        began_ns = self.env.now_ns()
         start = self.cursor.start()
         if self.cursor.position < before:
             self._seen.clear()  # an operator set it back to repeat the work
         self._seen = {key for key in self._seen if key > start}
         for some in portions(self.list_keys(keys.BY_TIME, start), AT_ONCE):
-            self._check([key for key in some if key not in self._seen], result)
+            self._check([key for key in some if key not in self._seen], began_ns, result)
             if stop():
                 break
         self.cursor.save()
@@ -90,9 +93,8 @@ class Reconciler(IngestContext):
             self._repair(list(self.read_manifests(some, result.damaged).values()), result)
         return result
 
-    def _check(self, fresh: Sequence[str], result: Reconciled) -> None:
-        now_ns = self.env.now_ns()
-        tracked = [key for key in fresh if time_of(key) <= now_ns]
+    def _check(self, fresh: Sequence[str], began_ns: int, result: Reconciled) -> None:
+        tracked = [key for key in fresh if time_of(key) <= began_ns]
         for key in tracked:
             self.cursor.take(key)
         found = self.read_manifests(fresh, result.damaged)

@@ -219,10 +219,9 @@ class Rollups(IngestContext):
         return result
 
     def _new(self, result: RolledUp) -> None:
+        began_ns = self.env.now_ns()  # later batches do not move the cursor, see `reconcile`
         for hour, found in groupby(self.list_keys(keys.BY_TIME, self.cursor.start()), key=hour_of):
-            positions = list(found)
-            now_ns = self.env.now_ns()
-            tracked = [key for key in positions if time_of(key) <= now_ns]
+            tracked = [key for key in found if time_of(key) <= began_ns]
             for key in tracked:
                 self.cursor.take(key)
             if not self._roll_hour(hour, result):

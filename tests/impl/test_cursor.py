@@ -140,6 +140,39 @@ def test_an_operator_may_set_the_position_back(gone: bool) -> None:
     assert cursor(store).start() == "d"
 
 
+def test_a_rewind_has_items_done_again_also_by_a_reader_under_way() -> None:
+    """The reader is the further one, and still does not win: it worked before what the rewind is for."""
+    store = bucket()
+    reader = passed(cursor(store), "c", "m")
+    reader.save()
+    assert cursor(store).rewind("c") == "c"
+    assert passed(reader, "x").save() == "c"
+    assert reader.is_rewound
+    assert reader.start() == "c"
+    assert passed(reader, "x").save() == "x"
+    assert not reader.is_rewound
+
+
+@pytest.mark.parametrize("saved", ["", "c"])
+def test_a_rewind_that_moves_nothing_still_ends_the_passes_under_way(saved: str) -> None:
+    """An item that such a pass holds was taken before the rewind."""
+    store = bucket()
+    passed(cursor(store), *saved).save()
+    reader = passed(cursor(store), "m")
+    assert cursor(store).rewind("d") == saved
+    assert reader.save() == saved
+    assert cursor(store).start() == saved
+
+
+@pytest.mark.parametrize("effect", [Effect.REPLY_LOST, Effect.REQUEST_LOST, Effect.CONFLICT])
+def test_a_rewind_without_an_answer_is_made_all_the_same(effect: Effect) -> None:
+    store = bucket()
+    passed(cursor(store), "m").save()
+    faulty = Faulty(store, [Fault(effect, {"put"}, times=2)])
+    assert cursor(faulty).rewind("c") == "c"
+    assert cursor(store).start() == "c"
+
+
 def test_a_late_save_never_moves_the_position_back() -> None:
     """The late swap names the ETag it was based on, and no two bodies are the same."""
     store = bucket()

@@ -10,6 +10,7 @@ from fencepost.impl.ingest.audit import LATEST, proof_began_ns
 from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.indexes import derived
+from fencepost.impl.ingest.rollups import Rollups
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.layers import Effect, Fault, Faulty, Metered
 from fencepost.impl.store.memory import MemoryStore
@@ -148,6 +149,25 @@ def test_a_clock_ahead_does_not_move_the_cursor() -> None:
     late = accepted(store, 3)
     store.send(derived(late)[0])
     assert steady(store).repaired == 2
+
+
+@pytest.mark.parametrize(("reader", "cursor"), [(Reconciler, "reconcile"), (Rollups, "rollup")])
+def test_batches_later_than_the_beginning_of_a_pass_do_not_move_the_cursor(reader: Any, cursor: str) -> None:
+    """While a long pass follows them, a late batch appears behind it, by more than the overlap in the end."""
+    store = bucket()
+    early = accepted(store, 1)
+    store.send(derived(early)[0])
+
+    class Slow(reader):  # type: ignore[misc]  # of two classes
+        def list_keys(self, prefix: str, after: str = "") -> Any:
+            yield from super().list_keys(prefix, after)
+            if prefix == keys.BY_TIME:
+                store.env.sleep(3 * SETTINGS.overlap_s)
+                store.send(derived(accepted(store, 2))[0])
+                yield from super().list_keys(prefix, early.by_time_key)
+
+    Slow(store, store.env, SETTINGS).once()
+    assert early.by_time_key in store.contents()[f"{keys.CURSORS}{cursor}.json"].decode()
 
 
 @pytest.mark.parametrize("deep", [False, True])
