@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from fencepost.impl.streams.errors import Damaged, Refusal, Refused
@@ -123,7 +123,10 @@ class Manifest:
         return int(found[2])
 
     def body(self) -> bytes:
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True, separators=(",", ":")).encode()
+        parts = {name: getattr(self, name) for name in _NAMES}
+        segments = [{name: getattr(one, name) for name in _SEGMENT_NAMES} for one in self.segments]
+        found = {**parts, "format": FORMAT, "segments": segments, "producers": dict(self.producers)}
+        return json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
 
     def next(self, writer: str, **changes: Any) -> "Manifest":
         return replace(self, **changes, revision=self.revision + 1, writer=writer)
@@ -131,20 +134,24 @@ class Manifest:
     @classmethod
     def read(cls, body: bytes, key: str) -> "Manifest":
         try:
-            fields = json.loads(body)
-            if fields.pop("format") != FORMAT:
+            given = json.loads(body)
+            if given.pop("format") != FORMAT:
                 raise ValueError("another format")
-            fields["segments"] = tuple(Segment(**one) for one in fields["segments"])
-            fields["producers"] = {name: (one[0], one[1]) for name, one in fields["producers"].items()}
+            given["segments"] = tuple(Segment(**one) for one in given["segments"])
+            given["producers"] = {name: (one[0], one[1]) for name, one in given["producers"].items()}
             for name in ("closed_by", "forked_from"):
-                fields[name] = tuple(fields[name]) if fields[name] is not None else None
-            fields["forks"] = tuple(fields["forks"])
-            found = cls(**fields)
+                given[name] = tuple(given[name]) if given[name] is not None else None
+            given["forks"] = tuple(given["forks"])
+            found = cls(**given)
             if found.key != key:
                 raise ValueError(f"it is of the stream {found.name!r}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Damaged(f"{key} is no manifest ({error}); find out what wrote it") from None
         return found
+
+
+_NAMES = tuple(one.name for one in fields(Manifest))
+_SEGMENT_NAMES = tuple(one.name for one in fields(Segment))
 
 
 def trace_fields(key: str, body: bytes) -> str:

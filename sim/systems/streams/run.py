@@ -43,7 +43,7 @@ TTL_S = 100
 EXPIRING = Configuration("text/old", ttl_s=TTL_S)
 SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=20.0, backoff_s=0.0, attempts=2)
 AT_REST_NS = START_NS + 10 * 3600 * 10**9
-READERS = Readers(lambda _: StreamsRefinement(), StreamsRefinement)
+READERS = Readers(lambda _: StreamsRefinement(owners=8), StreamsRefinement)
 _fields = cached(trace_fields)
 
 

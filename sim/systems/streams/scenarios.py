@@ -59,11 +59,11 @@ def _appends(
 
 
 def zombie(run: ScenarioRun) -> None:
-    """Two incarnations of one producer at two nodes; each sends its append again after a crash."""
+    """Two incarnations of one producer at two nodes; the earlier one sends its append again after a crash."""
     _founded(run)
     for epoch, name in enumerate(("ann", "bob")):
-        producer = ("producer", epoch, 0)
-        run.world.spawn(_appends, run, b"p%d" % epoch, producer, "text/old", epoch == 0, name=name)
+        producer, early = ("producer", epoch, 0), epoch == 0
+        run.world.spawn(_appends, run, b"p%d" % epoch, producer, "text/old", early, name=name, restart=early)
 
 
 def reading(run: ScenarioRun) -> None:
@@ -111,8 +111,8 @@ def stalled(run: ScenarioRun) -> None:
     run.world.spawn(remove, name="bob", restart=False)
 
 
-def recreated(run: ScenarioRun, *, rivals: int = 1) -> None:
-    """A deleted name that one node, or two, create anew and append to, while another reaps the old one."""
+def recreated(run: ScenarioRun, *, rivals: bool = False) -> None:
+    """A deleted name that a node creates anew and appends to, while another reaps or also creates it."""
     manifest = _founded(run, deleted=True)
 
     def create(body: bytes) -> None:
@@ -121,15 +121,17 @@ def recreated(run: ScenarioRun, *, rivals: int = 1) -> None:
             node.create(NAME, NEW)
         except StreamError:
             return
-        run.append(node, body, None, "text/new")
+        if body:
+            run.append(node, body, None, "text/new")
 
     def resume() -> None:
         node, _ = run.node(row=manifest.incarnation)
         run.reap(node, manifest.incarnation)
 
-    for name in ("ann", "cy")[:rivals]:
-        run.world.spawn(create, name[:1].encode(), name=name, restart=False)
-    if rivals == 1:
+    run.world.spawn(create, b"a", name="ann", restart=False)
+    if rivals:
+        run.world.spawn(create, b"", name="cy", restart=False)
+    else:
         run.world.spawn(resume, name="bob", restart=False)
 
 
@@ -208,7 +210,7 @@ SCENARIOS: dict[str, Setup] = {
     "reaped": reaped,
     "stalled": stalled,
     "recreated": recreated,
-    "rivals": partial(recreated, rivals=2),
+    "rivals": partial(recreated, rivals=True),
     "expired": expired,
     "skewed": skewed,
     "flagged": flagged,
