@@ -81,10 +81,15 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def conformance(session: nox.Session) -> None:
-    """The public suite of the Durable Streams protocol (npm), on a directory or the given store."""
-    session.install("-e", ".[objects]")
+    """The public suite and the public client of the Durable Streams protocol (npm), on three stores.
+
+    `--stores file` runs the suite on one of file, objects (our own server) and seaweedfs.
+    """
+    session.install("-e", ".[test,servers]")
     work = Path(session.create_tmp()).absolute()
-    session.run("python", "tests/servers/streams_conformance/run.py", str(work), *session.posargs)
+    session.run("python", "-m", "tests.servers.streams_conformance", str(work), *session.posargs)
+    session.env["FENCEPOST_NPM"] = str(work)
+    session.run("pytest", "tests/servers/test_streams.py", "-k", "public_client")
 
 
 @nox.session

@@ -331,11 +331,11 @@ class StreamServer(Service):
         until = loop.time() + self._sse_s
         first = True
         while True:
+            events = b""
             if chunk.body:
                 shown = framing.to_shown(chunk.body, chunk.manifest.content_type)
-                yield _event(
-                    "data", shown.decode("utf-8", "replace") if text else base64.b64encode(shown).decode()
-                )
+                data = shown.decode("utf-8", "replace") if text else base64.b64encode(shown).decode()
+                events = _event("data", data)
             if chunk.body or first or chunk.closed:
                 cursor = self._cursor(cursor)
                 control: dict[str, Any] = {"streamNextOffset": chunk.manifest.offset(chunk.end)}
@@ -345,7 +345,8 @@ class StreamServer(Service):
                     control["streamCursor"] = cursor
                     if chunk.up_to_date:
                         control["upToDate"] = True
-                yield _event("control", json.dumps(control, separators=(",", ":")))
+                # In one piece: a reader that has the data has the offset behind it.
+                yield events + _event("control", json.dumps(control, separators=(",", ":")))
             first = False
             left_s = until - loop.time()
             if chunk.closed or left_s <= 0 or self.gate.closed:

@@ -20,9 +20,11 @@ _count = itertools.count(1)
 class Endpoint:
     """An S3 endpoint that is listening."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> None:
         self.address = address
         """http://127.0.0.1:PORT"""
+        self.access_key = access_key
+        self.secret_key = secret_key
 
     def bucket(self, *, versioned: bool = False) -> str:
         """Make a new bucket and answer its store URL."""
@@ -43,8 +45,8 @@ class Endpoint:
             "s3",
             endpoint_url=self.address,
             region_name=REGION,
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
             config=botocore.config.Config(
                 s3={"addressing_style": "path"},
                 retries={"total_max_attempts": 1},
@@ -56,13 +58,13 @@ class Endpoint:
 
 
 @contextlib.contextmanager
-def dummy_credentials() -> Iterator[None]:
+def dummy_credentials(access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> Iterator[None]:
     """The environment holds the dummy credentials, and nothing of the person who runs the tests."""
     kept = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     for name in kept:
         del os.environ[name]
-    os.environ["AWS_ACCESS_KEY_ID"] = ACCESS_KEY
-    os.environ["AWS_SECRET_ACCESS_KEY"] = SECRET_KEY
+    os.environ["AWS_ACCESS_KEY_ID"] = access_key
+    os.environ["AWS_SECRET_ACCESS_KEY"] = secret_key
     os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
     os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     try:

