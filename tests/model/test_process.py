@@ -5,66 +5,23 @@ from typing import Any
 
 import pytest
 
+from bench.tla.peterson import Peterson
 from fencepost.model import (
-    Bool,
     Each,
     Enum,
-    Id,
     Int,
     Machine,
     Model,
     ModellingMistake,
     Process,
-    Size,
     action,
     check,
     eventually,
     invariant,
-    leads_to,
     may_end,
     pick,
     reachable_graph,
 )
-
-
-class Peterson(Machine):
-    """Mutual exclusion of two."""
-
-    sides = Size(2)
-    symmetric = ("sides",)
-    side = Process(p=sides)
-    wants = Each(sides, Bool())
-    turn = Id(2)
-
-    @side.step
-    def raise_flag(s, p: int) -> None:
-        s.wants[p] = True
-
-    @side.step
-    def give_way(s, p: int) -> None:
-        s.turn = 1 - p
-
-    @side.step
-    def wait(s, p: int) -> None:
-        s.require(~s.wants[1 - p] | (s.turn == p))
-
-    @side.step
-    def critical(s, p: int) -> None:
-        pass
-
-    @side.step(then="raise_flag")
-    def leave(s, p: int) -> None:
-        s.wants[p] = False
-
-    @invariant
-    def exclusion(s):
-        """Never both."""
-        return s.side.count(lambda at: at.is_in("critical", "leave")) <= 1
-
-    @leads_to(fair=(side.fairly(),), p=sides)
-    def served(s, p: int):
-        """Who wants, gets."""
-        return s.side[p] == "wait", s.side[p] == "critical"
 
 
 def peterson() -> set[Any]:
