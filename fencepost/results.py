@@ -109,6 +109,8 @@ class CheckResult(Result):
     stopped_by: str = ""
     notes: tuple[str, ...] = ()
     vacuity_warnings: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Actions and fields that do nothing at these sizes, as the machine declares: what they need."""
     cut: int = 0
     graph: Graph | None = None
 

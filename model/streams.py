@@ -65,9 +65,19 @@ class Streams(Machine):
         **{name: {"troubles": 0} for name in ("scan", "tombstone-short-circuit", "terminal-before-data")},
     }
     fires_at = {
-        "late_create_lands": {"swaps": 0, "lives": 1, "epochs": 1},
-        **{name: {"reading": 1, "troubles": 0, "epochs": 2, "lives": 1} for name in ("read", "start_over")},
-        "read_tail": {"reading": 1, "tail_reads": 1, "troubles": 0, "epochs": 2, "lives": 1},
+        "late_create_lands": {"swaps": 0},
+        "read": {"reading": 1},
+        "start_over": {"reading": 1},
+        "read_tail": {"reading": 1, "tail_reads": 1},
+    }
+    changes_at = {
+        "position": {"reading": 1},
+        "reads": {"reading": 1},
+        "tail": {"reading": 1, "tail_reads": 1},
+        "skipped": {"reading": 1, "tagged": 0},
+        "bricked": "tombstone-short-circuit",
+        "hasty": "expiry-skew-margin",
+        "careless": "data-before-manifest",
     }
 
     # State: the store, the nodes, the clients, the reader.
@@ -463,19 +473,16 @@ class Streams(Machine):
             & ~after.hasty
         )
     )
-    cursor_honest = invariant("A reader that follows offsets has every byte once and in order.", o=appends)(
-        lambda s, o: (
-            ~s.skipped
-            & implies(
-                s.is_live()
-                & (s.reads == s.manifest.life)
-                & s.is_listed(o)
-                & (s.position == o + 1)
-                & (s.tail >= 0),
-                s.tail == s.segment(o, "content"),
-            )
-        )
-    )
+
+    @invariant(o=appends)
+    def cursor_honest(s, o: int) -> Truth:
+        """A reader that follows offsets has every byte once and in order."""
+        if not s.tail_reads:
+            return ~s.skipped
+        has_tail = (s.reads == s.manifest.life) & (s.position == o + 1) & (s.tail >= 0)
+        shown = s.is_live() & s.is_listed(o) & has_tail
+        return ~s.skipped & implies(shown, s.tail == s.segment(o, "content"))
+
     # Properties: sometimes good.
     recreated = reachable("A name can be reaped and created again, and take an append that is acknowledged.")(
         lambda s: s.acked.any(True) & s.is_live() & (s.manifest.life == 2) if s.lives > 1 else s.is_live()

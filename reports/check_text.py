@@ -36,6 +36,7 @@ def check_text(result: CheckResult, again: str = "", *, verbose: bool = False) -
         *map(Text, [_size(result), *(f"note: {note}" for note in result.notes)]),
         *([Uncut(_properties(result.properties), folded=True)] if verbose else []),
         *([_actions(result)] if verbose and result.coverage else []),
+        *([_left_out(result)] if result.left_out else []),
         *first(warnings, verbose=verbose, style="yellow"),
         *(line for row in violated for line in _counterexample(row)),
         *(reproduce(again) if violated else []),
@@ -81,8 +82,16 @@ def _actions(result: CheckResult) -> Text:
 
 def _never_fired(result: CheckResult) -> Iterator[str]:
     for action, count in result.coverage.items():
-        if not result.stopped_by and not count:
+        if not result.stopped_by and not count and action not in result.left_out:
             yield f"{action} never fired: no reachable state enables it"
+
+
+def _left_out(result: CheckResult) -> Text:
+    """Names by what they need."""
+    names = defaultdict(list)
+    for name, needed in result.left_out.items():
+        names[needed].append(name)
+    return Text("note: left out here: " + "; ".join(f"{', '.join(of)} ({at})" for at, of in names.items()))
 
 
 def _counterexample(row: PropertyResult) -> Iterator[Text]:

@@ -12,7 +12,7 @@ from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.counterexample import found_at
 from fencepost.model.kernel.report.result import DEADLOCK, PropertyResult, Result, result_of
-from fencepost.model.kernel.report.vacuity import vacuity_warnings
+from fencepost.model.kernel.report.vacuity import left_out, vacuity_warnings
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Found, Progress, Search, least_memory
 from fencepost.model.kernel.search.keys import odds
 from fencepost.model.kernel.search.symmetry import Reduced
@@ -111,6 +111,7 @@ def check(
         cut=search.cut,
         notes=tuple(notes),
         vacuity_warnings=vacuity_warnings(search, whole=not isinstance(model, Reduced)),
+        left_out=left_out(search, whole=not isinstance(model, Reduced)),
     )
 
 

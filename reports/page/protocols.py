@@ -393,7 +393,7 @@ def _states(entry: Entry, graph: Graph) -> Markup:
 
 def model_coverage(entry: Entry) -> Markup:
     fired = entry.data.coverage
-    never = [name for name, count in fired.items() if not count]
+    never = [name for name, count in fired.items() if not count and name not in entry.data.left_out]
     rows = [(name, amount(count)) for name, count in fired.items()]
     return article(
         entry,

@@ -18,12 +18,9 @@ TWO_APPENDS = {"appends": 2, "epochs": 2, "lives": 1, "troubles": 0}
 def test_everything_holds_at_the_default_size() -> None:
     result = check(Streams)
     assert verdicts(result) == {}
-    assert result.never_fired == ("late_create_lands", "read", "start_over", "read_tail")
-    assert [warning.partition(" (")[0] for warning in result.vacuity_warnings] == [
-        "the same in every reachable state, for nothing changes it: position, reads, tail, skipped, bricked, "
-        "hasty, careless",
-        "cursor_honest has an implication whose condition is true in no reachable state",
-    ]
+    assert result.vacuity_warnings == ()
+    assert set(result.never_fired) <= set(result.left_out)
+    assert set(result.left_out) == {*Streams.fires_at, *Streams.changes_at}
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ ever: a check that cannot fail.
 """
 
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -83,18 +84,43 @@ def test_a_switch_without_effect_is_detected() -> None:
     assert differs(Model(Vain), Model(Vain, without=["wait-when-full"]))
 
 
+SMALLER = {"collectors": 1, "troubles": 0, "epochs": 2}
+"""Sizes at which that is seen sooner, where a machine has them and it is no creation that lands late."""
+
+
+def declared(machine: type[Machine], where: Mapping[str, int] | str) -> tuple[list[str], dict[str, int]]:
+    """Switches that are off, and sizes."""
+    smaller = {name: size for name, size in SMALLER.items() if hasattr(machine, name)}
+    if isinstance(where, str):
+        return [where], smaller
+    if "swaps" in where:
+        smaller = {"lives": 1, "epochs": 1}
+    return [], {**smaller, **where}
+
+
 @pytest.mark.parametrize(
     ("machine", "action"), [(machine, action) for machine in shipped() for action in machine.fires_at]
 )
 def test_an_action_fires_where_its_machine_declares_it(machine: type[Machine], action: str) -> None:
     """Elsewhere it need not fire."""
-    where = machine.fires_at[action]
-    smaller = {"collectors": 1} if hasattr(machine, "collectors") else {}
-    without, sizes = ([where], smaller) if isinstance(where, str) else ([], where)
+    without, sizes = declared(machine, machine.fires_at[action])
     result = check(machine, sizes, without=without, keep_going=True)
     assert result.coverage[action] > 0
     assert Model(machine, sizes, without=without).must_fire(action)
     assert not Model(machine).must_fire(action)
+
+
+@pytest.mark.parametrize(
+    ("machine", "field"), [(machine, field) for machine in shipped() for field in machine.changes_at]
+)
+def test_a_field_changes_where_its_machine_declares_it(machine: type[Machine], field: str) -> None:
+    """Elsewhere it need not change."""
+    without, sizes = declared(machine, machine.changes_at[field])
+    result = check(machine, sizes, without=without, keep_going=True)
+    assert not any(field in warning.split(": ")[-1].split(", ") for warning in result.vacuity_warnings)
+    assert field not in result.left_out
+    assert Model(machine, sizes, without=without).must_change(field)
+    assert not Model(machine).must_change(field)
 
 
 def test_every_machine_that_ships_is_seen() -> None:

@@ -79,6 +79,10 @@ class Machine(NoValue, metaclass=_MachineType):
     """Actions that do not fire at the default sizes: the sizes at which each does, or the assumption that has
     to be off."""
 
+    changes_at: ClassVar[Mapping[str, Mapping[str, int] | str]] = {}
+    """Fields that are the same in every state at the default sizes: the sizes at which each changes, or, if
+    it marks a violation, the switch that has to be off."""
+
     frame: "Frame"
 
     def __init_subclass__(cls) -> None:

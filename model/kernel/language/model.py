@@ -116,7 +116,13 @@ class Model:
 
     def must_fire(self, action: str) -> bool:
         """Whether the action has to fire at these sizes with these switches: see `Machine.fires_at`."""
-        where = self.machine.fires_at.get(action, {})
+        return self._is_at(self.machine.fires_at.get(action, {}))
+
+    def must_change(self, field: str) -> bool:
+        """Whether the field has to change at these sizes with these switches: see `Machine.changes_at`."""
+        return self._is_at(self.machine.changes_at.get(field, {}))
+
+    def _is_at(self, where: Mapping[str, int] | str) -> bool:
         if isinstance(where, str):
             return where in self.without
         return all(self.sizes[name] == value for name, value in where.items())

@@ -82,6 +82,8 @@ class Result:
     labels_fired: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     vacuity_warnings: tuple[str, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Actions and fields that do nothing at these sizes, as the machine declares: what they need."""
     cut: int = 0
     """States that a `@bound` cut: the verdict is about the others."""
 

@@ -5,7 +5,7 @@ A property that holds because nothing ever happens proves nothing. After a compl
     a method without a decorator that nothing uses (after an incomplete one as well)
     a choice of a parameter with which an action never happens, though with others it does
     an action that has no choice of its parameters at these sizes
-    a field that is the same in every reachable state (as one that marks a violation should be)
+    a field that is the same in every reachable state, unless the machine declares where it changes
     an `implies` whose condition is true nowhere
     a goal that every run begins with, or that is true everywhere; a `may_end` that allows every state
     a demand of fairness for actions that never happen
@@ -14,7 +14,7 @@ Each is a sentence, and none changes a verdict. Labels were counted during the e
 reads the states once more and stops when it has seen enough, mostly in the first levels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType
 
 import numpy as np
@@ -114,6 +114,38 @@ def _fair_to_nothing(search: Search) -> Iterator[str]:
 
 
 def _never_changes(search: Search) -> Iterator[str]:
+    still = [name for name in _still(search) if search.model.must_change(name)]
+    if still:
+        yield f"the same in every reachable state, for nothing changes it: {', '.join(still)}"
+
+
+def left_out(search: Search, *, whole: bool = True) -> dict[str, str]:
+    """Actions that never happen and fields that never change, where the machine declares that they need not:
+    what they need. Nothing after an incomplete exploration."""
+    if not search.complete:
+        return {}
+    model, machine = search.model, search.model.machine
+    fired = {
+        label.action
+        for label, count in zip(model.labels, model.fired_in_all(search.fired), strict=True)
+        if count
+    }
+    idle = [name for name in model.actions if name not in fired and not model.must_fire(name)]
+    still = [name for name in _still(search) if not model.must_change(name)] if whole else []
+    where = [(name, machine.fires_at[name]) for name in idle]
+    where += [(name, machine.changes_at[name]) for name in still]
+    return {name: _needed(model, at) for name, at in where}
+
+
+def _needed(model: Model, where: Mapping[str, int] | str) -> str:
+    """What has to be set, of what is not set so."""
+    if isinstance(where, str):
+        return f"--without {where}"
+    other = [f"{name}={value}" for name, value in where.items() if model.sizes[name] != value]
+    return " ".join(f"--set {one}" for one in other)
+
+
+def _still(search: Search) -> list[str]:
     """Fields whose bits are the same in all states."""
     model = search.model
     first = search.levels[0][:, :1]
@@ -126,9 +158,7 @@ def _never_changes(search: Search) -> Iterator[str]:
         for word, shift in (slot.place(index) for index in range(slot.count))
         if int(differ[word, 0]) >> shift & ((1 << slot.kind.width) - 1)
     }
-    still = [name for name in model.fields if name not in changed]
-    if still:
-        yield f"the same in every reachable state, for nothing changes it: {', '.join(still)}"
+    return [name for name in model.fields if name not in changed]
 
 
 def _goal(search: Search, wanted: Property) -> Iterator[str]:
