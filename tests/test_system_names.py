@@ -1,8 +1,9 @@
 """A system is named in its own folders only: everything else finds it in SYSTEMS."""
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,12 @@ REASONS = {
 }
 
 
-def words(source: str) -> Iterator[tuple[int, str]]:
+@functools.cache
+def words(source: str) -> Sequence[tuple[int, str]]:
+    return tuple(_words(source))
+
+
+def _words(source: str) -> Iterator[tuple[int, str]]:
     """Identifiers, imported modules and texts, docstrings too, with their lines."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -37,18 +43,12 @@ def words(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, " ".join([module, *(alias.name for alias in node.names)]).replace(".", " ")
 
 
-COMMON = ("streams",)
-"""Systems whose names are plain words: only imports name them."""
-ORDINARY = {"objects"}
+ORDINARY = {"objects", "streams"}
 """Names that are words of the language: there only a path or a module names the system."""
 
 
 def named(source: str, name: str) -> list[int]:
     """The lines that name it."""
-    if name in COMMON:
-        imported = re.compile(rf"\b(impl|properties|systems|model)[. ].*\b{name}\b")
-        lines = enumerate(source.splitlines(), 1)
-        return [at for at, line in lines if "import" in line and imported.search(line)]
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
     if name in ORDINARY:
         layers = "(?:impl|model|properties|sim[. /]systems|commands)"
@@ -78,6 +78,7 @@ def test_every_way_to_name_a_system_is_seen() -> None:
     for source in (
         "import fencepost.impl.objects.app",
         "from fencepost.model.objects import A",
+        "from fencepost.model import objects",
         "x = 'objects:B'",
     ):
         assert named(source, "objects") == [1], source
