@@ -219,8 +219,7 @@ class StreamServer(Service):
         stream_seq: str | None,
         close: bool,
     ) -> Any:
-        manifest = self.node.visible(name).manifest
-        assert manifest is not None
+        manifest = self.node.check_visible(self.node.visible(name))
         matches = framing.base_type(kind) == framing.base_type(manifest.content_type)
         if body and matches and not manifest.closed:
             body = framing.to_stored(body, manifest.content_type)
@@ -247,11 +246,10 @@ class StreamServer(Service):
 
     async def _head(self, request: Request, name: str) -> Response:
         stream = await self.in_thread(self.node.visible, name)
-        manifest = stream.manifest
-        assert manifest is not None
+        manifest = self.node.check_visible(stream)
         found = {
             "content-type": manifest.content_type,
-            "stream-next-offset": manifest.offset(max(manifest.tail, stream.tail)),
+            "stream-next-offset": manifest.offset(self.node.tail_of(stream, manifest)),
             **_closed(manifest),
             **_lifetime(manifest),
             **NO_STORE,

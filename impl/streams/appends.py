@@ -3,7 +3,8 @@
 A node appends to a stream only as its owner, under an epoch that it took by swapping the manifest. Records
 are buffered, sealed into a segment, uploaded, and listed by the next swap: see `Appends.flush`.
 
-Threads: appends of one stream queue at its flush, so that many of them share a segment.
+Threads: appends of one stream queue at its flush, so that many of them share a segment. An append is answered
+when a manifest lists what it accepted, by whichever flush; see `Accepted`.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from fencepost.impl.streams.errors import Fenced, Refusal, Refused, StoreUnavail
 from fencepost.impl.streams.manifest import Manifest, Segment
 from fencepost.impl.streams.settings import Durability
 from fencepost.impl.streams.state import Record
-from fencepost.impl.streams.stream import Appended, Stream
+from fencepost.impl.streams.stream import Accepted, Appended, Stream
 
 
 class Appends:
@@ -28,29 +29,31 @@ class Appends:
     def own(self, stream: Stream) -> Manifest:
         """Become the owner, unless this node is it."""
         with stream.lock:
-            manifest = stream.manifest
-            held = (stream.incarnation, stream.owner)
-            if stream.owner and manifest is not None and (manifest.incarnation, manifest.owner) == held:
-                return self._context.check_visible(stream)
-            stream.let_go()
-            if stream.manifest is None:
-                self._context.load(stream)
-            number = 0
+            return self._own(stream)
 
-            def take(found: Manifest | None) -> Manifest | None:
-                nonlocal number
-                self._context.check_visible(stream)
-                assert found is not None
-                if found.writer == self._context.writer and number and found.owner == number:
-                    return None
-                number = found.owner + 1
-                return replace(found, owner=number)
+    def _own(self, stream: Stream) -> Manifest:
+        manifest = stream.manifest
+        if stream.owner and manifest is not None and (manifest.incarnation, manifest.owner) == stream.held:
+            return self._context.check_visible(stream)
+        stream.let_go()
+        if stream.manifest is None:
+            self._context.load(stream)
+        number = 0
 
-            owned = self._context.update(stream, take)
-            assert owned is not None
-            stream.owner, stream.incarnation = number, owned.incarnation
-            self._recover(stream, owned)
-            return owned
+        def take(found: Manifest | None) -> Manifest | None:
+            nonlocal number
+            self._context.check_visible(stream)
+            assert found is not None
+            if found.writer == self._context.writer and number and found.owner == number:
+                return None
+            number = found.owner + 1
+            return replace(found, owner=number)
+
+        owned = self._context.update(stream, take)
+        assert owned is not None
+        stream.owner, stream.incarnation = number, owned.incarnation
+        self._recover(stream, owned)
+        return owned
 
     def _recover(self, stream: Stream, manifest: Manifest) -> None:
         """Take up the records that this node accepted under its last epoch, if nobody came after it."""
@@ -77,24 +80,25 @@ class Appends:
         for attempt in range(self._context.retry.attempts):
             if self._context.safeguards.recreate_lock(name in self._context.busy):
                 raise Fenced(f"this node works on {name!r} just now")
+            with stream.lock:
+                manifest = self._own(stream)
+                repeated = self.accept(stream, body, content_type, producer, stream_seq, close=close)
+                end = stream.tail
+                buffered = any(one.body for one in stream.records)
+                accepted = Accepted(*stream.held, end if buffered else 0, stream.closing)
+            epoch, seq = (producer[1], producer[2]) if producer else (0, 0)
+            answer = repeated or Appended(manifest.offset(end), closed=close, epoch=epoch, seq=seq)
+            if self._context.settings.durability is Durability.LOCAL and accepted.closing is None:
+                self._context.on_change(name)
+                return answer
+            if not accepted.end and accepted.closing is None:
+                return answer  # what it repeats was listed before
             try:
-                self.own(stream)
-                with stream.lock:
-                    done = self.accept(stream, body, content_type, producer, stream_seq, close=close)
-                    end, accepted = stream.tail, (stream.incarnation, stream.owner)
-                if done is not None:
-                    return done
-                if self._context.settings.durability is Durability.STORE or close:
-                    self.flush(stream, end, accepted)
-                else:
-                    self._context.on_change(name)
-                manifest = stream.manifest
-                assert manifest is not None
-                epoch, seq = (producer[1], producer[2]) if producer else (0, 0)
-                return Appended(manifest.offset(end), closed=close, epoch=epoch, seq=seq)
+                self.flush(stream, accepted)
+                return answer
             except Fenced:
-                stream.let_go()
-                stream.manifest, stream.etag = None, ""
+                self._let_go(stream, accepted)
+                self._context.load(stream)
                 if attempt:
                     self._context.back_off(attempt - 1)
         raise Fenced(f"other nodes took {name!r} over {self._context.retry.attempts} times; send it again")
@@ -109,7 +113,9 @@ class Appends:
         *,
         close: bool,
     ) -> Appended | None:
-        """Buffer the append; the answer, if there is nothing to do. Under the stream's lock."""
+        """Buffer the append; the answer if it repeats another, which may be in flight. Under the lock."""
+        if not body and not close:
+            raise Refused(Refusal.INVALID, "an append without bytes appends nothing")
         manifest = self._context.check_visible(stream)
         if not self._context.safeguards.uploader_filter(stream.name in self._context.state.flagged()):
             raise Refused(Refusal.MISSING, f"there is no stream {stream.name!r}")
@@ -151,9 +157,6 @@ class Appends:
         verdict = self._context.safeguards.producer_fence(last, epoch, seq)
         known = last or (epoch, -1)
         if verdict == "duplicate":
-            if stream.records and self._context.settings.durability is Durability.STORE:
-                # What it repeats may be in flight.
-                self.flush(stream, stream.tail, (stream.incarnation, stream.owner))
             return Appended(offset, duplicate=True, epoch=known[0], seq=known[1])
         if verdict == "stale":
             raise Refused(
@@ -170,35 +173,43 @@ class Appends:
             )
         return None
 
-    def flush(self, stream: Stream, position: int = 0, accepted: tuple[str, int] | None = None) -> None:
-        """Seal what is buffered, upload it, list it.
-
-        Returns when the record that was `accepted`, as this incarnation and owner, before `position` is
-        listed. Another append may have found that this node was overtaken, and have dropped it: the bytes at
-        its position are then another node's, so the length of the stream says nothing.
-        """
+    def flush(self, stream: Stream, accepted: Accepted | None = None) -> None:
+        """Seal what is buffered, upload it, list it. Returns when what was `accepted` is durable."""
         with stream.flushing:
-            if accepted is not None:
-                if stream.closing is None and _lists(stream.manifest, accepted, position):
+            if accepted is not None and accepted.is_durable(stream.manifest):
+                return
+            with stream.lock:
+                held, records, closing = stream.held, stream.records, stream.closing
+            if accepted is not None and held != (accepted.incarnation, accepted.owner):
+                if accepted.is_durable(self._context.load(stream)):
                     return
-                if (stream.incarnation, stream.owner) != accepted:
-                    if _lists(self._context.load(stream), accepted, position):
-                        return
-                    raise Fenced(f"this node no longer owns {stream.name!r}")
+                raise Fenced(f"this node no longer owns {stream.name!r}")
+            if not records and closing is None:
+                if accepted is None:
+                    return
+                raise Fenced(f"what {stream.name!r} had accepted was dropped")
+            changes = {} if closing is None else {"closed": True, "closed_by": closing}
             try:
-                self.publish(stream, list(stream.records), self._closing(stream))
+                after = self.publish(stream, held, records, changes)
             except Fenced:
                 raise
             except Exception:
-                stream.let_go()  # the key of this epoch may be taken by what was in flight
+                self._let_go(stream, Accepted(*held))  # what was in flight may have taken the key
                 raise
+            if accepted is not None and not accepted.is_durable(after):
+                raise Fenced(f"what {stream.name!r} had accepted was dropped")
 
-    def _closing(self, stream: Stream) -> dict[str, Any]:
-        return {} if stream.closing is None else {"closed": True, "closed_by": stream.closing}
+    def _let_go(self, stream: Stream, accepted: Accepted) -> None:
+        """Of this epoch: another thread may have taken the stream anew."""
+        with stream.lock:
+            if stream.held == (accepted.incarnation, accepted.owner):
+                stream.let_go()
 
-    def publish(self, stream: Stream, records: Sequence[Record], changes: dict[str, Any]) -> None:
-        owner, incarnation, manifest = stream.owner, stream.incarnation, stream.manifest
-        if manifest is None or not owner:
+    def publish(
+        self, stream: Stream, held: tuple[str, int], records: Sequence[Record], changes: dict[str, Any]
+    ) -> Manifest:
+        (incarnation, owner), manifest = held, stream.manifest
+        if manifest is None or manifest.incarnation != incarnation or not owner:
             raise Fenced(f"this node does not own {stream.name!r}")
         body = b"".join(one.body for one in records)
         segment = None
@@ -213,10 +224,14 @@ class Appends:
         def move(found: Manifest | None) -> Manifest | None:
             if found is None or found.incarnation != incarnation:
                 raise Fenced(f"the stream {stream.name!r} was deleted")
-            if segment in found.segments or (segment is None and found.closed):
+            if segment in found.segments:
                 return None  # even if another node has taken the stream over since
             if found.owner != owner:
                 raise Fenced(f"another node has taken {stream.name!r} over")
+            if segment is None and found.closed:
+                return None
+            if segment is not None and found.tail != segment.start:
+                raise Fenced(f"the segment does not follow the tail of {stream.name!r}")
             self._check_unflagged(stream, flagged=found.is_tombstone)
             now_ns = self._context.now_ns()
             return replace(
@@ -234,11 +249,14 @@ class Appends:
         assert after is not None
         if segment is not None:
             self._context.remember(after.segment_key(owner, segment.start), body)
-        stream.records = [one for one in stream.records if one.end > after.tail]
-        stream.closing = None if after.closed else stream.closing
-        if self._context.settings.durability is Durability.LOCAL:
-            self._context.state.trim(stream.name, incarnation, after.tail)
+        with stream.lock:
+            if stream.held == held:
+                stream.records = [one for one in stream.records if one.end > after.tail]
+                stream.closing = None if after.closed else stream.closing
+            if self._context.settings.durability is Durability.LOCAL:
+                self._context.state.trim(stream.name, incarnation, after.tail)
         self._context.on_change(stream.name)
+        return after
 
     def _check_unflagged(self, stream: Stream, *, flagged: bool = False) -> None:
         if not self._context.safeguards.uploader_filter(
@@ -257,10 +275,3 @@ class Appends:
                 return
             self._context.back_off(attempt)
         raise StoreUnavailable(f"the store did not take {key!r} in {self._context.retry.attempts} attempts")
-
-
-def _lists(manifest: Manifest | None, accepted: tuple[str, int], position: int) -> bool:
-    """Whether the manifest lists the segment of that incarnation and owner that ends there or goes on."""
-    if manifest is None or manifest.incarnation != accepted[0]:
-        return False
-    return any(one.owner == accepted[1] and one.start < position <= one.end for one in manifest.segments)

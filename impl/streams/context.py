@@ -6,7 +6,8 @@ A swap that another node has overtaken is made again on the newer manifest if it
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from fencepost.impl.context import Context, RetryPolicy
@@ -17,7 +18,7 @@ from fencepost.impl.streams.manifest import Manifest, Segment, manifest_key
 from fencepost.impl.streams.safeguards import STANDARD, Safeguards
 from fencepost.impl.streams.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.streams.state import MemoryState, State
-from fencepost.impl.streams.stream import Stream
+from fencepost.impl.streams.stream import Known, Stream
 
 JSON = "application/json"
 RIVALS_MAX = 20
@@ -62,16 +63,36 @@ class StreamContext(Context):
             self._streams.pop(name, None)
         self.on_change(name)
 
+    @contextmanager
+    def exclusively(self, name: str, refused: Exception) -> Iterator[None]:
+        """One thread of this node reaps or creates a name; raises `refused` to any other, at once."""
+        with self._guard:
+            held = name in self.busy
+            self.busy.add(name)
+        if self.safeguards.recreate_lock(held):
+            raise refused
+        try:
+            yield
+        finally:
+            self.busy.discard(name)
+
     def load(self, stream: Stream) -> Manifest | None:
+        return self.fetch(stream).manifest
+
+    def fetch(self, stream: Stream) -> Known:
         """The manifest as the store has it now."""
         key = manifest_key(stream.name)
-        reply = self.read(Get(key, unless=stream.etag or None))
-        if reply.outcome is Outcome.DONE and reply.info is not None:
-            stream.manifest, stream.etag = Manifest.read(reply.body, key), reply.info.etag
-        elif reply.outcome is not Outcome.UNCHANGED:
-            stream.manifest, stream.etag = None, ""
-        stream.checked_ns = self.env.monotonic_ns()
-        return stream.manifest
+        for _ in range(RIVALS_MAX):
+            began = found = stream.known
+            reply = self.read(Get(key, unless=began.etag or None))
+            if reply.outcome is Outcome.DONE and reply.info is not None:
+                found = Known(Manifest.read(reply.body, key), reply.info.etag)
+            elif reply.outcome is not Outcome.UNCHANGED:
+                found = Known()
+            if stream.learn(began, found):
+                stream.checked_ns = self.env.monotonic_ns()
+                return stream.known
+        raise StoreUnavailable(f"the manifest of {stream.name!r} changed during {RIVALS_MAX} reads")
 
     def update(
         self, stream: Stream, change: Change, condition: Callable[[str], Condition] = Matches
@@ -81,15 +102,17 @@ class StreamContext(Context):
         if stream.manifest is None:
             self.load(stream)
         for attempt in range(RIVALS_MAX):
-            before = stream.manifest
-            after = change(before)
+            before = stream.known
+            after = change(before.manifest)
             if after is None:
-                return before
+                return before.manifest
             after = after.next(self.writer)
-            reply = self.store.put(after.key, after.body(), when=condition(stream.etag), content_type=JSON)
+            reply = self.store.put(after.key, after.body(), when=condition(before.etag), content_type=JSON)
             if reply.outcome is Outcome.DONE:
-                stream.manifest, stream.etag = after, reply.etag
-                stream.checked_ns = self.env.monotonic_ns()
+                if stream.learn(before, Known(after, reply.etag)):
+                    stream.checked_ns = self.env.monotonic_ns()
+                else:
+                    self.load(stream)
                 return after
             if reply.outcome in NOT_NOW:
                 self.back_off(min(attempt, self.retry.attempts))

@@ -16,7 +16,7 @@ from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.reads import Reads
 from fencepost.impl.streams.retention import Reaper
 from fencepost.impl.streams.state import Record
-from fencepost.impl.streams.stream import Configuration, Stream
+from fencepost.impl.streams.stream import Configuration, Known, Stream
 
 
 class Creation:
@@ -30,11 +30,8 @@ class Creation:
     ) -> tuple[Manifest, bool]:
         """The stream, and whether it was created now. `source`: of a fork, whose bytes are `body`."""
         stream = self._context.stream(name)
-        if self._context.safeguards.recreate_lock(name in self._context.busy):
-            raise Fenced(f"this node works on {name!r} just now")
-        made = self._new(name, wanted, pending=bool(body), source=source)
-        self._context.busy.add(name)
-        try:
+        with self._context.exclusively(name, Fenced(f"this node works on {name!r} just now")):
+            made = self._new(name, wanted, pending=bool(body), source=source)
             for attempt in range(RIVALS_MAX):
                 found = self._context.load(stream)
                 if found is not None and not self._context.is_over(found):
@@ -51,17 +48,16 @@ class Creation:
                     self._context.back_off(min(attempt, self._context.retry.attempts))
             else:
                 raise StoreUnavailable(f"{name!r} could not be created in {RIVALS_MAX} attempts")
-        finally:
-            self._context.busy.discard(name)
-        stream.owner, stream.incarnation, stream.records, stream.closing = 1, made.incarnation, [], None
+        with stream.lock:
+            if stream.incarnation != made.incarnation:
+                stream.let_go()
+                stream.owner, stream.incarnation = 1, made.incarnation
         stream.touched_ns = self._context.now_ns()
         if body:
-            record = Record(0, body)
-            self._appends.publish(stream, [record], {"pending": False, "closed": wanted.closed})
-        manifest = stream.manifest
-        assert manifest is not None
+            changes = {"pending": False, "closed": wanted.closed}
+            made = self._appends.publish(stream, (made.incarnation, 1), [Record(0, body)], changes)
         self._context.on_change(name)
-        return manifest, True
+        return made, True
 
     def fork(
         self,
@@ -131,12 +127,11 @@ class Creation:
     def _begin(self, stream: Stream, made: Manifest, found: Manifest | None) -> bool:
         """Write the first manifest of an incarnation: create it, or swap it for the tombstone of the last."""
         if found is None:
+            began = stream.known
             reply = self._context.store.put(made.key, made.body(), when=ABSENT, content_type=JSON)
-            if reply.outcome is Outcome.DONE:
-                stream.manifest, stream.etag = made, reply.etag
-                stream.checked_ns = self._context.env.monotonic_ns()
-                return True
-            return False
+            if reply.outcome is Outcome.DONE and not stream.learn(began, Known(made, reply.etag)):
+                self._context.load(stream)
+            return reply.outcome is Outcome.DONE
         Reaper(self._context).clear(stream, found.incarnation)
 
         def swap(now: Manifest | None) -> Manifest | None:

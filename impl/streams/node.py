@@ -27,7 +27,7 @@ class Node(StreamContext):
         creation = Creation(self, self.appends, reads)
         self.create, self.fork = creation.create, creation.fork
         self.append, self.own, self.flush = self.appends.append, self.appends.own, self.appends.flush
-        self.read_from = reads.read_from
+        self.read_from, self.tail_of = reads.read_from, reads.tail_of
 
     def delete(self, name: str) -> None:
         """Flag the row, publish the tombstone. With forks the stream is hidden, and its data stays."""
@@ -49,7 +49,8 @@ class Node(StreamContext):
         after = self.update(stream, bury)
         if after is not None and after.hidden:
             self.state.drop(name, manifest.incarnation)
-        stream.let_go()
+        with stream.lock:
+            stream.let_go()
         self.on_change(name)
 
     def close(self) -> None:

@@ -19,8 +19,7 @@ class Reads:
         stream = self._context.visible(name)
         self._context.touch(stream)
         manifest = self._context.check_visible(stream)
-        local = self._local(stream, manifest)
-        tail = local[-1].end if local else manifest.tail
+        local, tail = self._local(stream, manifest), self.tail_of(stream, manifest)
         start = tail if offset == "now" else manifest.position(offset)
         if start > tail:
             raise Refused(Refusal.INVALID, f"the offset {offset} is behind the end of the stream")
@@ -36,6 +35,11 @@ class Reads:
                 pieces.append(record.body[at - record.start :])
                 at = record.end
         return Chunk(manifest, b"".join(pieces), start, at, up_to_date=True)
+
+    def tail_of(self, stream: Stream, manifest: Manifest) -> int:
+        """Where the stream ends for a reader."""
+        local = self._local(stream, manifest)
+        return local[-1].end if local else manifest.tail
 
     def _local(self, stream: Stream, manifest: Manifest) -> list[Record]:
         """Records that only this node has: readers get them under durability `local` alone."""

@@ -58,29 +58,26 @@ class Reaper:
     def reap(self, name: str, incarnation: str) -> None:
         """All five steps. Raises `RetentionError`; the row stays, and the next run resumes."""
         node = self.node
-        if node.safeguards.recreate_lock(name in node.busy):
-            raise RetentionError(Trouble.BUSY, f"this node works on {name!r} just now")
-        node.busy.add(name)
-        try:
+        with node.exclusively(name, RetentionError(Trouble.BUSY, f"this node works on {name!r} just now")):
             if not node.safeguards.row_until_empty():
                 node.state.drop(name, incarnation)
             self._reap(node.stream(name), incarnation)
-        finally:
-            node.busy.discard(name)
 
     def _reap(self, stream: Stream, incarnation: str) -> None:
         node, safeguards = self.node, self.node.safeguards
-        manifest, etag = node.load(stream), stream.etag
+        known = node.fetch(stream)
+        manifest = known.manifest
         if manifest is not None and manifest.incarnation == incarnation:
             if not self._bury(stream, incarnation):
                 node.state.drop(stream.name, incarnation)  # not doomed any more: a flag of another time
                 return
-            manifest, etag = stream.manifest, stream.etag
+            known = stream.known
+            manifest = known.manifest
         if manifest is not None and manifest.incarnation == incarnation:
             self._leave_source(manifest)
             data = self._listed(stream.name, incarnation)
             self._delete_data(stream.name, safeguards.data_before_manifest(data), incarnation)
-            self._delete_manifest(manifest, etag)
+            self._delete_manifest(manifest, known.etag)
             manifest = None
         if manifest is None:
             self._verify_empty(stream)

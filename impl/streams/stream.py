@@ -1,4 +1,9 @@
-"""What a node is given and answers, and what it knows of one stream."""
+"""What a node is given and answers, and what it knows of one stream.
+
+Threads of a node share its `Stream`s. What the store holds is one value, `known`, which is only replaced by a
+newer one (`learn`). What this node accepted and not yet listed is changed under `lock`. `flushing` is held
+during a flush; who holds both took `flushing` first.
+"""
 
 import threading
 from dataclasses import dataclass, field
@@ -54,13 +59,49 @@ class Chunk:
         return self.manifest.closed and self.up_to_date
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """A manifest, and the ETag under which it stands."""
+
+    manifest: Manifest | None = None
+    etag: str = ""
+
+    def is_before(self, other: "Known") -> bool | None:
+        """None where only the store can say it: revisions order the manifests of one incarnation."""
+        if self.manifest is None or other.manifest is None:
+            return None
+        if self.manifest.incarnation != other.manifest.incarnation:
+            return None
+        return self.manifest.revision < other.manifest.revision
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What an append waits for: that a manifest lists its end as its owner's, and has its close."""
+
+    incarnation: str
+    owner: int
+    end: int = 0
+    """0 if nothing was buffered."""
+    closing: tuple[str, int, int] | None = None
+
+    def is_durable(self, manifest: Manifest | None) -> bool:
+        """Another owner's bytes may stand at the same position, so the length of a stream says nothing."""
+        if manifest is None or manifest.incarnation != self.incarnation:
+            return False
+        if self.closing is not None and manifest.closed_by != self.closing:
+            return False
+        return not self.end or any(
+            one.owner == self.owner and one.start < self.end <= one.end for one in manifest.segments
+        )
+
+
 @dataclass(eq=False)
 class Stream:
     """What this node knows of one name."""
 
     name: str
-    manifest: Manifest | None = None
-    etag: str = ""
+    known: Known = field(default_factory=Known)
     checked_ns: int | None = None
     """When the manifest was last compared with the store's."""
     owner: int = 0
@@ -74,12 +115,36 @@ class Stream:
     touched_ns: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     flushing: threading.Lock = field(default_factory=threading.Lock)
+    _learning: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return self.known.manifest
+
+    @property
+    def held(self) -> tuple[str, int]:
+        return (self.incarnation, self.owner)
 
     @property
     def tail(self) -> int:
         if self.records:
             return self.records[-1].end
-        return self.manifest.tail if self.manifest is not None else 0
+        manifest = self.manifest
+        return manifest.tail if manifest is not None else 0
+
+    def learn(self, began: Known, found: Known) -> bool:
+        """Take up what a request found that began when `began` was known.
+
+        False if another thread learned something else since, and which of them is newer is not known.
+        """
+        with self._learning:
+            if self.known is began:
+                self.known = found
+                return True
+            older = self.known.is_before(found)
+            if older:
+                self.known = found
+            return older is not None
 
     def let_go(self) -> None:
         self.owner, self.incarnation, self.records, self.closing = 0, "", [], None

@@ -29,6 +29,7 @@ from fencepost.impl.streams import (
     Trouble,
 )
 from fencepost.impl.streams.manifest import Manifest, manifest_key, parse_key, trace_fields
+from fencepost.impl.streams.stream import Known
 from fencepost.properties.streams.checks import CHECKS, Acknowledged, Outcomes, Seen, StreamState
 from fencepost.properties.streams.refinement import StreamsRefinement
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, declare, once
@@ -173,10 +174,9 @@ class ScenarioRun:
             state.flag(NAME, row)
         if warm:
             stream, body = node.stream(NAME), self.founded[manifest_key(NAME)]
-            stream.manifest = Manifest.read(body, manifest_key(NAME))
-            stream.etag = self._etag(body)
-            stream.checked_ns, stream.owner = 0, stream.manifest.owner
-            stream.incarnation = stream.manifest.incarnation
+            manifest = Manifest.read(body, manifest_key(NAME))
+            stream.known = Known(manifest, self._etag(body))
+            stream.checked_ns, stream.owner, stream.incarnation = 0, manifest.owner, manifest.incarnation
         return node, watched
 
     @staticmethod

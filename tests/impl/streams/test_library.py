@@ -24,6 +24,7 @@ from fencepost.impl.streams import (
     Trouble,
 )
 from fencepost.impl.streams.manifest import manifest_key, prefix_of
+from fencepost.impl.streams.stream import Accepted
 
 NAME = "/a"
 TEXT = Configuration("text/plain")
@@ -211,42 +212,42 @@ def test_names_share_no_prefix() -> None:
 
 
 def waiting(node: Node, body: bytes):
-    """Of an append that waits for its flush: what it accepted, and where it ends."""
+    """Of an append that waits for its flush: what it accepted."""
     stream = node.stream(NAME)
     node.own(stream)
     with stream.lock:
         node.appends.accept(stream, body, "text/plain", None, None, close=False)
-        return stream, stream.tail, (stream.incarnation, stream.owner)
+        return stream, Accepted(*stream.held, stream.tail)
 
 
 def test_an_append_that_another_one_dropped_is_not_acknowledged(store, env) -> None:
     """One append finds another owner, whose bytes stand where those of the waiting append did."""
     one, two = node_of(store, env), node_of(store, env)
     one.create(NAME, TEXT)
-    stream, end, accepted = waiting(one, b"lost")
+    stream, accepted = waiting(one, b"lost")
     append(two, b"them")
     append(one, b"next")
     assert everything(two) == b"themnext"
     with pytest.raises(Fenced):
-        one.flush(stream, end, accepted)
+        one.flush(stream, accepted)
 
 
 def test_an_append_that_another_one_listed_is_acknowledged_once(store, env) -> None:
     one, two = node_of(store, env), node_of(store, env)
     one.create(NAME, TEXT)
-    stream, end, accepted = waiting(one, b"mine")
+    stream, accepted = waiting(one, b"mine")
     append(one, b"next")
     append(two, b"them")
     stream.let_go()
-    stream.manifest, stream.etag = None, ""  # as an append does that was overtaken
-    one.flush(stream, end, accepted)
+    one.load(stream)  # as an append does that was overtaken
+    one.flush(stream, accepted)
     append(one, b"last")
-    one.flush(stream, end, accepted)
+    one.flush(stream, accepted)
     assert everything(two) == b"minenextthemlast"
 
 
 class Released:
-    """A lock after whose second release another append comes at once."""
+    """A lock after whose first release another append comes at once."""
 
     def __init__(self, then) -> None:
         self.lock, self.then, self.releases = threading.Lock(), then, 0
@@ -257,7 +258,7 @@ class Released:
     def __exit__(self, *_) -> None:
         self.lock.release()
         self.releases += 1
-        if self.releases == 2:
+        if self.releases == 1:
             self.then()
 
 
