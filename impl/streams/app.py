@@ -194,14 +194,12 @@ class StreamServer(Service):
             [headers.get(one) for one in ("producer-id", "producer-epoch", "producer-seq")]
         )
         if not body and not close:
-            await self.in_thread(self.node.visible, name)
+            await self._patient(self.node.visible, name)
             raise Refused(Refusal.INVALID, "the body is empty")
         if body and not kind:
-            await self.in_thread(self.node.visible, name)
+            await self._patient(self.node.visible, name)
             raise Refused(Refusal.INVALID, "Content-Type is missing")
-        done = await self.in_thread(
-            self._append, name, body, kind, producer, headers.get("stream-seq"), close
-        )
+        done = await self._patient(self._append, name, body, kind, producer, headers.get("stream-seq"), close)
         found = {"stream-next-offset": done.offset}
         if done.closed:
             found["stream-closed"] = "true"
@@ -239,13 +237,13 @@ class StreamServer(Service):
         return await read_body(headers.raw, request.receive, self.limits)
 
     async def _delete(self, request: Request, name: str) -> Response:
-        await self.in_thread(self.node.delete, name)
+        await self._patient(self.node.delete, name)
         return Response(status_code=204)
 
     # Reads.
 
     async def _head(self, request: Request, name: str) -> Response:
-        stream = await self.in_thread(self.node.visible, name)
+        stream = await self._patient(self.node.visible, name)
         manifest = self.node.check_visible(stream)
         found = {
             "content-type": manifest.content_type,
@@ -270,11 +268,11 @@ class StreamServer(Service):
         offset = offsets[0] if offsets else "-1"
         cursor = given.get("cursor", "")
         if live == "sse":
-            first = await self.in_thread(self.node.read_from, name, offset)
+            first = await self._patient(self.node.read_from, name, offset)
             return self._sse(name, first, cursor)
         if live == "long-poll":
             return await self._long_poll(name, offset, cursor)
-        chunk = await self.in_thread(self.node.read_from, name, offset)
+        chunk = await self._patient(self.node.read_from, name, offset)
         found = _headers(chunk)
         if offset == "now":
             return Response(framing.to_shown(b"", chunk.manifest.content_type), 200, {**found, **NO_STORE})
@@ -302,7 +300,7 @@ class StreamServer(Service):
         try:
             while True:
                 event.clear()
-                chunk = await self.in_thread(self.node.read_from, name, offset)
+                chunk = await self._patient(self.node.read_from, name, offset)
                 left_s = until - loop.time()
                 if chunk.body or chunk.closed or left_s <= 0 or self.gate.closed:
                     return chunk

@@ -117,8 +117,7 @@ class Appends:
         if not body and not close:
             raise Refused(Refusal.INVALID, "an append without bytes appends nothing")
         manifest = self._context.check_visible(stream)
-        if not self._context.safeguards.uploader_filter(stream.name in self._context.state.flagged()):
-            raise Refused(Refusal.MISSING, f"there is no stream {stream.name!r}")
+        self._check_unflagged(stream, manifest.incarnation)
         offset = manifest.offset(stream.tail)
         if manifest.closed or stream.closing is not None:
             by = stream.closing or manifest.closed_by
@@ -216,7 +215,7 @@ class Appends:
         if body:
             start = records[0].start
             segment = Segment(owner, start, start + len(body), hashlib.sha256(body).hexdigest())
-            self._check_unflagged(stream)
+            self._check_unflagged(stream, incarnation)
             self._upload(manifest.segment_key(owner, start), body)
         producers = {one.producer: (one.epoch, one.seq) for one in records if one.producer}
         seqs = [one.stream_seq for one in records if one.stream_seq is not None]
@@ -232,7 +231,7 @@ class Appends:
                 return None
             if segment is not None and found.tail != segment.start:
                 raise Fenced(f"the segment does not follow the tail of {stream.name!r}")
-            self._check_unflagged(stream, flagged=found.is_tombstone)
+            self._check_unflagged(stream, incarnation, buried=found.is_tombstone)
             now_ns = self._context.now_ns()
             return replace(
                 found,
@@ -258,10 +257,9 @@ class Appends:
         self._context.on_change(stream.name)
         return after
 
-    def _check_unflagged(self, stream: Stream, *, flagged: bool = False) -> None:
-        if not self._context.safeguards.uploader_filter(
-            flagged or stream.name in self._context.state.flagged()
-        ):
+    def _check_unflagged(self, stream: Stream, incarnation: str, *, buried: bool = False) -> None:
+        flagged = buried or self._context.state.is_flagged(stream.name, incarnation)
+        if not self._context.safeguards.uploader_filter(flagged):
             raise Refused(Refusal.MISSING, f"the stream {stream.name!r} was deleted")
 
     def _upload(self, key: str, body: bytes) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.store import ANYTHING, Matches
 from fencepost.impl.store.requests import NOT_NOW, Condition, Delete, Get, Outcome
-from fencepost.impl.streams.errors import Damaged, Refusal, Refused, StoreUnavailable
+from fencepost.impl.streams.errors import Damaged, Fenced, Refusal, Refused, StoreUnavailable
 from fencepost.impl.streams.manifest import Manifest, Segment, manifest_key
 from fencepost.impl.streams.safeguards import STANDARD, Safeguards
 from fencepost.impl.streams.settings import STANDARD_SETTINGS, Settings
@@ -124,9 +124,12 @@ class StreamContext(Context):
         return self.env.now_ns()
 
     def visible(self, name: str, *, fresh: bool = False) -> Stream:
-        """The stream, if clients may use it. Raises `Refused`."""
+        """The stream, if clients may use it. Raises `Refused`; `Fenced` while this node reaps the name."""
         if self.safeguards.recreate_lock(name in self.busy):
-            raise Refused(Refusal.MISSING, f"there is no stream {name!r}")
+            beside = Stream(name)  # what is reaped may be an earlier incarnation of a stream that exists
+            self.load(beside)
+            self.check_visible(beside)
+            raise Fenced(f"this node works on {name!r} just now")
         stream = self.stream(name)
         age_ns = self.env.monotonic_ns() - (stream.checked_ns or 0)
         if fresh or stream.checked_ns is None or age_ns >= self.settings.revalidate_s * 1e9:

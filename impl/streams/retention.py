@@ -101,7 +101,7 @@ class Reaper:
     def _bury(self, stream: Stream, incarnation: str, *, recreate: bool = False) -> bool:
         """Make the manifest terminal; whether it is."""
         node = self.node
-        flagged = node.state.flagged().get(stream.name) == incarnation
+        flagged = node.state.is_flagged(stream.name, incarnation)
 
         def bury(found: Manifest | None) -> Manifest | None:
             if found is None or found.incarnation != incarnation:

@@ -39,6 +39,9 @@ class State(ABC):
         """Name to incarnation."""
 
     @abstractmethod
+    def is_flagged(self, name: str, incarnation: str) -> bool: ...
+
+    @abstractmethod
     def drop(self, name: str, incarnation: str) -> None:
         """Forget a flagged row and the records of that incarnation."""
 
@@ -71,6 +74,9 @@ class MemoryState(State):
 
     def flagged(self) -> dict[str, str]:
         return dict(self._flagged)
+
+    def is_flagged(self, name: str, incarnation: str) -> bool:
+        return self._flagged.get(name) == incarnation
 
     def drop(self, name: str, incarnation: str) -> None:
         if self._flagged.get(name) == incarnation:
@@ -125,6 +131,10 @@ class SqliteState(State):
 
     def flagged(self) -> dict[str, str]:
         return dict(self._all("select name, incarnation from flagged"))
+
+    def is_flagged(self, name: str, incarnation: str) -> bool:
+        rows = self._all("select 1 from flagged where name = ? and incarnation = ?", name, incarnation)
+        return bool(rows)
 
     def drop(self, name: str, incarnation: str) -> None:
         with self._lock:

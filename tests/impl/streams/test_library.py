@@ -268,3 +268,31 @@ def test_an_append_is_answered_with_its_own_offset(store, env) -> None:
     one.stream(NAME).lock = Released(lambda: append(one, b"later"))
     assert append(one, b"mine").offset.endswith("_0000000000000004")
     assert everything(one) == b"minelater"
+
+
+def test_a_node_that_reaps_an_earlier_life_does_not_deny_the_stream(store, env) -> None:
+    """404 for a live stream ends its client; `Fenced` is waited for, or answered 503."""
+    ann, bob = node_of(store, env), node_of(store, env)
+    ann.create(NAME, TEXT)
+    bob.busy.add(NAME)
+    for act in (bob.visible, bob.read_from):
+        with pytest.raises(Fenced):
+            act(NAME)
+    ann.delete(NAME)
+    with pytest.raises(Refused) as refused:
+        bob.visible(NAME)
+    assert refused.value.kind is Refusal.MISSING
+
+
+@pytest.mark.parametrize("disk", [False, True])
+def test_a_row_of_an_earlier_life_refuses_no_append(store, env, tmp_path, disk: bool) -> None:
+    """A row outlives the recreation by another node until this one has reaped it: minutes."""
+    state = SqliteState(tmp_path) if disk else MemoryState()
+    ann, bob = node_of(store, env), node_of(store, env, state=state)
+    old, _ = ann.create(NAME, TEXT)
+    state.flag(NAME, old.incarnation)
+    ann.delete(NAME)
+    ann.create(NAME, TEXT)
+    append(bob, b"new")
+    assert everything(ann) == b"new"
+    bob.close()
