@@ -61,7 +61,7 @@ class Followed(Machine):
 
     @action(life=lives, owner=owners, place=places)
     def uploaded(s, life: int, owner: int, place: int) -> None:
-        """By whoever was granted the epoch, however long ago."""
+        """By a node that was granted the epoch, however long ago."""
         s.require(s.ever.has(life), s.granted[life] > owner)
         s.data[life][owner] = s.data[life][owner].plus(place)
 

@@ -1,6 +1,6 @@
 """Steps of the ingest machine, as the events that a store would record."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -99,16 +99,8 @@ class EventWriter:
 
     def counterexample(self, steps: Sequence[Step]) -> Iterator[EventRow]:
         """The events of a counterexample of the machine."""
-        state = self.model.initial()[:, :1]
-        for step in steps:
-            label = next(
-                label
-                for label in self.model.labels
-                if label.action == step.action and dict(label.parameters) == dict(step.parameters)
-            )
-            after = self.model.successors(state, label).states
-            yield from self.events(label, self.model.unpack(state[:, 0]), self.model.unpack(after[:, 0]))
-            state = after
+        for step in taken(self.model, steps):
+            yield from self.events(*step)
 
 
 def follow(automaton: Automaton, rows: Sequence[EventRow]) -> Verdict | None:
@@ -121,8 +113,24 @@ def follow(automaton: Automaton, rows: Sequence[EventRow]) -> Verdict | None:
     return None
 
 
-def walks(model: Model, rows: int, length: int, seed: int) -> Iterator[list[tuple[Label, dict, dict]]]:
-    """Random walks from the start, all at once."""
+def taken(model: Model, steps: Sequence[Step]) -> Iterator[tuple[Label, dict, dict]]:
+    """The steps of a counterexample, with the states before and after."""
+    state = model.initial()[:, :1]
+    for step in steps:
+        label = next(
+            label
+            for label in model.labels
+            if label.action == step.action and dict(label.parameters) == dict(step.parameters)
+        )
+        after = model.successors(state, label).states
+        yield label, model.unpack(state[:, 0]), model.unpack(after[:, 0])
+        state = after
+
+
+def walks(
+    model: Model, rows: int, length: int, seed: int, often: Collection[str] = ()
+) -> Iterator[list[tuple[Label, dict, dict]]]:
+    """Random walks from the start, all at once. The actions of `often` are taken more often than others."""
     rng = np.random.default_rng(seed)
     states = np.repeat(model.initial()[:, :1], rows, axis=1)
     walked: list[list[tuple[Label, dict, dict]]] = [[] for _ in range(rows)]
@@ -134,7 +142,7 @@ def walks(model: Model, rows: int, length: int, seed: int) -> Iterator[list[tupl
             after = model.successors(states, label)
             if not len(after.origin):
                 continue
-            luck = rng.random(len(after.origin))
+            luck = rng.random(len(after.origin)) ** (0.1 if label.action in often else 1.0)
             better = luck > best[after.origin]
             best[after.origin[better]] = luck[better]
             following[:, after.origin[better]] = after.states[:, better]
