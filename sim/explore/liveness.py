@@ -90,7 +90,7 @@ class _Turns:
 
 
 def _owner(world: World, actor: int) -> int:
-    return actor if actor < FLIGHTS_FROM else world.footprints.owner(actor)
+    return actor if actor < FLIGHTS_FROM or actor in world.threads else world.footprints.owner(actor)
 
 
 def lasso(setting: Setting) -> Counterexample | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fencepost.sim.explore.runs import Choice, Setting
+from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World
@@ -193,8 +193,7 @@ class _Bounded:
         """Whose counterexample line a step belongs to; the clock and the set-up have none."""
         if actor in (0, CLOCK_ACTOR, POWER_ACTOR):
             return ""
-        index = actor if actor <= len(world.processes) else world.footprints.owner(actor)
-        return world.processes[index - 1].name
+        return name_of(world, actor)
 
     def _names(self) -> list[Target]:
         choices = [options[at][0] for options, at in self._path]

@@ -208,6 +208,8 @@ class ReducedSearch:
             enabled = world.enabled()
             if not enabled:
                 world.complete()
+                if world.threads and self._reversing:
+                    self._take_in(world, [one.index for one in world.strands if one.pending is not None])
                 if world.has_daemons:
                     self._try_all_at_the_end()
                 self.schedules += 1
@@ -267,18 +269,22 @@ class ReducedSearch:
         for node in self.stack:
             node.key = None
         if self._reversing:
-            for actor in enabled:
-                if actor not in (CLOCK_ACTOR, POWER_ACTOR):
-                    r, w = self.footprints.expected(world.pending(actor))
-                    self._races.take_in(actor, r, w, world.past(actor))
+            self._take_in(world, enabled)
+
+    def _take_in(self, world: World, actors: list[int]) -> None:
+        """Have tried what these actors would do next, which the run does not show."""
+        for actor in actors:
+            if actor not in (CLOCK_ACTOR, POWER_ACTOR):
+                r, w = self.footprints.expected(world.pending(actor))
+                self._races.take_in(actor, r, w, world.past(actor))
 
     def _take(self, world: World) -> None:
         """Take the step of the last node, and look for its races."""
         node = self.stack[-1]
         place = len(self.stack) - 1
         node.op = world.pending(node.actor)
-        if node.actor in world.flights:
-            node.backtrack.update(world.rivals(node.actor))
+        if node.actor in world.flights or world.threads:
+            node.backtrack.update(actor for actor in world.rivals(node.actor) if actor in node.alternatives)
         world.step(node.actor, node.alternative)
         self.steps += 1
         node.r, node.w = world.r, world.w

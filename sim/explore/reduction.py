@@ -132,7 +132,22 @@ class RaceTracker:
             independent |= 1 << between
         if not happened & independent:
             starters.append((actor, alternative))
+        if all(one not in node.alternatives for one, _ in starters):
+            self._reverse_disabling(earlier, actor)
         self._schedule(node, starters)
+
+    def _reverse_disabling(self, place: int, actor: int) -> None:
+        """A thread could not have stepped before the step at `place`, which released what it waited for. So
+        what it raced with is the last step that took that from it; or it may give up before.
+        """
+        if CLOCK_ACTOR in self._stack[place].alternatives:
+            self._stack[place].backtrack.add(CLOCK_ACTOR)
+        for earlier in range(place, -1, -1):
+            node = self._stack[earlier]
+            if actor in node.alternatives:
+                if node.actor != actor:
+                    node.backtrack.add(actor)
+                return
 
     def take_in(self, actor: int, r: int, w: int, past: int) -> None:
         """Have the step tried that `actor` would take after the end of a run that was cut."""

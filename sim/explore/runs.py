@@ -390,6 +390,8 @@ def name_of(world: World, actor: int) -> str:
         return world.processes[actor - 1].name
     if actor < FLIGHTS_FROM:
         return "power" if actor == POWER_ACTOR else "clock"
+    if actor in world.threads:
+        return world.threads[actor].name
     return world.processes[world.footprints.owner(actor) - 1].name
 
 

@@ -17,7 +17,7 @@ from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
-from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival
+from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival, Sync
 
 SHORT = 40
 """Characters of a value on a line."""
@@ -230,6 +230,8 @@ def outcome_text(op: Any, answer: Any, clock: int, previous: bytes | None = None
         return f"-> {type(answer).__name__}: {answer}"
     if op.kind == "finish":
         return _short(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
+    if isinstance(op, Sync):
+        return "" if answer else "-> in vain"
     if isinstance(op, Survival):
         return str(answer)
     if isinstance(op, Call):

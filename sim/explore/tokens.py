@@ -101,7 +101,7 @@ class Namer:
 
     def look(self, world: World) -> None:
         """Name what is newly waiting. To be called before every step."""
-        for process in world.processes:
+        for process in world.strands:
             if process.group is not None:
                 for slot, request in enumerate(process.pending.requests):
                     self._name(process, process.group.first + slot, request)
@@ -124,7 +124,7 @@ class Namer:
         flight = world.flights.get(actor)
         if flight is not None:
             return self._known[flight.process.index, flight.number]
-        process = world.processes[actor - 1]
+        process = world.strand(actor)
         return self._known[process.index, process.ops]
 
     def _name(self, process: Any, number: int, op: Any) -> None:

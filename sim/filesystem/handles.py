@@ -62,7 +62,7 @@ def submit(world: Any, kind: str, subject: str, *args: Any, detail: str = "", na
             raise Misuse("a check looks at files through its view: view.file(path), view.files(path)")
         answer = world.files.at_setup(Call(kind, subject, args))
     else:
-        closed = tuple(process.streams.pop(_CLOSED, ()))
+        closed = tuple(process.machine.streams.pop(_CLOSED, ()))
         answer = issue(world, process, Call(kind, subject, args, closed, detail))
     if type(answer) is Failed:
         raise OSError(answer.errno, os.strerror(answer.errno), subject if name is None else name)
@@ -114,7 +114,7 @@ def close(world: Any, fd: int) -> None:
     if found.locked:
         submit(world, "close", found.path, found.fd, detail="releases its lock")
     elif process is not None:
-        process.streams.setdefault(_CLOSED, []).append(int(fd))
+        process.machine.streams.setdefault(_CLOSED, []).append(int(fd))
 
 
 def read(world: Any, found: Handle, size: int, offset: int | None = None) -> bytes:

@@ -15,6 +15,8 @@ from fencepost.sim.world.monitor import View, Violation
 from fencepost.sim.world.operations import Crash
 from fencepost.sim.world.world import Program, World
 
+from fencepost.sim import threads  # isort: skip
+
 __all__ = [
     "CLOCK_ACTOR",
     "NO_FAULTS",

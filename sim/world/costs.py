@@ -113,7 +113,7 @@ class _Tally:
         self.faults = faults
         self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
         group = None
-        if actor >= FLIGHTS_FROM:
+        if actor >= FLIGHTS_FROM and actor not in world.threads:
             group = world.footprints.group(actor)
             if group == self.group:
                 return  # those of one parallel step lie side by side: their process waits for all
@@ -132,7 +132,7 @@ def with_faults(count: int) -> str:
 def spent(world: Any) -> Iterator[Spent]:
     """Every operation of the run that has come to its end."""
     yield from _lives(world.trace, world)
-    for process in world.processes:
+    for process in world.strands:
         for span in process.spans:
             if span.end >= 0:
                 yield _of_span(world, process, span)
@@ -151,11 +151,12 @@ def _lives(trace: Sequence[Step], world: Any) -> Iterator[Spent]:
         if process is None or not process.index:
             continue
         if isinstance(op, Request):
-            tally = tallies.get((process, incarnation))
+            # What its threads send counts for a process, one after another.
+            tally = tallies.get((process.machine, incarnation))
             if tally is None:
-                tally = tallies[process, incarnation] = _Tally()
+                tally = tallies[process.machine, incarnation] = _Tally()
             tally.count(world, step, faults)
-        elif type(op) is Finish:
+        elif type(op) is Finish and process.machine is process:
             yield tallies.get((process, incarnation), _Tally(faults)).spent(process.name)
 
 
@@ -172,7 +173,7 @@ def _of_span(world: Any, process: Any, span: Span) -> Spent:
 def ended_since(world: Any, place: int) -> bool:
     """Whether any operation came to its end at this step of the run or later."""
     return any(type(step[5]) is Finish and step[1] == "ok" for step in world.trace[place:]) or any(
-        span.end > place for process in world.processes for span in process.spans
+        span.end > place for process in world.strands for span in process.spans
     )
 
 

@@ -32,7 +32,6 @@ class Escape(BaseException):
 _NETWORK = "use S3 through boto3, which the world answers; hand the code a stand-in for anything else"
 _THREADS = "do the work in the same thread (for boto3: TransferConfig(use_threads=False) is the default here)"
 _PROGRAMS = "call the code itself, or hand it a stand-in"
-_WAIT = "in the world nobody else runs in this process: give a time-out, or do not wait"
 
 
 def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseException:
@@ -89,7 +88,7 @@ def _hook(event: str, _args: Any) -> None:
 sys.addaudithook(_hook)
 
 
-def _starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
+def starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
     """For threads and event loops, also when the standard library starts them."""
 
     def stand_in(*args: Any, **kwargs: Any) -> Any:
@@ -122,41 +121,18 @@ def _finalize(self: Any, *args: Any, **kwargs: Any) -> None:
         self.atexit = False
 
 
-_real_wait = threading.Condition.wait
-
-
-def _wait(self: Any, timeout: float | None = None) -> bool:
-    """`Event.wait`, `Queue.get`, `Semaphore.acquire` etc.: no other thread can end it, so it is a sleep."""
-    world = controlled()
-    if world is None:
-        return _real_wait(self, timeout)
-    if timeout is None:
-        raise escape("a wait for another thread", _WAIT, sys._getframe(1))
-    if not self._is_owned():
-        raise RuntimeError("cannot wait on un-acquired lock")
-    if timeout > 0:
-        kept = self._release_save()
-        try:
-            world.env.sleep(timeout)
-        finally:
-            self._acquire_restore(kept)
-    return False
-
-
 def stand_ins() -> Iterator[tuple[Any, str, Any]]:
     """The stand-ins with their places: module or class, and name."""
-    yield threading.Thread, "start", _starting("threading.Thread.start", threading.Thread.start)
     for owner, name in (
         (sys.modules["_thread"], "start_new_thread"),
         (threading, "_start_new_thread"),
         (threading, "_start_joinable_thread"),  # from Python 3.13 on
     ):
         if hasattr(owner, name):
-            yield owner, name, _starting(f"{owner.__name__}.{name}", getattr(owner, name))
-    yield threading.Condition, "wait", _wait
+            yield owner, name, starting(f"{owner.__name__}.{name}", getattr(owner, name))
     yield atexit, "register", _register
     yield weakref.finalize, "__init__", _finalize
     loops = sys.modules.get("asyncio.base_events")
     if loops is not None:
         loop = loops.BaseEventLoop
-        yield loop, "run_forever", _starting("asyncio's event loop", loop.run_forever)
+        yield loop, "run_forever", starting("asyncio's event loop", loop.run_forever)

@@ -27,7 +27,7 @@ from fencepost.impl.store.requests import Outcome
 from fencepost.sim.faults import PAUSE, pause_ns
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.footprints import CLOCK, EVERY_STEP, EVERYTHING, FLIGHTS_FROM
-from fencepost.sim.world.located import AuditError, mistake_of, users_lines_of
+from fencepost.sim.world.located import AuditError, mistake_of, users_lines, users_lines_of
 from fencepost.sim.world.monitor import Monitor
 from fencepost.sim.world.operations import (
     ADVANCE,
@@ -43,7 +43,9 @@ from fencepost.sim.world.operations import (
     ReadClock,
     Receive,
     Sleep,
+    Start,
     Survival,
+    Sync,
     Wake,
     same,
 )
@@ -73,7 +75,7 @@ class Executor:
     def __init__(self, world: Any, monitor: Monitor) -> None:
         self._world = world
         self._monitor = monitor
-        self._here = 0
+        self.here = 0
         """The place of the step that is being taken, as a bit."""
         self._ticks = 0
         """The steps of the clock, as a bit set."""
@@ -94,7 +96,7 @@ class Executor:
         world.r = EVERY_STEP
         world.w = 0
         world.learnt = None
-        self._here = 1 << len(world.trace)
+        self.here = 1 << len(world.trace)
         monitor = self._monitor
         if world.has_step_properties:
             monitor.look()
@@ -122,6 +124,38 @@ class Executor:
             monitor.judge_again()
         if world.has_daemons:
             self._count_daemons(actor)
+        if world.threads:
+            self._share_memory(actor)
+
+    def _share_memory(self, actor: int) -> None:
+        """Threads of one process share its memory: what they do between two steps may depend on it."""
+        world = self._world
+        process = world.trace[-1][2]
+        if process is None or not process.index or process.machine.threads is None:
+            return
+        if world.trace[-1][1] in ("land", "never"):
+            return
+        machine = process.machine
+        memory = world.footprints.bit("memory", machine.name)
+        world.r |= memory
+        world.w |= memory
+        if world.learnt is not None:
+            index, answer = world.learnt
+            answer = tuple(answer) if type(answer) is list else answer
+            world.learnt = (machine.index, ("thread", index, answer))
+        machine.effective = process.effective
+        if not process.naps and not process.spins:
+            for other in (machine, *machine.threads):
+                if other is not process:
+                    # It may have waited for a variable.
+                    other.naps = other.nap_reads = other.spins = 0
+
+    def find_deadlock(self) -> None:
+        """No actor can step any more: report the threads that still wait."""
+        world = self._world
+        waiting = [one for one in world.strands if type(one.pending) is Sync and not one.daemon]
+        if waiting:
+            world.report_violation(DEADLOCK, "; ".join(map(_waits, waiting)))
 
     def _count_daemons(self, actor: int) -> None:
         """The end of the others ends the run, and with it what daemons and time could still do."""
@@ -152,14 +186,14 @@ class Executor:
         owner = actor if actor <= len(world.processes) else world.footprints.owner(actor)
         if not owner:
             return 0
-        process: Process = world.processes[owner - 1]
+        process: Process = world.threads.get(actor) or world.processes[owner - 1]
         return process.last | (process.group.steps if process.group is not None else 0)
 
     def _wake_spinners(self) -> None:
         """Something changed: a process that waits for it may issue its request again."""
         world = self._world
         changed = 0 if world.w == EVERYTHING else world.w & ~TIME
-        for process in world.processes:
+        for process in world.strands:
             if changed & process.nap_reads:
                 process.naps = process.nap_reads = 0
             if process.spins and world.w & process.last_idle[2] and not world.alone:
@@ -168,7 +202,7 @@ class Executor:
 
     def close(self) -> None:
         """Unwind every process that has not ended."""
-        for process in self._world.processes:
+        for process in self._world.strands:
             self._kill(process)
         if self._world.setup is not None:
             self._kill(self._world.setup)
@@ -177,7 +211,7 @@ class Executor:
 
     def _step_process(self, actor: int, alternative: str) -> None:
         world = self._world
-        process = world.processes[actor - 1] if actor else world.setup
+        process = world.strand(actor) if actor else world.setup
         world.before = process.last
         op = process.pending
         if alternative == "crash":
@@ -219,7 +253,7 @@ class Executor:
         process.effective = False
         process.naps += 1
         self._log(process.index, alternative, process, process.ops, op, until)
-        process.last = self._here
+        process.last = self.here
         process.ops += 1
         process.pending = Wake(until, world.clock_ns)
         world.learnt = (process.index, until)
@@ -263,12 +297,13 @@ class Executor:
         world = self._world
         self._log(process.index, alternative, process, process.ops, op, op.result)
         world.w = world.footprints.bit("end", process.name)
-        if world.files is not None:
+        self._end_threads(process)
+        if world.files is not None and process.machine is process:
             world.w |= world.files.end(process.index)
             world.r |= world.w
         process.release()
         process.pending = None
-        process.last = self._here
+        process.last = self.here
         process.result = op.result
         process.error = op.error
         process.state = "done" if op.error is None else "failed"
@@ -283,7 +318,7 @@ class Executor:
     def _advance(self, alternative: str) -> None:
         world = self._world
         world.before = self._ticks
-        self._ticks |= self._here
+        self._ticks |= self.here
         world.w = CLOCK
         if alternative.startswith(PAUSE):
             world.clock_ns += pause_ns(alternative) or world.pause_ns
@@ -323,7 +358,7 @@ class Executor:
             # It waits until somebody changes what it read.
             process.last_idle = (call, answer, world.r)
             process.spins = SPINS
-            process.last = self._here
+            process.last = self.here
             return
         if world.w:
             process.spins = process.naps = process.nap_reads = 0
@@ -333,7 +368,7 @@ class Executor:
             self._count_spins(process, call, answer)
         self._log(process.index, alternative, process, process.ops, call, answer)
         if answer == CONVERTING and call.kind == "flock":
-            process.last = self._here
+            process.last = self.here
         else:
             self._go_on(process, answer)
 
@@ -351,7 +386,7 @@ class Executor:
             self._log(POWER_ACTOR, alternative, None, 0, POWER_LOSS, None)
             return
         world.r = world.w = EVERYTHING
-        self._powered |= self._here
+        self._powered |= self.here
         self._log(POWER_ACTOR, alternative, None, 0, POWER_LOSS, None)
         world.learnt = []
         for flight in [flight for flight in world.flights.values() if not flight.zombie]:
@@ -359,7 +394,7 @@ class Executor:
         for process in world.processes:
             if process.pending is None and process.group is None:
                 continue
-            self._kill(process, crash=True)
+            self._kill_machine(process)
             self._forget(process)
             process.state = "off"
             world.learnt.append((process.index, ("crash", process.incarnation)))
@@ -371,7 +406,7 @@ class Executor:
         survivors, world.survivors = world.survivors, None
         outcome = survivors[picked]
         world.files.survive(outcome)
-        self._powered |= self._here
+        self._powered |= self.here
         alternative = f"pick{picked}" if picked else "ok"
         self._log(POWER_ACTOR, alternative, None, 0, Survival(len(survivors)), outcome.text)
         for process in world.processes:
@@ -379,7 +414,7 @@ class Executor:
                 world.left = fault.spend(world.left, fault.RESTART)
                 self._begin(process)
             elif process.after_power_loss and process.state == "new":
-                process.last = self._here
+                process.last = self.here
                 self._begin(process)
             elif process.state == "off":
                 process.state = "down"
@@ -405,7 +440,7 @@ class Executor:
             if reply is None:
                 self._log(process.index, alternative, process, process.ops, request, None)
                 process.retried = True
-                process.last = self._here
+                process.last = self.here
                 world.learnt = (process.index, "retried")
                 return
         self._log(process.index, alternative, process, process.ops, request, reply)
@@ -473,7 +508,7 @@ class Executor:
         """A request goes on without its sender."""
         world = self._world
         actor = world.footprints.actor((process.index, number, "late"))
-        world.flights[actor] = Flight(actor, process, request, number, -1, self._here, zombie=True)
+        world.flights[actor] = Flight(actor, process, request, number, -1, self.here, zombie=True)
 
     def _step_flight(self, flight: Flight, alternative: str) -> None:
         world = self._world
@@ -506,12 +541,12 @@ class Executor:
         self._log(flight.actor, alternative, process, flight.number, request, reply)
         if reply is None:
             flight.retried = True
-            flight.born |= self._here
+            flight.born |= self.here
             return
         del world.flights[flight.actor]
         group.replies[flight.slot] = reply
         group.open -= 1
-        group.steps |= self._here
+        group.steps |= self.here
         if not group.open:
             process.group = None
             process.ops += len(group.replies)
@@ -527,7 +562,7 @@ class Executor:
     def _go_on(self, process: Process, answer: Any, last: int = 0) -> None:
         """Deliver the answer, and run the process to its next operation."""
         world = self._world
-        process.last = last or self._here
+        process.last = last or self.here
         world.learnt = (process.index, answer)
         if not process.index:
             self._setup_answers = (*self._setup_answers, answer)
@@ -582,6 +617,36 @@ class Executor:
                 self._begin(process)
         self._monitor.open()
 
+    def _start(self, process: Process, op: Start, alternative: str) -> None:
+        """A thread begins."""
+        process.effective = False
+        self._log(process.index, alternative, process, process.ops, op, None)
+        process.last = self.here
+        process.ops += 1
+        self._world.learnt = (process.index, None)
+        self._begin(process)
+
+    def _sync(self, process: Process, op: Sync, alternative: str) -> None:
+        world = self._world
+        ready = op.ready is None or op.ready()
+        answer = ready
+        if ready and op.take is not None:
+            world.running = process
+            taken = op.take()
+            world.running = None
+            if op.ready is None:
+                answer = taken
+        if op.until_ns >= 0:
+            # Another order of time and of what it waits for may end otherwise.
+            world.r |= CLOCK
+        if ready:
+            process.naps = process.nap_reads = 0
+        else:
+            process.naps += 1
+        process.effective = False
+        self._log(process.index, alternative, process, process.ops, op, answer)
+        self._go_on(process, answer)
+
     def _begin(self, process: Process) -> None:
         world = self._world
         world.running = process
@@ -592,10 +657,11 @@ class Executor:
     def _crash(self, process: Process, op: Any) -> None:
         world = self._world
         self._log(process.index, "crash", process, process.ops, op, None)
+        process = process.machine
         for flight in list(world.flights.values()):
-            if flight.process is process and not flight.zombie:
+            if flight.process.machine is process and not flight.zombie:
                 del world.flights[flight.actor]
-        self._kill(process, crash=True)
+        self._kill_machine(process)
         if world.files is not None:
             world.w |= world.files.end(process.index)
             world.r |= world.w
@@ -613,10 +679,33 @@ class Executor:
             process.state = "down"
             world.w |= world.footprints.bit("end", process.name)
 
+    def _kill_machine(self, process: Process) -> None:
+        """A process crashes, with all its threads."""
+        self._kill(process, crash=True)
+        self._end_threads(process)
+
+    def _end_threads(self, process: Process) -> None:
+        """A process ends, and what it has of threads with it."""
+        world = self._world
+        if process.threads is None:
+            return
+        memory = world.footprints.bit("memory", process.name)
+        world.r |= memory
+        world.w |= memory
+        for thread in process.threads:
+            self._kill(thread, crash=True)
+            del world.threads[thread.index]
+            if world.files is not None:
+                world.w |= world.files.end(thread.index)
+                world.r |= world.w
+            thread.pending = thread.group = None
+        process.threads = None
+        world.strands = [*world.processes, *world.threads.values()] if world.threads else world.processes
+
     def _forget(self, process: Process) -> None:
         """It lost its memory."""
         process.begin()
-        process.last = self._here
+        process.last = self.here
         process.retried = False
         process.incarnation += 1
         # Numbers are a function of what a process remembers, so that states can be compared.
@@ -660,4 +749,16 @@ class Executor:
         Receive: _receive,
         Call: _call,
         Finish: _finish,
+        Start: _start,
+        Sync: _sync,
     }
+
+
+def _waits(process: Process) -> str:
+    """What a process waits for, where, and who has it."""
+    op = process.pending
+    frame = process.worker.gr_frame if process.worker is not None else None
+    at = users_lines(frame) if frame is not None else ()
+    holder = op.held_by() if type(op) is Sync and op.held_by is not None else None
+    holds = "" if holder is None else f", which {'it' if holder is process else holder.name} holds"
+    return f"{process.name} waits for {op.subject}{f' at {at[-1]}' if at else ''}{holds}"

@@ -172,8 +172,10 @@ class Footprints:
         return objects
 
     def owner(self, actor: int) -> int:
-        """The process that issued a request in flight."""
+        """The process that issued a request in flight, or that a thread belongs to."""
         owner: int = self._identities[actor][0]
+        while owner >= FLIGHTS_FROM:  # a thread issued it
+            owner = self._identities[owner][0]
         return owner
 
     def group(self, actor: int) -> Any:

@@ -8,13 +8,14 @@ Post      a message to a channel; `Receive` takes the next one that has arrived
 Parallel  several requests issued at once; each lands as a step of its own
 Finish    the entry point returned or raised; a step, so that a crash can come just before it
 Call      a system call on the world's file system, see `sim.filesystem`
+Start     a thread begins; Sync is what it waits for or does with a lock, an event, a queue, see `sim.threads`
 Advance   time passes: the clock's own step
 PowerLoss the power goes off, or stays on to the end; `Survival` then picks what is left of the disk
 """
 
 import copy
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -90,6 +91,31 @@ class Finish:
     error: BaseException | None
     kind: ClassVar[str] = "finish"
     subject: ClassVar[str] = ""
+
+
+@dataclass(slots=True, eq=False)
+class Start:
+    """A thread begins, when `ready` returns True."""
+
+    subject: str
+    ready: Callable[[], bool] | None = None
+    kind: ClassVar[str] = "start"
+    until_ns: ClassVar[int] = -1
+
+
+@dataclass(slots=True, eq=False)
+class Sync:
+    """It is possible when `ready` returns True, or at the time `until_ns`; then `take` acts."""
+
+    kind: str
+    subject: str
+    ready: Callable[[], bool] | None = None
+    """None: it is always possible."""
+    take: Callable[[], Any] | None = None
+    until_ns: int = -1
+    """When it gives up; -1: never."""
+    held_by: Callable[[], Any] | None = None
+    """The process that has what is waited for, if one has."""
 
 
 @dataclass(slots=True, eq=False)
@@ -184,6 +210,8 @@ _COMPARED: dict[type, tuple[str, ...]] = {
     Receive: ("subject",),
     Parallel: ("requests",),
     Finish: (),
+    Start: ("subject",),
+    Sync: ("kind", "subject"),
     Advance: (),
     PowerLoss: (),
     Survival: ("count",),

@@ -95,7 +95,7 @@ def making() -> bool:
 def memory(world: Any) -> dict[Any, Any]:
     """What the running process remembers; lost when it crashes."""
     process = world.running
-    known: dict[Any, Any] = world.streams if process is None else process.streams
+    known: dict[Any, Any] = world.streams if process is None else process.machine.streams
     return known
 
 

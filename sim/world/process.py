@@ -148,6 +148,8 @@ class Process:
         "kwargs",
         "last",
         "last_idle",
+        "leave",
+        "machine",
         "marked",
         "may_raise",
         "name",
@@ -167,7 +169,10 @@ class Process:
         "spins",
         "state",
         "streams",
+        "sync",
         "taken",
+        "thread",
+        "threads",
         "trace",
         "waits",
         "worker",
@@ -194,6 +199,10 @@ class Process:
         self.kwargs = kwargs
         self.restart = restart
         self.may_raise = may_raise
+        self.machine: Process = self
+        """The process whose memory it shares: itself, unless it is a thread."""
+        self.thread: Any = None
+        """Of a thread: the object by which the code knows it."""
         self.after_power_loss = after_power_loss
         """Whether it runs when power is back, and not before."""
         self.daemon = daemon
@@ -234,6 +243,12 @@ class Process:
     def begin(self) -> None:
         """Forget everything: before the first start and after a crash."""
         self.streams: dict[str, Any] = {}
+        self.threads: list[Process] | None = None
+        """The threads that it has started, see `sim.threads`; None as long as it has started none."""
+        self.sync: dict[Any, Any] | None = None
+        """What its locks, events and queues know, by object."""
+        self.leave: Callable[[], None] | None = None
+        """Called when the entry point has ended: waits for the threads."""
         self.worker: Any = None
         self.crashing = False
         self.refusals = 0
@@ -312,6 +327,11 @@ class Process:
             self._catch_up()
             after = Node(None)
             after.op, after.clean = self._give(answer)
+            if self.threads is not None:
+                # Its memory is not a function of its own answers any more.
+                self.recall = self.node = None
+                self.marked.clear()
+                return after.op
             after.marks = tuple(self.marked)
             self.marked.clear()
             assert self.recall is not None
@@ -442,6 +462,11 @@ def _work(process: Process) -> None:
             result = process.fn(*process.args, **process.kwargs)
         except BaseException as raised:  # noqa: BLE001 - the executor gets whatever ended it
             error = raised
+        if process.leave is not None:
+            try:
+                process.leave()
+            except BaseException as raised:  # noqa: BLE001 - as above
+                error = raised
         finish = Finish(result, error)
         del result, error
         process = getcurrent().parent.switch(finish)

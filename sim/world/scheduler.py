@@ -25,6 +25,10 @@ actor can step. So an attempt counted beyond that, while others could go on, is 
 every step of a daemon (see `Executor`). A daemon takes `daemon_steps` steps; then it waits until no other
 actor can step.
 
+*Threads* of one process are actors too, see `sim.threads`. A thread that waits for a lock, an event or
+another thread cannot step until it has what it waits for, or until the time at which it gives up. When no
+actor can step and a thread still waits, that is a deadlock.
+
 A run is a function of the choices (actor, alternative), and of nothing else.
 """
 
@@ -37,10 +41,13 @@ from fencepost.sim.world.operations import (
     ADVANCE,
     BLOCKED,
     POWER_LOSS,
+    Finish,
     Pick,
     Post,
     ReadClock,
+    Start,
     Survival,
+    Sync,
     Wake,
     same,
 )
@@ -77,11 +84,21 @@ class Scheduler:
         ready = []
         asleep = early = again = False
         spinning = resting = None
-        for process in world.processes:
+        for process in world.strands:
             op = process.pending
             if op is None or process.group is not None:
                 continue
-            if type(op) is Wake and op.until_ns > world.clock_ns:
+            kind = type(op)
+            if (kind is Sync or kind is Start) and op.ready is not None:
+                if 0 <= op.until_ns <= world.clock_ns or op.ready():
+                    ready.append(process.index)
+                elif op.until_ns >= 0:
+                    asleep = True
+                if op.until_ns > world.clock_ns:
+                    # The time may also come before it notices that it has what it waits for.
+                    early = early or process.naps <= 1
+                    again = again or process.naps > 1
+            elif kind is Wake and op.until_ns > world.clock_ns:
                 asleep = True
                 if process.naps <= 1:
                     early = True
@@ -128,7 +145,7 @@ class Scheduler:
 
     def _only_daemons_left(self) -> bool:
         world = self._world
-        return all(process.daemon or process.pending is None for process in world.processes) and all(
+        return all(process.daemon or process.pending is None for process in world.strands) and all(
             flight.process.daemon for flight in world.flights.values()
         )
 
@@ -138,7 +155,7 @@ class Scheduler:
         if actor in (CLOCK_ACTOR, POWER_ACTOR):
             return False
         flight = world.flights.get(actor)
-        process: Any = world.processes[actor - 1] if flight is None else flight.process
+        process: Any = world.strand(actor) if flight is None else flight.process
         return bool(process.daemon)
 
     def alternatives(self, actor: int) -> tuple[str, ...]:
@@ -152,14 +169,14 @@ class Scheduler:
             return ("ok", "power_loss") if self._last else ("power_loss",)
         flight = world.flights.get(actor)
         if flight is None:
-            process = world.processes[actor - 1] if actor else world.setup
+            process = world.strand(actor) if actor else world.setup
             assert process is not None
-            op, retried, crashable = process.pending, process.retried, process.effective
+            op, retried, crashable = process.pending, process.retried, process.machine.effective
         elif flight.zombie:
             return ("land", "never")
         else:
             op, retried = flight.request, flight.retried
-            crashable = flight.process.effective and self._is_first_open(flight)
+            crashable = flight.process.machine.effective and self._is_first_open(flight)
         if type(op) is Pick:
             return _picks(op.count)
         category = fault.RETRIED if retried else _category(op)
@@ -173,7 +190,7 @@ class Scheduler:
 
     def _slept_in_vain(self) -> bool:
         """Whether processes slept again so often, with nothing changed, that they wait for the others."""
-        return sum(process.naps - 1 for process in self._world.processes if process.naps > 1) >= SPINS
+        return sum(process.naps - 1 for process in self._world.strands if process.naps > 1) >= SPINS
 
     def pending(self, actor: int) -> Any:
         """The operation of the actor's next step."""
@@ -185,15 +202,20 @@ class Scheduler:
         flight = world.flights.get(actor)
         if flight is not None:
             return flight.request
-        process = world.processes[actor - 1] if actor else world.setup
+        process = world.strand(actor) if actor else world.setup
         return process.pending if process is not None else None
 
     def rivals(self, actor: int) -> list[int]:
         """The other requests of the same parallel step, if a crash of their sender may end them unlanded.
 
-        Then it matters which of them have landed by then, although they do not conflict.
+        Then it matters which of them have landed by then, although they do not conflict. The same holds for
+        the threads of a process that the end of the process ends.
         """
         world = self._world
+        if 0 < actor <= len(world.processes):
+            process = world.processes[actor - 1]
+            ends = type(process.pending) is Finish and process.threads
+            return [one.index for one in process.threads if one.pending is not None] if ends else []
         flight = world.flights.get(actor)
         if flight is None or flight.zombie or not world.left[fault.CRASH]:
             return []
@@ -222,9 +244,17 @@ class Scheduler:
         idle = not world.flights or (world.has_daemons and all(map(self._rests, world.flights.values())))
         held = bool(world.flights) and idle
         exhausted = self._slept_in_vain()
-        for process in world.processes:
+        for process in world.strands:
             op = process.pending
-            if type(op) is Wake and op.until_ns > world.clock_ns:
+            kind = type(op)
+            if (kind is Sync or kind is Start) and op.ready is not None:
+                if 0 <= op.until_ns <= world.clock_ns or op.ready():
+                    idle = False
+                if op.until_ns > world.clock_ns:
+                    sleepers.append(op.until_ns)
+                    if process.naps <= 1 or not exhausted:
+                        early.append(op.until_ns)
+            elif kind is Wake and op.until_ns > world.clock_ns:
                 sleepers.append(op.until_ns)
                 if process.naps <= 1 or not exhausted:
                     early.append(op.until_ns)

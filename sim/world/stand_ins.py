@@ -261,7 +261,7 @@ def _named(real: Callable[..., Any], name: Callable[[int, int], Any]) -> Callabl
         if world is None or kind_of(sys._getframe(1)) == REAL:
             return real(*args)
         process = world.running
-        return name(0, 0) if process is None else name(process.index, process.incarnation)
+        return name(0, 0) if process is None else name(process.machine.index, process.incarnation)
 
     return stand_in
 

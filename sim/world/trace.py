@@ -106,7 +106,7 @@ def _issued(world: Any) -> dict[int, list[Any]]:
 
     def issue(actor: int, process: Any, incarnation: int, number: int, request: Any) -> None:
         at = last.get(process.index, opened)
-        if actor >= FLIGHTS_FROM:
+        if actor >= FLIGHTS_FROM and actor != process.index:
             # A parallel step: all its requests are issued when the first could land.
             at = begun.setdefault((process.index, world.footprints.group(actor)), at)
         if (process.index, number) not in seen:
@@ -125,7 +125,7 @@ def _issued(world: Any) -> dict[int, list[Any]]:
     for flight in world.flights.values():
         if not flight.zombie:
             issue(flight.actor, flight.process, flight.incarnation, flight.number, flight.request)
-    for process in world.processes:
+    for process in world.strands:
         if isinstance(process.pending, Request):
             issue(process.index, process, process.incarnation, process.ops, process.pending)
     for requests in found.values():

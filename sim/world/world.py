@@ -27,12 +27,12 @@ from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.escapes import elsewhere
-from fencepost.sim.world.executor import Executor
+from fencepost.sim.world.executor import OPERATIONS, Executor
 from fencepost.sim.world.folds import Fold
 from fencepost.sim.world.folds import Step as FoldStep
-from fencepost.sim.world.footprints import EVERY_STEP, Footprints
+from fencepost.sim.world.footprints import EVERY_STEP, FLIGHTS_FROM, Footprints
 from fencepost.sim.world.monitor import STEP, Follower, Monitor, Property, View, Violation
-from fencepost.sim.world.operations import Note, Pick, Post, Receive, own
+from fencepost.sim.world.operations import Note, Pick, Post, Receive, Start, own
 from fencepost.sim.world.process import Flight, Process, Recall, refuse
 from fencepost.sim.world.scheduler import Scheduler
 from fencepost.sim.world.stamps import STAMPED, watch
@@ -99,6 +99,10 @@ class World(Declaring):
         self.setup: Process | None = None
         """The program, until it returns."""
         self.processes: list[Process] = []
+        self.threads: dict[int, Process] = {}
+        """By the number of the actor: threads of processes, see `sim.threads`."""
+        self.strands: list[Process] = self.processes
+        """Processes and threads."""
         self.process_type = Process
         self.has_daemons = False
         self.daemon_steps = DAEMON_STEPS
@@ -406,6 +410,37 @@ class World(Declaring):
 
     # For searches.
 
+    def strand(self, actor: int) -> Process:
+        """The process or thread with this number."""
+        return self.processes[actor - 1] if actor < FLIGHTS_FROM else self.threads[actor]
+
+    def start_thread(self, name: str, fn: Callable[[], Any], *, daemon: bool, start: Start) -> Process:
+        """A thread of the running process; it begins when the scheduler takes its step `start`."""
+        assert self.running is not None, "threads are started by processes"
+        machine = self.running.machine
+        if machine.threads is None:
+            machine.threads = []
+        taken = {thread.name for thread in machine.threads}
+        base = full = f"{machine.name}/{name}"
+        number = 1
+        while full in taken:
+            number += 1
+            full = f"{base}-{number}"
+        actor = self.footprints.actor((machine.index, machine.incarnation, full, "thread"))
+        thread = type(machine)(
+            actor, full, fn, (), {}, restart=False, may_raise=machine.may_raise, trace=self.trace
+        )
+        thread.machine, thread.incarnation = machine, machine.incarnation
+        thread.ops = machine.incarnation * OPERATIONS
+        thread.daemon = daemon or machine.daemon
+        thread.state, thread.pending = "running", start
+        thread.last = self._executor.here
+        machine.threads.append(thread)
+        self.threads[actor] = thread
+        self.strands = [*self.processes, *self.threads.values()]
+        self.has_daemons = self.has_daemons or thread.daemon
+        return thread
+
     def start(self, program: Program) -> None:
         """Set the world up and run every process to its first step."""
         self.thread = get_ident()
@@ -423,6 +458,8 @@ class World(Declaring):
         """No actor can step any more: judge what must hold in the end."""
         finalizers.collect(self)
         self.completed = True
+        if self.violation is None:
+            self._executor.find_deadlock()
         if self.violation is None:
             self.judge.complete()
 
@@ -471,6 +508,22 @@ class World(Declaring):
             tuple([follower.state() for _, follower in self.judge.followers]),
             tuple([_plain(fold.state) for fold in self.judge.folds]),
             None if self.files is None else (self.files.state(), self.stays_on, len(self.survivors or ())),
+            tuple(
+                sorted(
+                    (
+                        one.index,
+                        one.pending is None,
+                        crashes and one.effective,
+                        one.retried,
+                        one.spins,
+                        one.naps and (one.naps, one.nap_reads),
+                        None if one.group is None else tuple(one.group.replies),
+                        one.taken,
+                        getattr(one.pending, "until_ns", 0),
+                    )
+                    for one in self.strands[len(self.processes) :]
+                )
+            ),
         )
 
     @property

@@ -1,16 +1,15 @@
 """What leads out of the world is refused, and named with its place, whatever the code does about it."""
 
+import _thread
 import asyncio
 import contextlib
 import inspect
+import multiprocessing
 import os
-import queue
 import re
 import socket
 import subprocess
-import threading
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import boto3
@@ -40,13 +39,11 @@ ESCAPES = {
     "socket.connect": connect,
     "socket.getaddrinfo": lambda s3: socket.getaddrinfo("localhost", 9),
     "socket.getaddrinfo ": lambda s3: urllib.request.urlopen("http://127.0.0.1:9"),
-    "threading.Thread.start": lambda s3: threading.Thread(target=print).start(),
-    "threading.Thread.start ": lambda s3: ThreadPoolExecutor().submit(print),
+    "_thread.start_new_thread": lambda s3: _thread.start_new_thread(print, ()),
+    "os.fork ": lambda s3: multiprocessing.get_context("fork").Process(target=print).start(),
     "subprocess.Popen": lambda s3: subprocess.run(["true"], check=True),
     "os.system": lambda s3: os.system("true"),
     "os.fork": lambda s3: os.fork(),
-    "a wait for another thread": lambda s3: queue.Queue().get(),
-    "a wait for another thread ": lambda s3: threading.Event().wait(),
     "asyncio's event loop": loop,
     "s3:PutBucketPolicy": lambda s3: s3.put_bucket_policy(Bucket="b", Policy="{}"),
     "s3:GetObjectTagging": lambda s3: s3.get_object_tagging(Bucket="b", Key="k"),
@@ -75,11 +72,11 @@ def test_an_escape_is_named(call: str) -> None:
 def test_swallowing_it_does_not_hide_it(swallow: type[BaseException]) -> None:
     def work(s3: Any) -> str:
         with contextlib.suppress(swallow):
-            threading.Thread(target=print).start()
+            _thread.start_new_thread(print, ())
         s3.put_object(Bucket="b", Key="k")
         return "fine"
 
-    counterexample = alone(work, finds="threading.Thread.start")
+    counterexample = alone(work, finds="_thread.start_new_thread")
     assert counterexample.property == PROPERTY
 
 

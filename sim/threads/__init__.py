@@ -1,0 +1,20 @@
+"""Threads of audited code: each is an actor of the world; those of a process share its memory and its crash.
+
+    waiting     how a thread waits in the world, and what each process's locks, events and queues know
+    locks       Lock, RLock, Condition, Event, Semaphore, Barrier, local
+    queues      queue.Queue and its relatives
+    pool        ThreadPoolExecutor and its futures
+    routing     the stand-ins, which `sim.world.places` puts in place while worlds run
+
+Theory. A thread runs until it sends a request, waits, or does something to a lock, an event or a queue that
+another thread may notice. That is one step, and what Python code does between two steps is atomic. Taking
+(a lock, an item, a result) is a step that is possible only when there is something to take; giving
+(releasing, setting, putting, starting a thread) takes effect at once, and a step follows it, before which
+others may go on. A process that has no other thread needs none of these steps.
+
+Threads share memory, and which of two went first may decide what the other finds there. So the steps of two
+threads of one process conflict, whatever they touch; steps of threads of different processes conflict as
+those of processes do. No thread of the operating system is started.
+"""
+
+from fencepost.sim.threads import routing

@@ -1,0 +1,147 @@
+"""`queue.Queue` and its relatives in audited code."""
+
+import copy
+import queue
+from collections import deque
+from typing import Any
+
+from fencepost.sim.threads.locks import name_of, replaces
+from fencepost.sim.threads.waiting import Caller, caller
+
+
+class _Contents:
+    """A queue as a process knows it: one that was made when a module was loaded serves every process anew."""
+
+    def __init__(self, made: Any, now: Caller) -> None:
+        self.it = made
+        if getattr(made, "_made_by", None) is not now.process.machine:
+            self.it = copy.copy(made)
+            self.it.queue = copy.copy(made.queue)
+        self.unfinished = int(made.unfinished_tasks)
+
+
+def _contents(now: Caller, made: Any) -> _Contents:
+    return now.state(made, lambda: _Contents(made, now))
+
+
+_real_init = queue.Queue.__init__
+
+
+def made(self: Any, maxsize: int = 0) -> None:
+    """In the place of `Queue.__init__`."""
+    _real_init(self, maxsize)
+    now = caller()
+    if now is not None:
+        self._made_by = now.process.machine
+
+
+@replaces(queue.Queue, "put")
+def _put(now: Caller, self: Any, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    contents = _contents(now, self)
+
+    def room() -> bool:
+        return self.maxsize <= 0 or contents.it._qsize() < self.maxsize
+
+    if not room() and not block:
+        raise queue.Full
+    if timeout is not None and timeout < 0:
+        raise ValueError("'timeout' must be a non-negative number")
+    if self.maxsize > 0 and not now.wait("put", name_of(now, self), room, timeout=timeout):
+        raise queue.Full
+    contents.it._put(item)
+    contents.unfinished += 1
+    now.gave("put", name_of(now, self))
+
+
+@replaces(queue.Queue, "get")
+def _get(now: Caller, self: Any, block: bool = True, timeout: float | None = None) -> Any:
+    it = _contents(now, self).it
+    if timeout is not None and timeout < 0:
+        raise ValueError("'timeout' must be a non-negative number")
+
+    def filled() -> bool:
+        return it._qsize() > 0
+
+    subject = name_of(now, self)
+    got = now.wait("get", subject, filled, timeout=timeout) if block else now.attempt("get", subject, filled)
+    if not got:
+        raise queue.Empty
+    item = it._get()
+    if self.maxsize > 0:
+        now.gave("got", subject)
+    return item
+
+
+@replaces(queue.Queue, "task_done")
+def _task_done(now: Caller, self: Any) -> None:
+    contents = _contents(now, self)
+    if contents.unfinished <= 0:
+        raise ValueError("task_done() called too many times")
+    contents.unfinished -= 1
+    if not contents.unfinished:
+        now.gave("done", name_of(now, self))
+
+
+@replaces(queue.Queue, "join")
+def _join(now: Caller, self: Any) -> None:
+    contents = _contents(now, self)
+    now.wait("join", name_of(now, self), lambda: not contents.unfinished)
+
+
+@replaces(queue.Queue, "qsize")
+def _qsize(now: Caller, self: Any) -> int:
+    return int(_contents(now, self).it._qsize())
+
+
+@replaces(queue.Queue, "empty")
+def _empty(now: Caller, self: Any) -> bool:
+    return not _contents(now, self).it._qsize()
+
+
+@replaces(queue.Queue, "full")
+def _full(now: Caller, self: Any) -> bool:
+    return 0 < self.maxsize <= _contents(now, self).it._qsize()
+
+
+class SimpleQueue:
+    """In the place of `queue.SimpleQueue`, which is written in C."""
+
+    def __init__(self, name: str = "") -> None:
+        now = caller()
+        self._name = name or (now.number("SimpleQueue") if now is not None else "SimpleQueue")
+
+    def _items(self, now: Caller) -> deque[Any]:
+        return now.state(self, deque[Any])
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        now = caller()
+        if now is None:
+            raise RuntimeError("this queue belongs to a run that is over")
+        self._items(now).append(item)
+        now.gave("put", self._name)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        now = caller()
+        if now is None:
+            raise RuntimeError("this queue belongs to a run that is over")
+        items = self._items(now)
+        if block:
+            got = now.wait("get", self._name, lambda: bool(items), timeout=timeout)
+        else:
+            got = now.attempt("get", self._name, lambda: bool(items))
+        if not got:
+            raise queue.Empty
+        return items.popleft()
+
+    def put_nowait(self, item: Any) -> None:
+        self.put(item)
+
+    def get_nowait(self) -> Any:
+        return self.get(block=False)
+
+    def qsize(self) -> int:
+        now = caller()
+        return 0 if now is None else len(self._items(now))
+
+    def empty(self) -> bool:
+        return not self.qsize()

@@ -1,0 +1,157 @@
+"""Stand-ins for threads, put in place like those of clocks (see `sim.world.places`).
+
+Code of a process gets threads, locks and pools of the world, whichever module it calls them through. The SDK
+and the standard library's own modules keep their real locks, which they never hold across a request.
+"""
+
+import _thread
+import concurrent.futures
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fencepost.sim.threads import pool, queues
+from fencepost.sim.threads.locks import METHODS, Local, Lock, RLock
+from fencepost.sim.threads.waiting import caller, outer_frame
+from fencepost.sim.world import places
+from fencepost.sim.world.escapes import starting
+from fencepost.sim.world.present import REAL, STEP, kind_of
+
+_real_start = threading.Thread.start
+_real_join = threading.Thread.join
+_real_alive = threading.Thread.is_alive
+_real_newname = threading._newname  # type: ignore[attr-defined]  # where a thread without a name gets one
+_refused_start = starting("threading.Thread.start", _real_start)
+
+
+def _start(self: Any) -> None:
+    now = caller()
+    if now is None:
+        _refused_start(self)
+        return
+    if not self._initialized:
+        raise RuntimeError("thread.__init__() not called")
+    if self._started._flag:
+        raise RuntimeError("threads can only be started once")
+    self._started._flag = True
+    thread = now.start(self.name, lambda: _run(self), daemon=self.daemon)
+    thread.thread = self
+    self._strand = thread
+    self._ident = thread.index
+    now.gave("start", thread.name.partition("/")[2])
+
+
+def _run(self: Any) -> None:
+    try:
+        self.run()
+    except SystemExit:
+        pass
+    finally:
+        self._is_stopped = True
+
+
+def _join(self: Any, timeout: float | None = None) -> None:
+    now = caller()
+    strand = getattr(self, "_strand", None)
+    if now is None or strand is None:
+        _real_join(self, timeout)
+        return
+    if strand is now.process:
+        raise RuntimeError("cannot join current thread")
+    now.wait(
+        "join",
+        strand.name.partition("/")[2],
+        lambda: strand.pending is None,
+        timeout=None if timeout is None else max(0.0, timeout),
+    )
+
+
+def _is_alive(self: Any) -> bool:
+    strand = getattr(self, "_strand", None)
+    return _real_alive(self) if strand is None else strand.pending is not None
+
+
+def _newname(form: str) -> str:
+    """Numbered by process, and not by interpreter."""
+    now = caller()
+    if now is None:
+        return str(_real_newname(form))
+    name = form % "" if form.startswith("Thread-%s (") else form
+    return now.number("Thread") if name.startswith("Thread-") else form
+
+
+_main = threading.main_thread
+_real_current = threading.current_thread
+
+
+def _current() -> Any:
+    now = caller()
+    if now is None or kind_of(outer_frame()) == REAL:
+        return _real_current()
+    process = now.process
+    if process.machine is process:
+        return _main()
+    if process.thread is None:
+        process.thread = threading.Thread(name=process.name.partition("/")[2])
+    return process.thread
+
+
+def _ident(real: Callable[[], int]) -> Callable[[], int]:
+    def stand_in() -> int:
+        now = caller()
+        if now is None or kind_of(outer_frame()) == REAL:
+            return real()
+        return int(now.process.index)
+
+    return stand_in
+
+
+def _lock(real: Callable[[], Any], kind: type[Lock]) -> Callable[[], Any]:
+    def stand_in() -> Any:
+        now = caller()
+        if now is None or kind_of(outer_frame()) != STEP:
+            return real()
+        return kind(now.number(kind.__name__))
+
+    return stand_in
+
+
+def _made(real: type, kind: type) -> Callable[[], Any]:
+    def stand_in(*args: Any) -> Any:
+        now = caller()
+        return real(*args) if now is None or kind_of(outer_frame()) != STEP else kind(*args)
+
+    return stand_in
+
+
+def _waiting(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        now = caller()
+        return real(*args, **kwargs) if now is None else function(now, *args, **kwargs)
+
+    return stand_in
+
+
+def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
+    """The stand-ins with their places: module or class, and name."""
+    yield threading.Thread, "start", _start
+    yield threading.Thread, "join", _join
+    yield threading.Thread, "is_alive", _is_alive
+    yield threading, "_newname", _newname
+    yield threading, "current_thread", _current
+    yield threading, "get_ident", _ident(threading.get_ident)
+    yield threading, "Lock", _lock(_thread.allocate_lock, Lock)
+    yield threading, "RLock", _lock(threading.RLock, RLock)
+    yield threading, "local", _made(threading.local, Local)
+    yield queue, "SimpleQueue", _made(queue.SimpleQueue, queues.SimpleQueue)
+    yield queue.Queue, "__init__", queues.made
+    for module in (concurrent.futures, concurrent.futures._base):
+        yield module, "as_completed", _waiting(concurrent.futures._base.as_completed, pool.as_completed)
+        yield module, "wait", _waiting(concurrent.futures._base.wait, pool.wait)
+    for owner, name, stand_in in METHODS:
+        if name in vars(owner):
+            yield owner, name, stand_in
+
+
+places.sources.append(_stand_ins)

@@ -1,0 +1,135 @@
+"""How a thread waits in the world, and what each process's locks, events and queues know.
+
+A lock may be made when a module is loaded, and then serves every process of every run; so what it knows is kept
+with the process that uses it, which starts with nothing and loses it in a crash.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fencepost.sim.world.operations import Start, Sync
+from fencepost.sim.world.present import controlled
+from fencepost.sim.world.process import refuse
+from fencepost.sim.world.stamps import CLOCKED
+from fencepost.sim.world.store import issue
+
+S = TypeVar("S")
+
+
+class Caller:
+    """The thread that runs now: its world and its process."""
+
+    __slots__ = ("process", "world")
+
+    def __init__(self, world: Any, process: Any) -> None:
+        self.world = world
+        self.process = process
+
+    def alone(self) -> bool:
+        """Whether its process has no other thread, so that nobody can notice what it does."""
+        machine = self.process.machine
+        if machine.threads is None:
+            return True
+        return not any(
+            one.pending is not None and one is not self.process for one in (machine, *machine.threads)
+        )
+
+    def state(self, key: Any, make: Callable[[], S]) -> S:
+        """What the object `key` knows in this process."""
+        machine = self.process.machine
+        if machine.sync is None:
+            machine.sync = {}
+        found: S | None = machine.sync.get(key)
+        if found is None:
+            found = machine.sync[key] = make()
+        return found
+
+    def number(self, kind: str) -> str:
+        """A name for a new object of this kind: the same in every run in which this thread makes it."""
+        counts = self.state(("made", self.process), dict[str, int])
+        counts[kind] = counts.get(kind, 0) + 1
+        maker = self.process.name.partition("/")[2]
+        return f"{maker}/{kind}-{counts[kind]}" if maker else f"{kind}-{counts[kind]}"
+
+    def wait(
+        self,
+        kind: str,
+        subject: str,
+        ready: Callable[[], bool],
+        *,
+        timeout: float | None = None,
+        take: Callable[[], Any] | None = None,
+        held_by: Callable[[], Any] | None = None,
+    ) -> bool:
+        """Wait until `ready`, then `take`, in one step. False when the time-out came first."""
+        if self.process.crashing:
+            refuse(self.process)
+        if self.alone() and ready():
+            if take is not None:
+                take()
+            return True
+        until = -1
+        if timeout is not None:
+            until = self.world.clock_ns + max(0, round(timeout * 1e9))
+            self.world.time_mattered = max(self.world.time_mattered, CLOCKED)
+        return bool(issue(self.world, self.process, Sync(kind, subject, ready, take, until, held_by)))
+
+    def attempt(self, kind: str, subject: str, take: Callable[[], bool]) -> bool:
+        """Do without waiting what may fail."""
+        if self.process.crashing:
+            refuse(self.process)
+        if self.alone():
+            return take()
+        return bool(issue(self.world, self.process, Sync(kind, subject, None, take)))
+
+    def gave(self, kind: str, subject: str) -> None:
+        """Something was done that lets others go on: they may do so before the caller does."""
+        if not self.process.crashing and not self.alone():
+            issue(self.world, self.process, Sync(kind, subject))
+
+    def start(
+        self,
+        name: str,
+        fn: Callable[[], Any],
+        ready: Callable[[], bool] | None = None,
+        *,
+        daemon: bool = False,
+    ) -> Any:
+        """Start a thread."""
+        machine = self.process.machine
+        if machine.leave is None:
+            machine.leave = lambda: wait_for_all(machine)
+        return self.world.start_thread(name, fn, daemon=daemon, start=Start("", ready))
+
+
+def caller() -> Caller | None:
+    """The thread of a world that runs now; None when code runs that no world controls."""
+    world = controlled()
+    if world is None or world.running is None:
+        return None
+    return Caller(world, world.running)
+
+
+def wait_for_all(machine: Any) -> None:
+    """The interpreter ends when all threads but daemons have ended."""
+    now = caller()
+    if now is None or machine.threads is None or machine.crashing:
+        return
+
+    def ended() -> bool:
+        return all(one.pending is None or one.daemon for one in machine.threads)
+
+    if not ended():
+        now.wait("join", "all threads", ended)
+
+
+_WITHIN = frozenset("threading queue concurrent _threading_local contextlib".split())
+
+
+def outer_frame(depth: int = 2) -> Any:
+    """The frame outside of the standard library's own use of threads."""
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _WITHIN:
+        frame = frame.f_back
+    return frame
