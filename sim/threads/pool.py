@@ -131,7 +131,7 @@ def _close(now: Caller, self: Any, state: str) -> None:
 def _call(callback: Callable[[Any], None], future: Any) -> None:
     try:
         callback(future)
-    except Exception:
+    except Exception:  # noqa: BLE001 - as the real one does
         LOGGER.exception("exception calling callback for %r", future)
 
 

@@ -1,7 +1,7 @@
 """How a thread waits in the world, and what each process's locks, events and queues know.
 
-A lock may be made when a module is loaded, and then serves every process of every run; so what it knows is kept
-with the process that uses it, which starts with nothing and loses it in a crash.
+A lock may be made when a module is loaded, and then serves every process of every run; so what it knows is
+kept with the process that uses it, which starts with nothing and loses it in a crash.
 """
 
 import sys
