@@ -16,7 +16,7 @@ from fencepost.model import FieldOverflow, Machine, Model, check
 from fencepost.model.bounded_queue import BoundedQueue
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Search
 
-STATES = (20_000, 60_000, 2_000_000)
+STATES = (500, 5_000, 60_000, 2_000_000)
 """As far as the two spaces are compared: most switches show at once, a few only far into a large one."""
 
 
