@@ -28,7 +28,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
 from fencepost.impl.ingest.documents import JSON, Manifest
-from fencepost.impl.ingest.errors import StoreUnavailable
+from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
@@ -56,7 +56,11 @@ class LocalSpool(Acceptance):
         self._waiting = {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
 
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
-        return judge(self._here, self.blocklist, agent, identity, body, self._accepted)
+        answer = judge(self._here, self.blocklist, agent, identity, body, self._accepted)
+        if answer.result == "duplicate":
+            # The first answer may have been lost, or the batch has landed and this put its frame back.
+            self._wait(identity)
+        return answer
 
     def verify(self) -> None:
         self.store.verify()
@@ -71,40 +75,65 @@ class LocalSpool(Acceptance):
         return len(self._waiting)
 
     def land(self, stop: Callable[[], bool] = lambda: False) -> int:
-        """Land the waiting batches, in order, until `stop`; returns how many landed."""
+        """Land the waiting batches, in order, until `stop`; returns how many landed.
+
+        Raises what was wrong with the first that this disk does not give back, after the others.
+        """
         with self._guard:
             waiting = sorted(self._waiting)
         landed = 0
+        problem: IngestError | None = None
         for identity in waiting:
-            if stop() or not self._land(identity):
-                break  # when the bucket is unavailable, the next ones would fail, too
-            landed += 1
+            if stop():
+                break
+            try:
+                if not self._land(identity):
+                    break  # when the bucket is unavailable, the next ones would fail, too
+            except IngestError as error:
+                problem = problem or error
+            else:
+                landed += 1
+        if problem is not None:
+            raise problem
         return landed
 
     def _accepted(self, manifest: Manifest) -> None:
+        self._wait(manifest.identity)
+
+    def _wait(self, identity: Identity) -> None:
         with self._guard:
-            self._waiting.add(manifest.identity)
+            self._waiting.add(identity)
 
     def _land(self, identity: Identity) -> bool:
         here = self._read(keys.accepted_key(identity))
         manifest = Manifest.read(here, keys.accepted_key(identity))
+        mark_key = f"{LANDED}{identity.path}.json"
+        mark = self.store.get(mark_key)
+        if mark.done:
+            self._landed(identity, manifest, accepted=json.loads(mark.body)["result"] == "accepted")
+            return True
         answer = self._bucket.accept(identity, self._read(manifest.raw_blob_key))
         if isinstance(answer, Unavailable):
             _LOG.warning("batch %s did not land yet: %s", identity, answer.reason)
             return False
         landed = isinstance(answer, Accepted)
-        mark = json.dumps({"result": "accepted" if landed else "conflict"}).encode()
-        put = self.store.put(f"{LANDED}{identity.path}.json", mark, when=ABSENT, content_type=JSON)
+        body = json.dumps({"result": "accepted" if landed else "conflict"}).encode()
+        put = self.store.put(mark_key, body, when=ABSENT, content_type=JSON)
         if put.outcome not in (Outcome.DONE, Outcome.EXISTS):
             return False  # it lands once more, as a duplicate
+        self._landed(identity, manifest, accepted=landed)
         if isinstance(answer, Accepted):
-            self.store.delete(manifest.raw_blob_key, when=ANYTHING)
             self._bucket.follow_up(answer.manifest)
         else:
             _LOG.error("batch %s was accepted in the bucket with other bytes: see conflicts there", identity)
+        return True
+
+    def _landed(self, identity: Identity, manifest: Manifest, *, accepted: bool) -> None:
         with self._guard:
             self._waiting.discard(identity)
-        return True
+        if accepted:
+            # After it waits no more: a repetition that puts the frame back makes it wait again.
+            self.store.delete(manifest.raw_blob_key, when=ANYTHING)
 
     def _read(self, key: str) -> bytes:
         reply = self.store.get(key)

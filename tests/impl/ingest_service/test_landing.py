@@ -1,5 +1,6 @@
 """acceptance = "local_spool": the disk accepts, the bucket follows, and neither ever accepts twice."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -8,9 +9,10 @@ import pytest
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.ingest import Authority, Settings, keys
+from fencepost.impl.ingest.errors import IngestError
 from fencepost.impl.ingest.service.landing import LANDED, LocalSpool
 from fencepost.impl.ingest.settings import Mode
-from fencepost.impl.store import Unusable
+from fencepost.impl.store import ANYTHING, Unusable
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
 
@@ -128,3 +130,58 @@ def test_over_http_both_modes_look_the_same(tmp_path: Path) -> None:
             if "fencepost_ingest_landing_backlog 0.0" in served.client.get(f"{served.url}/metrics").text:
                 break
         assert len(accepted(bucket)) == 1
+
+
+def test_a_batch_whose_first_answer_was_lost_lands_without_a_restart(tmp_path: Path) -> None:
+    """The disk has its manifest, and the client's repetition is a duplicate."""
+    bucket = MemoryStore()
+    spool = opened(tmp_path, bucket)
+    lost = Fault(Effect.REPLY_LOST, {"put"}, keys.ACCEPTED)
+    faulty = Faulty(spool.store, [lost, Fault(Effect.THROTTLED, {"get"}, keys.ACCEPTED)])
+    other = LocalSpool.__new__(LocalSpool)
+    other.__dict__.update(spool.__dict__)
+    other._here = Authority(faulty, ENV, "collector-1", SETTINGS)
+    assert accept(other) == "unavailable"
+    assert accept(spool) == "duplicate"
+    assert (spool.backlog, spool.land(), spool.backlog) == (1, 1, 0)
+    assert len(accepted(bucket)) == 1
+    spool.close()
+
+
+def test_a_repetition_after_the_landing_leaves_no_frame(tmp_path: Path) -> None:
+    spool = opened(tmp_path, MemoryStore())
+    accept(spool)
+    spool.land()
+    assert accept(spool) == "duplicate"
+    spool.land()
+    assert [key for key in listing(spool.store) if key.startswith(keys.RAW)] == []
+    assert spool.backlog == 0
+    spool.close()
+
+
+def test_a_damaged_batch_holds_no_other_up(tmp_path: Path) -> None:
+    bucket = MemoryStore()
+    spool = opened(tmp_path, bucket)
+    accept(spool, 1)
+    accept(spool, 3)
+    spool.store.put(keys.accepted_key(batch(1, 2)), b"{}", when=ANYTHING)
+    with pytest.raises(IngestError):
+        spool.land()
+    assert len(accepted(bucket)) == 1
+    assert spool.backlog == 1
+    spool.close()
+
+
+def test_a_bucket_that_fails_after_it_accepted_holds_no_other_up(tmp_path: Path) -> None:
+    """The indexes could not be written; the reconciler does that."""
+    bucket = MemoryStore()
+    faulty = Faulty(bucket, [Fault(Effect.THROTTLED, {"put"}, keys.BY_TIME, times=4)])
+    spool = opened(tmp_path, faulty)
+    accept(spool, 1)
+    accept(spool, 3)
+    for _ in range(2):
+        with contextlib.suppress(IngestError):
+            spool.land()
+    assert len(accepted(bucket)) == 2
+    assert spool.backlog == 0
+    spool.close()
