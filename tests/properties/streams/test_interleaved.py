@@ -2,29 +2,21 @@
 
 import pytest
 
-from fencepost.impl.streams import Fenced
 from fencepost.impl.streams.appends import Appends
-from fencepost.impl.streams.stream import Stream
+from fencepost.impl.streams.stream import Accepted, Stream
 from fencepost.properties.interleaving import Deadlock, Lock, Order, Threads, every_order
 from fencepost.properties.streams.interleaved import SITUATIONS, Clients, SharedNode
 
 
 class ByLength(Appends):
-    """Appends whose flush takes a stream that is long enough for one that lists its record."""
+    """Appends whose flush takes a stream that is long enough for one that lists what it accepted."""
 
-    def flush(self, stream: Stream, position: int = 0, accepted: tuple[str, int] | None = None) -> None:
+    def flush(self, stream: Stream, accepted: Accepted | None = None) -> None:
         with stream.flushing:
             manifest = stream.manifest
-            done = accepted is not None and manifest is not None and manifest.tail >= position
-            if done and stream.closing is None:
+            if accepted is not None and manifest is not None and manifest.tail >= accepted.end:
                 return
-            try:
-                self.publish(stream, list(stream.records), self._closing(stream))
-            except Fenced:
-                raise
-            except Exception:
-                stream.let_go()
-                raise
+        super().flush(stream, accepted)
 
 
 class BrokenNode(SharedNode):
