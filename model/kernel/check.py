@@ -34,6 +34,7 @@ def check(
     exact: bool = False,
     spill: Path | None = None,
     resume: Path | None = None,
+    compiled: bool = False,
     progress: Callable[[Progress], None] | None = None,
     explore: Callable[..., Search] | None = None,
 ) -> Result:
@@ -46,7 +47,8 @@ def check(
     machine declares `symmetric`: same verdicts, fewer states. `exact` compares states of several words in
     full, not by a fingerprint, for 8 bytes a word and state more. `spill`, a directory, takes what does not
     fit into `memory`, which is then no bound any more. `resume`, a directory, takes the record of
-    the search; a search that is recorded there already is continued. `explore` is another engine, with the
+    the search; a search that is recorded there already is continued. `compiled` makes a C function of each
+    action and property, for the same result in less time. `explore` is another engine, with the
     signature of `Explorer` and a `Search` as result.
     """
     for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
@@ -65,9 +67,11 @@ def check(
         raise BadSettings(f"memory={memory} cannot be kept: the smallest limit for this model is {least}")
     explore = explore or _explore_locally
     options: dict[str, Any] = {"bounds": bounds, "workers": workers, "exact": exact}
+    if compiled:
+        options["compiled"] = True
     first = options if resume is None else {**options, "resume": resume}
     search = explore(model, **first, keep_going=keep_going, deadlocks=deadlock, progress=progress)
-    notes, whole = [], search
+    notes, whole = [*search.notes], search
     if search.resumed:
         notes.append(f"the first {search.resumed:,} levels were taken from {resume}")
     if search.spilled_bytes:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from fencepost.model import Machine, Model
 from fencepost.model.kernel.language.layout import U64, one_row, packed
 from fencepost.model.kernel.search import keys
-from fencepost.model.kernel.search.explore import expand
+from fencepost.model.kernel.search.expand import expand
 from fencepost.model.kernel.search.keys import Batch
 from fencepost.model.kernel.search.symmetry import Reduced
 

@@ -12,7 +12,16 @@ import numpy as np
 
 from fencepost.model.kernel.language.columns import Column, column_class
 from fencepost.model.kernel.language.errors import FieldOverflow, ModellingMistake, NoValue
-from fencepost.model.kernel.language.layout import I64, U64, BoolKind, EnumKind, IntKind, Kind, RecordKind
+from fencepost.model.kernel.language.layout import (
+    I64,
+    U64,
+    BoolKind,
+    EnumKind,
+    IntKind,
+    Kind,
+    RecordKind,
+    look_up,
+)
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.language.frame import Frame
@@ -85,7 +94,7 @@ def codes_of(frame: "Frame", kind: Kind, name: str, value: object) -> Codes:
         if kind.least:
             codes = codes - kind.least
     elif isinstance(value.kind, EnumKind) and value.kind != kind:
-        codes = _renamed(frame, kind, name, value.kind).take(codes)
+        codes = look_up(_renamed(frame, kind, name, value.kind), codes)
     elif value.kind != kind:
         raise ModellingMistake(
             f"{frame.doing()} assigns {value.kind.describe()} to `{name}`, which holds {kind.describe()}"
@@ -118,7 +127,7 @@ def _renamed(frame: "Frame", kind: Kind, name: str, other: EnumKind) -> I64:
 
 
 def _check_bounds(frame: "Frame", kind: IntKind, name: str, codes: I64) -> None:
-    if int(codes.min()) >= kind.least and int(codes.max()) <= kind.most:
+    if codes.min() >= kind.least and codes.max() <= kind.most:
         return
     row = int(((codes < kind.least) | (codes > kind.most)).argmax())
     overflow(frame, name, f"to {int(codes.flat[row])}, outside {kind.describe()}", row)

@@ -167,26 +167,26 @@ class BagAccess(WholeAccess):
     def read(self, frame: "Frame", flat: Index) -> "BagView[Any, Any]":
         return BagView(frame, self, flat)
 
-    def settle(self, value: Any) -> list[Any]:
+    def settle(self, value: Any) -> list[tuple[U64 | None, Any]]:
         """What to add to an empty bag: codes of places, or items."""
         if isinstance(value, BagView):
             value.check_items(self.item, self.name)
-            return value.codes()
+            return [(codes, None) for codes in value.codes()]
         if not isinstance(value, tuple | list):
             raise ModellingMistake(f"`{self.name}` is a bag: assign a tuple of items or another bag to it")
-        return list(value)
+        return [(None, item) for item in value]
 
     def fill(self, frame: "Frame", flat: Index, settled: Any) -> None:
         for place in range(self.capacity):
             self.cells.put_codes(frame, flat * self.capacity + place, 0)
-        for each in settled:
-            codes = each if isinstance(each, np.ndarray) else self.codes(frame, each)
-            self.insert(frame, flat, codes)
+        for codes, item in settled:
+            self.insert(frame, flat, self.codes(frame, item) if codes is None else codes)
 
     def codes(self, frame: "Frame", item: Any) -> U64:
         """The code of an item as a place has it, row by row."""
         codes = codes_of(frame, self.item, self.name, item)
-        return np.broadcast_to(np.asarray(codes, np.uint64), frame.size) | np.uint64(self.present)
+        every = np.uint64(codes) if isinstance(codes, int) else codes
+        return np.broadcast_to(every, frame.size) | np.uint64(self.present)
 
     def insert(self, frame: "Frame", flat: Index, codes: U64) -> None:
         """Put an item (or 0, nothing) where it belongs; an overflow where there is no room."""

@@ -23,7 +23,7 @@ from fencepost.model.kernel.language.columns import (
     to_truth,
 )
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call
-from fencepost.model.kernel.language.layout import EnumKind, FlagsKind, Kind, RecordKind
+from fencepost.model.kernel.language.layout import EnumKind, FlagsKind, Kind, RecordKind, look_up
 from fencepost.model.kernel.language.numbers import Number, reach_of, to_numbers
 
 
@@ -159,4 +159,4 @@ def _codes_of(side: Choice | str, kind: EnumKind) -> np.ndarray[Any, Any] | int:
     if side.kind == kind:
         return side.codes()
     assert isinstance(side.kind, EnumKind)
-    return np.array([kind.encode(name) for name in side.kind.options], np.int64).take(side.codes())
+    return look_up(np.array([kind.encode(name) for name in side.kind.options], np.int64), side.codes())

@@ -274,10 +274,10 @@ def evaluated(where: Truth, value: Any) -> Any:
     if not isinstance(value, FunctionType):
         return value
     mask, frame = where.mask(), where.frame
-    if not mask.any():
-        return None
     if frame is None or mask.ndim == 0:
-        return value()
+        return value() if mask.any() else None
+    if not frame.occurs(mask):
+        return None
 
     def trial() -> tuple[Any, Any]:
         column = value()
@@ -286,8 +286,7 @@ def evaluated(where: Truth, value: Any) -> Any:
     found, codes = frame.where(mask, trial)
     if codes is None:
         return found
-    every = np.zeros(len(mask), codes.dtype)  # nobody looks at the other rows
-    every[mask] = codes
+    every = frame.spread(mask, codes)
     return Truth.of(frame, every) if isinstance(found, Truth) else type(found)(frame, found.kind, every)
 
 

@@ -188,6 +188,16 @@ class Frame:
             self.trials.pop()
             self._words, self._masks, self.epoch, self.size, self.read_only = before
 
+    def occurs(self, mask: Mask) -> bool:
+        """Whether a mask has a row, so that it is worth to compute a branch."""
+        return bool(mask.any())
+
+    def spread(self, mask: Mask, codes: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """What was computed on the rows of a mask, for all rows; nobody looks at the others."""
+        every = np.zeros(len(mask), codes.dtype)
+        every[mask] = codes
+        return every
+
     def close(self) -> None:
         """End the use of these rows: columns that the author's text kept must not meet other rows."""
         self.epoch = _OVER

@@ -72,6 +72,9 @@ class Successors:
 class Model:
     """A machine at given sizes, with given safeguards off. Immutable; threads may share it."""
 
+    frame_type: type[Frame] = Frame
+    """The rows of a call: `compiled.trace` has its own."""
+
     def __init__(
         self, machine: type[Machine], sizes: Mapping[str, int] | None = None, *, without: Iterable[str] = ()
     ) -> None:
@@ -244,7 +247,7 @@ class Model:
         *,
         is_start: bool = False,
     ) -> Frame | None:
-        frame = Frame(self, states, label)
+        frame = self.frame_type(self, states, label)
         frame.is_start = is_start
         try:
             returned = function(self._rows(frame), **parameters)
@@ -269,7 +272,7 @@ class Model:
     def _judge(
         self, name: str, function: Callable[..., Any], *batches: U64, watching: dict[str, bool] | None = None
     ) -> Mask:
-        frames = [Frame(self, states, None, read_only=True) for states in batches]
+        frames = [self.frame_type(self, states, None, read_only=True) for states in batches]
         frames[0].watching = watching
         try:
             returned = function(*(self._rows(frame) for frame in frames))

@@ -32,7 +32,7 @@ from fencepost.model.kernel.language.columns import (
     to_truth,
 )
 from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, must_call, names
-from fencepost.model.kernel.language.layout import EnumKind, IntKind, PackedState
+from fencepost.model.kernel.language.layout import EnumKind, IntKind, PackedState, look_up
 from fencepost.model.kernel.language.numbers import Number, count_of
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class ArrayAccess(WholeAccess):
                 f"`{self.name}` is indexed by {names(self.places)}, and the index can be {unknown[0]}"
             )
         places = np.array([self.places[name] for name in index.kind.options], np.int64)
-        return Number(index.frame, IntKind(0, self.extent - 1), places.take(index.codes()))
+        return Number(index.frame, IntKind(0, self.extent - 1), look_up(places, index.codes()))
 
 
 class Array(View, Generic[R, W]):

@@ -42,15 +42,16 @@ import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import ModellingMistake
-from fencepost.model.kernel.language.frame import Frame
-from fencepost.model.kernel.language.layout import I64, U64, PackedState, packed
+from fencepost.model.kernel.language.layout import U64, PackedState, packed
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.search import keys
+from fencepost.model.kernel.search.expand import PENDING, Expanded, expand, row_bytes
 from fencepost.model.kernel.search.keys import Batch
 from fencepost.model.kernel.search.spill import Shelf, is_on_disk, resident
 from fencepost.model.kernel.search.visited import Visited
 
 if TYPE_CHECKING:
+    from fencepost.model.kernel.compiled.engine import Compiled
     from fencepost.model.kernel.search.resume import Saved
 
 
@@ -111,6 +112,8 @@ class Search:
     cut: int = 0
     """States that were reached and lie outside of a `@bound`."""
     resumed: int = 0
+    notes: list[str] = field(default_factory=list)
+    """Sentences on how the search was done."""
 
     @property
     def depth(self) -> int:
@@ -127,110 +130,6 @@ class Search:
     def last(self) -> int:
         """The number of the deepest level: the steps to the farthest states."""
         return len(self.levels) - 1
-
-
-_PENDING = 1 << 20
-"""Successors to gather before repetitions are dropped, so that many labels need no more memory."""
-
-
-def row_bytes(words: int) -> int:
-    """Bytes of work, at most, for each successor while a set is made of them: copies, keys, an order."""
-    return 25 if words == 1 else 24 * words + 40
-
-
-BadSteps = dict[str, tuple[int, PackedState, Label, PackedState]]
-"""By step property: the first row that violates it, the state before, the label, the state after."""
-
-
-@dataclass
-class Expanded:
-    """The result of one chunk."""
-
-    batch: Batch
-    fired: I64
-    deadlock: PackedState | None
-    steps: BadSteps
-    work_bytes: int
-
-
-def expand(
-    model: Model,
-    states: U64,
-    *,
-    steps: tuple[Property, ...] = (),
-    deadlocks: bool = True,
-    exact: bool = False,
-    pending: int = _PENDING,
-) -> Expanded:
-    """All successors of a chunk, as a set, with violations of step properties and the first deadlock.
-
-    Step properties see the successors before these are sorted, while before and after line up.
-    """
-    fired = np.zeros(len(model.labels), np.int64)
-    alive = np.zeros(states.shape[1], np.bool_)
-    bad: BadSteps = {}
-    frames: list[Frame] = []
-    batches: list[Batch] = []
-    gathered = most = 0
-    for label in model.labels:
-        frame = model.apply(states, label)
-        if frame is None:
-            continue
-        fired[label.number] = frame.size
-        if deadlocks:
-            frame.mark_origin(alive)
-            deadlocks = not alive.all()
-        frames.append(frame)
-        gathered += frame.size
-        most = max(most, gathered)
-        if gathered > pending:
-            batches.append(_gather(model, frames, steps, bad, exact))
-            frames, gathered = [], 0
-    if frames:
-        batches.append(_gather(model, frames, steps, bad, exact))
-    deadlock = None
-    if deadlocks:
-        stuck = np.flatnonzero(~alive)
-        stuck = stuck.compress(~model.may_end(states.take(stuck, axis=1)))
-        deadlock = packed(states, int(stuck[0])) if len(stuck) else None
-    found = keys.merge(batches, exact=exact) if batches else keys.empty(model.words)
-    merged = sum(map(len, batches)) if len(batches) > 1 else 0
-    return Expanded(found, fired, deadlock, bad, max(most, merged) * row_bytes(model.words))
-
-
-def _gather(
-    model: Model, frames: list[Frame], steps: tuple[Property, ...], bad: BadSteps, exact: bool
-) -> Batch:
-    """The successors of a few labels as one set; step properties are judged before that."""
-    words = [frame.finish() for frame in frames]
-    after = np.empty((model.words, sum(frame.size for frame in frames)), np.uint64)
-    for number in range(model.words):
-        np.concatenate([part[number] for part in words], out=after[number])
-    if steps:
-        _judge_steps(model, frames, after, steps, bad)
-    found = keys.distinct(after, exact=exact)
-    representatives = model.representatives(found.states)
-    return found if representatives is found.states else keys.distinct(representatives, exact=exact)
-
-
-def _judge_steps(
-    model: Model, frames: list[Frame], after: U64, steps: tuple[Property, ...], bad: BadSteps
-) -> None:
-    """Keep the violation of the earliest row: a choice that does not depend on the chunks."""
-    before = keys.concatenated([frame.kept_before() for frame in frames])
-    for wanted in steps:
-        holds = model.holds_between(wanted, before, after)
-        if holds.all():
-            continue
-        start = 0
-        for frame in frames:
-            part = holds[start : start + frame.size]
-            at = int(part.argmin())
-            row = int(frame.origin()[at])
-            if not part[at] and (wanted.name not in bad or row < bad[wanted.name][0]):
-                assert frame.label is not None
-                bad[wanted.name] = row, packed(before, start + at), frame.label, packed(after, start + at)
-            start += frame.size
 
 
 _CHUNK = 1 << 16
@@ -272,8 +171,8 @@ class Work:
         """As much as is fast, but a quarter of the limit at most; three quarters with what is not counted."""
         row, most = row_bytes(words), max(1 << 12, _CHUNK // words)
         if memory is None:
-            return cls(most, _PENDING, 4 * workers, _WAITING, workers, 0)
-        pending = min(_PENDING, max(1 << 13, memory // 8 // workers // row))
+            return cls(most, PENDING, 4 * workers, _WAITING, workers, 0)
+        pending = min(PENDING, max(1 << 13, memory // 8 // workers // row))
         waiting = min(_WAITING, max(1 << 15, memory // 8 // (8 * words + 8 + row // 2)))
         nbytes = 3 * (workers * pending * row + waiting * (8 * words + 8 + row // 2))
         return cls(min(most, pending // 4), pending, workers, waiting, 4 * workers, nbytes)
@@ -293,6 +192,7 @@ class Explorer:
         deadlocks: bool = True,
         exact: bool = False,
         resume: Path | None = None,
+        compiled: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.model = model
@@ -313,6 +213,7 @@ class Explorer:
         self._shelf = None if spill is None else Shelf(spill)
         self._work = Work.within(self._bounds.memory, model.words, self._workers)
         self._branching = 1.0
+        self._compiled = self._compile() if compiled else None
 
     def run(self) -> Search:
         """Explore until there is nothing new, a property is violated, or a bound is hit."""
@@ -355,6 +256,15 @@ class Explorer:
         self.search.cut += outside.shape[1]
         self._judge(outside, self.search.depth)
         return level.compress(inside, axis=1)
+
+    def _compile(self) -> "Compiled":
+        from fencepost.model.kernel.compiled.engine import Compiled
+
+        bounds = self._bounds
+        may_stop = bounds.max_states is not None or (bounds.memory is not None and bounds.spill is None)
+        made = Compiled(self.model, self._open, self._open_steps, keep_all=may_stop)
+        self.search.notes += made.notes
+        return made
 
     def _record(self) -> AbstractContextManager["Saved | None"]:
         if self._resume is None:
@@ -426,7 +336,10 @@ class Explorer:
         for wanted in list(self._open):
 
             def first(chunk: U64, wanted: Property = wanted) -> PackedState | None:
-                deciding = self.model.holds(wanted, chunk) == (wanted.kind == "reachable")
+                value = wanted.kind == "reachable"
+                if self._compiled is not None:
+                    return self._compiled.first(wanted, chunk, value)
+                deciding = self.model.holds(wanted, chunk) == value
                 return packed(chunk, int(deciding.argmax())) if deciding.any() else None
 
             state = next((s for s in self._map(first, list(_chunks(level))) if s is not None), None)
@@ -437,8 +350,7 @@ class Explorer:
     def _next(self, level: U64) -> U64:
         """The states that are new after one more step; a part of them if a bound is hit, see `stopped_by`."""
         work = partial(
-            expand,
-            self.model,
+            partial(expand, self.model) if self._compiled is None else self._compiled.expand,
             steps=tuple(self._open_steps),
             deadlocks=self._deadlocks,
             exact=self._exact,

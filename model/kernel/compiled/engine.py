@@ -1,0 +1,173 @@
+"""A model's compiled loop: what `expand` and a judgement of states do, by C where it covers the text.
+
+A label or a property that is not covered (see `trace`) stays with NumPy, one by one; a step property that is
+not covered keeps all labels there, for it sees the states before and after side by side. Where a row falls
+into a trap, the whole chunk goes to NumPy, from its beginning: the same function on the same states as
+without the compiler, so the same error, or the same successors.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fencepost.model.kernel.compiled.build import NoCompiler, library_of
+from fencepost.model.kernel.compiled.text import c_text
+from fencepost.model.kernel.compiled.trace import NotCovered, Program, Tracer
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.layout import U64, PackedState, packed
+from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.search.expand import PENDING, Begun, Expanded, expand, keep_first, set_of
+
+_RECENT = 1 << 18
+"""Bytes, at most, for the successors that were written last: they fit into the nearer caches."""
+
+_NOWHERE = (1 << 63) - 1
+
+
+class _Job(ctypes.Structure):
+    """As in the text: what one call works on."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("at", "end", "stride", "room", "made", "keep_all", "recent_bits")),
+        *((name, ctypes.c_void_p) for name in ("states", "out", "recent", "alive", "fired", "bad")),
+    ]
+
+
+class Compiled:
+    """The compiled parts of a model, and sentences on what they are. Threads may share it.
+
+    `keep_all` leaves repetitions and unchanged states among the successors, as NumPy does: a search that
+    stops in the middle of a level then stops at the same place.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        states: Sequence[Property],
+        steps: Sequence[Property],
+        *,
+        keep_all: bool = False,
+    ) -> None:
+        self._model = model
+        self._keep_all = keep_all
+        self._steps = tuple(steps)
+        self.notes: list[str] = []
+        left: dict[str, str] = {}
+        tracer = Tracer(model)
+        labels: dict[int, Program] = {}
+        judged = []
+        for wanted in steps:
+            try:
+                judged.append(tracer.step(wanted))
+            except NotCovered as reason:
+                left[wanted.name] = str(reason)
+        self._left = []
+        for label in model.labels if not left else ():
+            try:
+                program = tracer.label(label)
+                if program is not None:
+                    labels[label.number] = program
+            except NotCovered as reason:
+                left.setdefault(label.action, str(reason))
+                self._left.append(label)
+        self._labels = len(labels)
+        # A reduction tests its claim whenever it judges states.
+        truths = {}
+        for wanted in states if type(model).holds is Model.holds else ():
+            try:
+                truths[wanted.name] = tracer.truth(wanted)
+            except NotCovered as reason:
+                left[wanted.name] = str(reason)
+        self._first: dict[str, Any] = {}
+        for name, reason_ in left.items():
+            self.notes.append(f"{name} is computed by NumPy: {reason_}")
+        try:
+            library = library_of(c_text(model.words, labels, truths.values(), judged))
+        except NoCompiler as error:
+            self.notes = [f"not compiled, NumPy did the work: {error}"]
+            self._labels = 0
+            return
+        self._expand = library.functions.expand
+        self._expand.argtypes = [ctypes.c_void_p]
+        for number, name in enumerate(truths):
+            first = getattr(library.functions, f"first_{number}")
+            first.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
+            first.restype = ctypes.c_int64
+            self._first[name] = first
+
+    def first(self, wanted: Property, states: U64, value: bool) -> PackedState | None:
+        """The first of some states where a property has this value."""
+        first = self._first.get(wanted.name)
+        row = -2
+        if first is not None:
+            states = _in_rows(states)
+            row = first(states.ctypes.data, states.strides[0] // 8, states.shape[1], value)
+        if row == -2:
+            deciding = self._model.holds(wanted, states) == value
+            row = int(deciding.argmax()) if deciding.any() else -1
+        return packed(states, row) if row >= 0 else None
+
+    def expand(
+        self,
+        states: U64,
+        *,
+        steps: tuple[Property, ...] = (),
+        deadlocks: bool = True,
+        exact: bool = False,
+        pending: int = PENDING,
+    ) -> Expanded:
+        """What `search.expand.expand` finds; without states that have been visited, unless `keep_all`."""
+        begun = None
+        if self._labels:
+            begun = self._begin(states, steps, deadlocks=deadlocks, exact=exact, pending=pending)
+        labels = None if begun is None else self._left
+        return expand(
+            self._model,
+            states,
+            steps=steps,
+            deadlocks=deadlocks,
+            exact=exact,
+            pending=pending,
+            labels=labels,
+            begun=begun,
+        )
+
+    def _begin(
+        self, states: U64, steps: tuple[Property, ...], *, deadlocks: bool, exact: bool, pending: int
+    ) -> Begun | None:
+        """What the compiled labels find; None if a row fell into a trap."""
+        model, begun = self._model, Begun.of(self._model, states)
+        words, rows = model.words, states.shape[1]
+        states = _in_rows(states)
+        room = min(max(pending, self._labels), rows * self._labels)
+        bits = max(4, min((4 * rows).bit_length(), (_RECENT // 8 // words).bit_length() - 1))
+        # Where a hash is 0, the first state stands for what was written last: it has been visited.
+        recent = np.zeros((1 << bits, words), np.uint64)
+        recent[0] = states[:, 0]
+        bad = np.zeros((len(self._steps), 2 + 2 * words), np.uint64)
+        for number, wanted in enumerate(self._steps):
+            bad[number, 0] = _NOWHERE if wanted in steps else 0
+        job = _Job(0, rows, states.strides[0] // 8, room, 0, self._keep_all, bits)
+        job.states, job.recent, job.bad = states.ctypes.data, recent.ctypes.data, bad.ctypes.data
+        job.fired, job.alive = begun.fired.ctypes.data, begun.alive.ctypes.data if deadlocks else None
+        while job.at < rows:
+            out = np.empty((words, room), np.uint64)
+            job.out, job.made = out.ctypes.data, 0
+            if self._expand(ctypes.byref(job)):
+                return None
+            begun.most = max(begun.most, job.made)
+            if job.made:
+                begun.batches.append(set_of(model, out[:, : job.made], exact=exact))
+        for number, wanted in enumerate(self._steps):
+            row, label, *pair = bad[number].tolist()
+            if wanted in steps and row != _NOWHERE:
+                step = row, tuple(pair[:words]), model.labels[label], tuple(pair[words:])
+                keep_first(begun.bad, wanted, step)
+        return begun
+
+
+def _in_rows(states: U64) -> U64:
+    """The states with each word of all of them in one piece."""
+    return states if states.strides[1] == 8 else np.ascontiguousarray(states)

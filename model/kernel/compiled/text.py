@@ -1,0 +1,261 @@
+"""The C text of a machine: one function a label, one a property, and what they share.
+
+    expand    the successors of some states by all compiled labels, in blocks of states: label by label, so that
+              the branches of a block go the same way and its states stay in the nearest cache
+    first_N   the first of some states in which a property is true, or false
+
+Successors are written one after the other; sets are made of them later, as of those of NumPy. A successor
+that equals its own state is left out, for that one has been visited. So is one that was written shortly
+before: `recent` holds the last one for each value of a hash, and compares whole states.
+
+Every variable has the type that NumPy gives it, whole numbers wrap around (`-fwrapv`), and a shift by 64 or
+more gives what it gives there: the text has NumPy's meaning even in branches whose value nobody looks at.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from fencepost.model.kernel.compiled.trace import Node, Program
+
+_TYPES = {"bool": "u8", "uint8": "u8", "int64": "i64", "uint64": "u64"}
+_INFIX = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_xor": "^",
+    "equal": "==",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_BLOCK = 256
+"""States that all labels work on before the next ones."""
+
+_SHARED = """\
+#include <stdint.h>
+typedef uint64_t u64;
+typedef int64_t i64;
+typedef uint8_t u8;
+
+/* As in engine.py: 64 bits each. */
+typedef struct {
+    i64 at, end, stride, room, made, keep_all, recent_bits;
+    const u64 *states;
+    u64 *out, *recent;
+    u8 *alive;
+    i64 *fired;
+    u64 *bad;
+} Job;
+
+static inline u64 shift_left_u64(u64 a, u64 by) { return by < 64 ? a << by : 0; }
+static inline u64 shift_right_u64(u64 a, u64 by) { return by < 64 ? a >> by : 0; }
+static inline i64 shift_left_i64(i64 a, u64 by) { return by < 64 ? (i64)((u64)a << by) : 0; }
+static inline i64 shift_right_i64(i64 a, u64 by) { return by < 64 ? a >> by : -(a < 0); }
+static inline i64 floor_divide_i64(i64 a, i64 by) { return a / by - (a % by < 0); }
+static inline i64 remainder_i64(i64 a, i64 by) { i64 rest = a % by; return rest < 0 ? rest + by : rest; }
+static inline u8 count_bits(u64 a) {
+    a -= a >> 1 & 0x5555555555555555u;
+    a = (a & 0x3333333333333333u) + (a >> 2 & 0x3333333333333333u);
+    return (u8)(((a + (a >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
+}
+"""
+
+_SUCCESSOR = """\
+static @ int successor(Job *job, i64 row, i64 label, const u64 *before, const u64 *after) {
+    if (job->alive) job->alive[row] = 1;
+%(steps)s
+    if (!job->keep_all) {
+        u64 differ = 0, mixed = 0;
+        for (int k = 0; k < WORDS; k++) {
+            differ |= before[k] ^ after[k];
+            mixed = (mixed ^ after[k]) * 0x9E3779B97F4A7C15u;
+            if (WORDS > 1) mixed ^= mixed >> 29;
+        }
+        if (!differ) return 0;
+        u64 *recent = job->recent + (mixed >> (64 - job->recent_bits)) * WORDS;
+        differ = 0;
+        for (int k = 0; k < WORDS; k++) {
+            differ |= recent[k] ^ after[k];
+            recent[k] = after[k];
+        }
+        if (!differ) return 0;
+    }
+    for (int k = 0; k < WORDS; k++) job->out[k * job->room + job->made] = after[k];
+    job->made++;
+    return 0;
+}
+"""
+
+_JUDGE_STEP = """\
+    {{
+        u64 *bad = job->bad + {number} * (2 + 2 * WORDS);
+        int judged = step_{number}(before, after);
+        if (judged == 2) return 1;
+        if (judged == 0 && (i64)bad[0] > row) {{
+            bad[0] = (u64)row;
+            bad[1] = (u64)label;
+            for (int k = 0; k < WORDS; k++) {{ bad[2 + k] = before[k]; bad[2 + WORDS + k] = after[k]; }}
+        }}
+    }}"""
+
+
+def c_text(
+    words: int, labels: Mapping[int, Program], truths: Iterable[Program], steps: Iterable[Program]
+) -> str:
+    """The text for some labels, by number, and some properties of states and of steps."""
+    judged = list(steps)
+    parts = [f"#define WORDS {words}\n", _SHARED]
+    parts += [_step(number, each, words) for number, each in enumerate(judged)]
+    inline = "inline" if words <= 2 and len(judged) <= 2 else "__attribute__((noinline))"
+    calls = "\n".join(_JUDGE_STEP.format(number=number) for number in range(len(judged)))
+    parts.append((_SUCCESSOR % {"steps": calls}).replace("@", inline))
+    parts += [_label(number, each, words) for number, each in labels.items()]
+    parts.append(_expand(labels))
+    parts += [_first(number, each, words) for number, each in enumerate(truths)]
+    return "\n".join(parts)
+
+
+def _label(number: int, program: Program, words: int) -> str:
+    after = ", ".join(_name(each) for each in program.values)
+    before = ", ".join(f"w{k}" for k in range(words))
+    body = _body(program, {"guard": "continue;", "trap": "return 1;"})
+    return f"""\
+static int label_{number}(Job *job, i64 from, i64 to) {{
+    i64 fired = 0;
+    for (i64 row = from; row < to; row++) {{
+{_inputs("job->states", "job->stride", "row", words)}
+{body}
+        fired++;
+        const u64 before[] = {{{before}}}, after[] = {{{after}}};
+        if (successor(job, row, {number}, before, after)) return 1;
+    }}
+    job->fired[{number}] += fired;
+    return 0;
+}}
+"""
+
+
+def _expand(labels: Mapping[int, Program]) -> str:
+    calls = "\n".join(f"        if (label_{number}(job, from, to)) return 1;" for number in labels)
+    return f"""\
+int expand(Job *job) {{
+    while (job->at < job->end) {{
+        i64 from = job->at, most = (job->room - job->made) / {max(1, len(labels))};
+        if (most < 1) break;
+        if (most > {_BLOCK}) most = {_BLOCK};
+        i64 to = job->end - from < most ? job->end : from + most;
+{calls}
+        job->at = to;
+    }}
+    return 0;
+}}
+"""
+
+
+def _step(number: int, program: Program, words: int) -> str:
+    inputs = "\n".join(
+        f"    const u64 w{n} = {'before' if n < words else 'after'}[{n % words}];" for n in range(2 * words)
+    )
+    return f"""\
+static int step_{number}(const u64 *before, const u64 *after) {{
+{inputs}
+{_body(program, {"guard": "return 2;", "trap": "return 2;"})}
+    return {_name(program.values[0])};
+}}
+"""
+
+
+def _first(number: int, program: Program, words: int) -> str:
+    return f"""\
+i64 first_{number}(const u64 *in, i64 stride, i64 rows, i64 wanted) {{
+    i64 found = -1;
+    for (i64 row = 0; row < rows; row++) {{
+{_inputs("in", "stride", "row", words)}
+{_body(program, {"guard": "return -2;", "trap": "return -2;"})}
+        if (found < 0 && {_name(program.values[0])} == wanted) found = row;
+    }}
+    return found;
+}}
+"""
+
+
+def _inputs(array: str, stride: str, row: str, words: int) -> str:
+    return "\n".join(f"        const u64 w{k} = {array}[{k} * {stride} + {row}];" for k in range(words))
+
+
+def _body(program: Program, leave: Mapping[str, str]) -> str:
+    """The checks in their order, each after what it needs, and then the values."""
+    lines: list[str] = []
+    known: set[int] = set()
+    for kind, truth in program.checks:
+        lines += _settled([truth], known)
+        lines.append(f"if ({'!' if kind == 'guard' else ''}{_name(truth)}) {leave[kind]}")
+    lines += _settled(program.values, known)
+    return "\n".join(f"        {line}" for line in lines)
+
+
+def _settled(wanted: list[Node], known: set[int]) -> list[str]:
+    """The expressions that these need and that are not known yet; operands have lower numbers."""
+    missing: dict[int, Node] = {}
+    open_ = list(wanted)
+    while open_:
+        node = open_.pop()
+        if node.number not in known and node.number not in missing and node.operation not in _IN_PLACE:
+            missing[node.number] = node
+            open_ += [each for each in node.arguments if isinstance(each, Node)]
+    known |= set(missing)
+    return [
+        f"const {_TYPES[node.dtype]} {_name(node)} = {_expression(node)};" for _, node in sorted(missing.items())
+    ]
+
+
+_IN_PLACE = ("input", "constant")
+
+
+def _name(node: Node) -> str:
+    if node.operation == "input":
+        return f"w{node.arguments[0]}"
+    if node.operation == "constant":
+        return _constant(node)
+    return f"v{node.number}"
+
+
+def _constant(node: Node) -> str:
+    value = node.arguments[0]
+    assert isinstance(value, int)
+    if node.dtype == "int64":
+        return f"((i64){value % (1 << 64)}u)"
+    return f"{value}u" if node.dtype == "uint64" else str(value)
+
+
+def _expression(node: Node) -> str:
+    kind = _TYPES[node.dtype]
+    given = [_name(each) for each in node.arguments if isinstance(each, Node)]
+    name = node.operation
+    if name in _INFIX:
+        return f"({kind})({given[0]} {_INFIX[name]} {given[1]})"
+    if name == "invert":
+        return f"!{given[0]}" if node.dtype == "bool" else f"({kind})~{given[0]}"
+    if name in ("left_shift", "right_shift"):
+        return f"shift_{name.removesuffix('_shift')}_{kind}({given[0]}, (u64){given[1]})"
+    if name in ("maximum", "minimum"):
+        return f"{given[0]} {'>' if name == 'maximum' else '<'} {given[1]} ? {given[0]} : {given[1]}"
+    if name in ("floor_divide", "remainder"):
+        if kind == "u64":
+            return f"{given[0]} {'/' if name == 'floor_divide' else '%'} {given[1]}"
+        return f"{name}_{kind}({given[0]}, {given[1]})"
+    if name == "bitwise_count":
+        argument = node.arguments[0]
+        assert isinstance(argument, Node)
+        negative = f"{given[0]} < 0 ? -(u64){given[0]} : " if argument.dtype == "int64" else ""
+        return f"count_bits({negative}(u64){given[0]})"
+    if name == "where":
+        return f"{given[0]} ? {given[1]} : {given[2]}"
+    if name == "table":
+        place, *entries = given
+        return f"(u64){place} < {len(entries)} ? ((const {kind}[]){{{', '.join(entries)}}})[{place}] : 0"
+    assert name == "cast", name
+    return f"({kind}){given[0]}"

@@ -1,0 +1,360 @@
+"""What an action or a property computes, as expressions: the author's text is run once, on traced columns.
+
+Theory. The text of a machine is a straight line of operations on columns: it cannot branch on the content of
+one. So it is run once with `Traced` arrays instead of NumPy arrays; each operation adds an expression, and
+NumPy hands its functions over to `Traced` by its own protocols. The result is a `Program`:
+
+    guards   conditions after which the row is dropped, in their order between the traps
+    traps    conditions under which this trace does not know what the text does in the row
+    values   the words after an action, or the truth of a property
+
+A trap stands where the language looks at the content of a column after all: to report an index that is
+outside, a sum that does not fit, an empty sequence. The trace goes on as if nothing were found. Where a row
+falls into the trap, the caller leaves the rows to the reference, NumPy, which knows: it raises the error, or
+finds that there is none. So no message is written twice, and an assumption of the trace is never a verdict.
+
+An operation that is not covered raises `NotCovered`; then the label or the property stays with NumPy. The
+types of the results are those of NumPy, for each operation is tried on one element.
+"""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fencepost.model.kernel.language.columns import Truth
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.errors import ModelError, ModellingMistake
+from fencepost.model.kernel.language.frame import KEPT_TOO_LONG, Frame
+from fencepost.model.kernel.language.model import Label, Model
+
+T = TypeVar("T")
+_TRIAL = 1 << 32
+_TYPES = (np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.uint8))
+_ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
+_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift", "bitwise_count")
+_COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_COVERED = frozenset((*_ARITHMETIC, *_BITS, *_COMPARE, "divmod"))
+MOST_EXPRESSIONS = 1 << 14
+"""A label or a property with more of them stays with NumPy: compiling it takes longer than it saves."""
+
+
+class NotCovered(BaseException):  # no author's `except Exception` may swallow it
+    """The text uses what the compiler does not cover."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One expression: an operation on earlier ones, an input word, a constant, or an entry of a table."""
+
+    operation: str
+    dtype: str
+    arguments: tuple["Node | int", ...] = ()
+    number: int = field(default=0, compare=False)
+
+
+@dataclass
+class Program:
+    """What a label or a property computes for one row. `checks` are pairs of "guard" or "trap" and a truth."""
+
+    checks: list[tuple[str, Node]]
+    values: list[Node]
+
+
+class Trace:
+    """The expressions of one run of the text; equal ones are one."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Any, Node] = {}
+        self.checks: list[tuple[str, Node]] = []
+        self.trials: list[Node] = []
+        self.failed = ""
+
+    def node(self, operation: str, dtype: "np.dtype[Any]", *arguments: "Node | int") -> Node:
+        if dtype not in _TYPES:
+            raise self.not_covered(f"numbers of type {dtype}")
+        key = (operation, dtype.name, *(a.number if isinstance(a, Node) else ("constant", a) for a in arguments))
+        if key not in self._nodes:
+            if len(self._nodes) >= MOST_EXPRESSIONS:
+                raise self.not_covered(f"more than {MOST_EXPRESSIONS:,} expressions")
+            self._nodes[key] = Node(operation, dtype.name, arguments, len(self._nodes))
+        return self._nodes[key]
+
+    def constant(self, value: Any, dtype: "np.dtype[Any]") -> Node:
+        return self.node("constant", dtype, int(value))
+
+    def trap(self, where: Node) -> None:
+        """Leave the row to the reference where this holds, within the branches that are being computed."""
+        for trial in self.trials:
+            where = self.node("bitwise_and", np.dtype(np.bool_), trial, where)
+        self.checks.append(("trap", where))
+
+    def not_covered(self, what: str) -> NotCovered:
+        self.failed = self.failed or what
+        return NotCovered(what)
+
+
+class Traced(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for an array with an entry for each row, while a text is traced."""
+
+    ndim = 1
+    size = 1
+
+    def __init__(self, trace: Trace, node: Node) -> None:
+        self.trace = trace
+        self.node = node
+        self.dtype = np.dtype(node.dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.get("out", (None,))[0]  # of `|=` and the like, which only rename here
+        if method != "__call__" or (out is not None and out is not inputs[0]):
+            raise self.trace.not_covered(f"numpy.{ufunc.__name__}.{method}")
+        return self._compute(ufunc, inputs)
+
+    def _compute(self, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+        name = ufunc.__name__
+        if name not in _COVERED:
+            raise self.trace.not_covered(f"numpy.{name}")
+        samples = [self._sample(each) for each in inputs]
+        if name == "divmod":
+            return self._compute(np.floor_divide, inputs), self._compute(np.remainder, inputs)
+        if name in ("floor_divide", "remainder") and (isinstance(inputs[1], Traced) or inputs[1] < 1):
+            raise self.trace.not_covered(f"numpy.{name} by a column")
+        result = ufunc(*samples).dtype  # an error for what NumPy refuses, too
+        within = np.result_type(*samples) if name in _COMPARE else result
+        if name == "bitwise_count":
+            within = samples[0].dtype
+        if name in _ARITHMETIC and result == np.bool_:
+            raise self.trace.not_covered(f"numpy.{name} of truths")
+        arguments = [self._argument(each, within) for each in inputs]
+        return Traced(self.trace, self.trace.node(name, result, *arguments))
+
+    def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
+        if function is np.where and len(given) == 3 and not options:
+            return self._where(*given)
+        if function is np.flatnonzero:
+            return Rows(given[0])
+        if function is np.atleast_1d or (function is np.broadcast_to and given[1] in (1, (1,))):
+            return given[0]
+        raise self.trace.not_covered(f"numpy.{function.__name__}")
+
+    def _where(self, condition: Any, one: Any, other: Any) -> Any:
+        result = np.where(np.zeros(1, np.bool_), self._sample(one), self._sample(other)).dtype
+        parts = (self._argument(condition, np.dtype(np.bool_)), *(self._argument(x, result) for x in (one, other)))
+        return Traced(self.trace, self.trace.node("where", result, *parts))
+
+    def _sample(self, value: Any) -> Any:
+        """One element of the type of a value, or the value itself if it is a constant."""
+        return np.zeros(1, value.dtype) if isinstance(value, Traced) else value
+
+    def _argument(self, value: Any, dtype: "np.dtype[Any]") -> Node:
+        """The expression of an operand, in the type in which the operation computes."""
+        if isinstance(value, Traced):
+            if value.dtype == dtype:
+                return value.node
+            if np.dtype(np.bool_) == dtype:
+                raise self.trace.not_covered("a number as a truth")
+            return self.trace.node("cast", dtype, value.node)
+        constant = np.asarray(value)
+        if constant.size != 1 or constant.dtype.kind not in "biu":
+            raise self.trace.not_covered(f"a constant of type {constant.dtype} and shape {constant.shape}")
+        plain = int(constant.reshape(()))
+        if int(np.asarray(plain).astype(dtype)) != plain:
+            raise self.trace.not_covered(f"the constant {plain} among numbers of type {dtype}")
+        return self.trace.constant(plain, dtype)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self.trace.not_covered("a column turned into an array")
+
+    def __bool__(self) -> bool:
+        raise self.trace.not_covered("a branch on the content of a column")
+
+    __len__ = __iter__ = __getitem__ = __int__ = __index__ = __float__ = __array__  # type: ignore[assignment]  # all of them refuse
+
+    def view(self, dtype: Any) -> "Traced":
+        return self.astype(dtype)
+
+    def astype(self, dtype: Any) -> "Traced":
+        wanted = np.dtype(dtype)
+        if wanted == self.dtype:
+            return self
+        if wanted == np.bool_:
+            raise self.trace.not_covered("a number as a truth")
+        return Traced(self.trace, self.trace.node("cast", wanted, self.node))
+
+    def look_up(self, table: "np.ndarray[Any, Any]") -> "Traced":
+        """The entries of a table at these places."""
+        place = self.astype(np.int64)
+        self.trace.trap(((place < 0) | (place >= len(table))).node)
+        entries = [self.trace.constant(each, table.dtype) for each in table.tolist()]
+        return Traced(self.trace, self.trace.node("table", table.dtype, place.node, *entries))
+
+    def any(self) -> "Found":
+        return Found(self, expected=False)
+
+    def all(self) -> "Found":
+        return Found(self, expected=True)
+
+    def min(self) -> "Extreme":
+        return Extreme(self, least=True)
+
+    def max(self) -> "Extreme":
+        return Extreme(self, least=False)
+
+
+class Found:
+    """Whether a truth holds in some row (or in all): as a condition, it is expected not to be a finding."""
+
+    def __init__(self, truth: Traced, *, expected: bool) -> None:
+        self._truth = truth
+        self._expected = expected
+
+    def __bool__(self) -> bool:
+        self._truth.trace.trap((~self._truth if self._expected else self._truth).node)
+        return self._expected
+
+
+class Rows:
+    """The rows where a truth holds: expected to be none."""
+
+    def __init__(self, truth: Any) -> None:
+        self._truth = truth
+
+    def __len__(self) -> int:
+        return int(bool(self._truth.any()))
+
+
+class Extreme:
+    """The least or the largest entry, to compare with a constant."""
+
+    def __init__(self, column: Traced, *, least: bool) -> None:
+        self._column = column
+        self._least = least
+
+    def __lt__(self, other: int) -> Found:
+        return Found(self._column < other, expected=not self._least)
+
+    def __le__(self, other: int) -> Found:
+        return Found(self._column <= other, expected=not self._least)
+
+    def __gt__(self, other: int) -> Found:
+        return Found(self._column > other, expected=self._least)
+
+    def __ge__(self, other: int) -> Found:
+        return Found(self._column >= other, expected=self._least)
+
+
+class Words(list[Any]):
+    """The words of a batch of states that is traced."""
+
+    shape = (1, 1)
+
+
+class TracedFrame(Frame):
+    """The rows of a traced call. Guards are recorded; rows are never removed, so old columns stay as they are."""
+
+    def __init__(self, model: Model, words: Any, label: Label | None = None, *, read_only: bool = False) -> None:
+        super().__init__(model, [[0]] * len(words), label, read_only=read_only)  # type: ignore[arg-type]  # the length counts
+        self.before = words
+        self._words = list(words)
+        self.trace: Trace = words[0].trace
+
+    def _narrow(self, mask: Any) -> None:
+        if not isinstance(mask, Traced):
+            if not mask.all():
+                self._stop()
+            return
+        self.trace.checks.append(("guard", mask.node))
+
+    def narrowed(self, array: Any, epoch: int) -> Any:
+        trial = epoch // _TRIAL
+        if self.epoch < 0 or (trial and trial not in self.trials):
+            raise ModellingMistake(KEPT_TOO_LONG)
+        return array
+
+    def where(self, mask: Any, work: Callable[[], T]) -> T:
+        if not isinstance(mask, Traced):
+            raise self.trace.not_covered("a branch on a constant")
+        before = self.epoch, self.read_only
+        self.begun_trials += 1
+        self.trials.append(self.begun_trials)
+        self.trace.trials.append(mask.node)
+        self.epoch, self.read_only = self.begun_trials * _TRIAL, True
+        try:
+            return work()
+        finally:
+            self.trials.pop()
+            self.trace.trials.pop()
+            self.epoch, self.read_only = before
+
+    def occurs(self, mask: Any) -> bool:
+        return True
+
+    def spread(self, mask: Any, codes: Any) -> Any:
+        return np.where(mask, codes, np.zeros(1, codes.dtype))
+
+    def mark_origin(self, marks: Any) -> None:
+        raise self.trace.not_covered("s.can(...)")
+
+    def widen(self, count: int) -> Any:
+        raise self.trace.not_covered("anything()")
+
+    def origin(self) -> Any:
+        raise self.trace.not_covered("the numbers of rows")
+
+    kept_before = origin  # type: ignore[assignment]  # refused alike
+
+    def state_before(self, row: int) -> Any:
+        raise self.trace.not_covered("a state as a value")
+
+
+class Tracer:
+    """Traces the labels and the properties of one model."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = copy(model)
+        self._model.frame_type = TracedFrame
+
+    def label(self, label: Label) -> Program | None:
+        """The program of a label; None if no row can pass its guards."""
+        words = self._words(1)[0]
+        frame = self._traced(words, lambda: self._model.apply(words, label))  # type: ignore[arg-type]  # they are traced
+        return None if frame is None else self._program(words, frame.finish())
+
+    def truth(self, wanted: Property) -> Program:
+        """The program of a property of states."""
+        words = self._words(1)[0]
+        holds = self._traced(words, lambda: Model.holds(self._model, wanted, words))  # type: ignore[arg-type]  # they are traced
+        return self._program(words, [holds])
+
+    def step(self, wanted: Property) -> Program:
+        """The program of a property of steps: its inputs are the words before, and then those after."""
+        before, after = self._words(2)
+        holds = self._traced(before, lambda: self._model.holds_between(wanted, before, after))  # type: ignore[arg-type]  # they are traced
+        return self._program(before, [holds])
+
+    def _words(self, batches: int) -> list[Words]:
+        trace, words, kind = Trace(), self._model.words, np.dtype(np.uint64)
+        inputs = [Traced(trace, trace.node("input", kind, n)) for n in range(batches * words)]
+        return [Words(inputs[n * words : (n + 1) * words]) for n in range(batches)]
+
+    def _traced(self, words: Words, work: Callable[[], T]) -> T:
+        try:
+            found = work()
+        except ModelError as error:
+            # Perhaps a mistake that only rows can reach which never occur: the reference finds out.
+            raise NotCovered(str(error)) from None
+        if words[0].trace.failed:
+            raise NotCovered(words[0].trace.failed)
+        return found
+
+    def _program(self, words: Words, values: list[Any]) -> Program:
+        trace: Trace = words[0].trace
+        nodes = [self._of(trace, value) for value in values]
+        return Program(trace.checks, nodes)
+
+    @staticmethod
+    def _of(trace: Trace, value: Any) -> Node:
+        return value.node if isinstance(value, Traced) else trace.constant(value.reshape(-1)[0], value.dtype)
