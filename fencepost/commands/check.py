@@ -65,7 +65,7 @@ NAMES = {
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps per random walk.  [default: 100]")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random walks.  [default: 0]")
 @click.option("--strict", is_flag=True, help="Treat an action that never fires as a violation.")
-@engine_option("Where the search runs.")
+@engine_option("How the search runs; compiled: by C, needs cc.", "compiled")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option("--work", metavar="DIR", help="Folder for Spark's levels, visible to all its workers.")
 @watch_option
@@ -127,6 +127,7 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
                     resume=Path(options["resume"]) if options["resume"] else None,
                     progress=line.show,
                     explore=explore,
+                    compiled=options["engine"] == "compiled",
                     **shared,
                 )
         except KeyboardInterrupt:
@@ -270,7 +271,9 @@ def _refuse_contradictions(options: dict[str, Any]) -> None:
     for option in given(*SPARK_ONLY) if options["engine"] != "spark" else ():
         raise BadRequest(f"{option} belongs to --engine spark")
     for option in given(*LOCAL_ONLY) if options["engine"] == "spark" else ():
-        raise BadRequest(f"{option} runs on --engine local only")
+        raise BadRequest(f"{option} does not run on --engine spark")
+    for option in given("walks", "stepping") if options["engine"] == "compiled" else ():
+        raise BadRequest(f"{option} does not run on --engine compiled, which is for the full exploration")
 
 
 @contextlib.contextmanager

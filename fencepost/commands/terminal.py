@@ -44,9 +44,9 @@ def finish(
     return VERDICT_EXITS[result.verdict]
 
 
-def engine_option(help_text: str) -> Callable[[Any], Any]:
-    """`--engine`, of commands that can also run on Spark."""
-    kinds = click.Choice(["local", "spark"])
+def engine_option(help_text: str, *more: str) -> Callable[[Any], Any]:
+    """`--engine`, of commands that can also run on Spark; some have more engines."""
+    kinds = click.Choice(["local", *more, "spark"])
     return click.option("--engine", type=kinds, default="local", show_default=True, help=help_text)
 
 

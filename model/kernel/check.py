@@ -51,6 +51,8 @@ def check(
     action and property, for the same result in less time. `explore` is another engine, with the
     signature of `Explorer` and a `Search` as result.
     """
+    if compiled and explore is not None:
+        raise BadSettings("the compiled loop belongs to the local search: leave out either it or `explore`")
     for name, bound in {"max_states": max_states, "memory": memory, "workers": workers}.items():
         if bound is not None and bound < 1:
             raise BadSettings(f"{name}={bound} must be at least 1")

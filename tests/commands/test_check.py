@@ -192,7 +192,7 @@ def test_the_list_names_models_sizes_and_safeguards(capsys: pytest.CaptureFixtur
                 ["--memory", "1G"],
             )
         ),
-        (["two-phase", "--engine", "spark", "--resume", "d"], "runs on --engine local only"),
+        (["two-phase", "--engine", "spark", "--resume", "d"], "does not run on --engine spark"),
         (["two-phase", "--resume", "/dev/null/d"], "cannot record the search in /dev/null/d"),
         (["two-phase", "--explore", "--json", "-"], "leave out --json and --walks"),
         (["two-phase", "--json", "/no/such/dir/r.json"], "cannot write /no/such/dir/r.json"),

@@ -17,7 +17,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-_OPTIONS = ("-O2", "-std=c99", "-fwrapv", "-fPIC", "-shared", "-w")
+OPTIONS = ("-O2", "-std=c99", "-fwrapv", "-fPIC", "-shared", "-w")
 
 
 class NoCompiler(Exception):
@@ -35,14 +35,14 @@ class Library:
 def library_of(text: str) -> Library:
     """Compile a text and load it, or load what was compiled before."""
     compiler, version = _compiler()
-    name = sha256("\0".join([text, version, *_OPTIONS]).encode()).hexdigest()[:40] + ".so"
+    name = sha256("\0".join([text, version, *OPTIONS]).encode()).hexdigest()[:40] + ".so"
     folder = _cache_folder()
     if folder is not None and (found := _loaded(folder / name)) is not None:
         return Library(found, was_cached=True)
     with tempfile.TemporaryDirectory(prefix="fencepost-compiled-") as scratch:
         source, made = Path(scratch, "machine.c"), Path(scratch, name)
         source.write_text(text)
-        _run([compiler, *_OPTIONS, "-o", str(made), str(source)])
+        _run([compiler, *OPTIONS, "-o", str(made), str(source)])
         if folder is not None:
             with suppress(OSError):
                 _keep(made, folder / name)
@@ -50,6 +50,15 @@ def library_of(text: str) -> Library:
     if found is None:
         raise NoCompiler(f"{compiler} made a library that cannot be loaded")
     return Library(found, was_cached=False)
+
+
+def has_compiler() -> bool:
+    """Whether there is a compiler."""
+    try:
+        _compiler()
+    except NoCompiler:
+        return False
+    return True
 
 
 def _keep(made: Path, to: Path) -> None:

@@ -17,7 +17,7 @@ from fencepost.model.kernel.compiled.text import c_text
 from fencepost.model.kernel.compiled.trace import NotCovered, Program, Tracer
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import U64, PackedState, packed
-from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.language.model import Model, Transition
 from fencepost.model.kernel.search.expand import PENDING, Begun, Expanded, expand, keep_first, set_of
 
 _RECENT = 1 << 18
@@ -31,7 +31,7 @@ class _Job(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("at", "end", "stride", "room", "made", "keep_all", "recent_bits")),
-        *((name, ctypes.c_void_p) for name in ("states", "out", "recent", "alive", "fired", "bad")),
+        *((name, ctypes.c_void_p) for name in ("states", "out", "recent", "alive", "fired", "bad", "target")),
     ]
 
 
@@ -64,6 +64,7 @@ class Compiled:
             except NotCovered as reason:
                 left[wanted.name] = str(reason)
         self._left = []
+        self._is_plain = type(model).representatives is Model.representatives
         for label in model.labels if not left else ():
             try:
                 program = tracer.label(label)
@@ -72,7 +73,8 @@ class Compiled:
             except NotCovered as reason:
                 left.setdefault(label.action, str(reason))
                 self._left.append(label)
-        self._labels = len(labels)
+        self.labels = len(labels)
+        """How many labels are compiled."""
         # A reduction tests its claim whenever it judges states.
         truths = {}
         for wanted in states if type(model).holds is Model.holds else ():
@@ -87,10 +89,12 @@ class Compiled:
             library = library_of(c_text(model.words, labels, truths.values(), judged))
         except NoCompiler as error:
             self.notes = [f"not compiled, NumPy did the work: {error}"]
-            self._labels = 0
+            self.labels = 0
             return
         self._expand = library.functions.expand
         self._expand.argtypes = [ctypes.c_void_p]
+        self._find = library.functions.find
+        self._find.argtypes = [ctypes.c_void_p]
         for number, name in enumerate(truths):
             first = getattr(library.functions, f"first_{number}")
             first.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
@@ -120,7 +124,7 @@ class Compiled:
     ) -> Expanded:
         """What `search.expand.expand` finds; without states that have been visited, unless `keep_all`."""
         begun = None
-        if self._labels:
+        if self.labels:
             begun = self._begin(states, steps, deadlocks=deadlocks, exact=exact, pending=pending)
         labels = None if begun is None else self._left
         return expand(
@@ -134,6 +138,22 @@ class Compiled:
             begun=begun,
         )
 
+    def predecessor(self, states: U64, after: PackedState) -> list[Transition] | None:
+        """The first label that leads from some of these states to another, and the first such state.
+
+        Empty if none does; None if NumPy has to find out.
+        """
+        if not self.labels or self._left or not self._is_plain:
+            return None
+        states = _in_rows(states)
+        target = np.array(after, np.uint64)
+        job = _Job(0, states.shape[1], states.strides[0] // 8)
+        job.states, job.target = states.ctypes.data, target.ctypes.data
+        found = self._find(ctypes.byref(job))
+        if found == 1:
+            return None
+        return [(packed(states, job.at), self._model.labels[job.made])] if found else []
+
     def _begin(
         self, states: U64, steps: tuple[Property, ...], *, deadlocks: bool, exact: bool, pending: int
     ) -> Begun | None:
@@ -141,7 +161,7 @@ class Compiled:
         model, begun = self._model, Begun.of(self._model, states)
         words, rows = model.words, states.shape[1]
         states = _in_rows(states)
-        room = min(max(pending, self._labels), rows * self._labels)
+        room = min(max(pending, self.labels), rows * self.labels)
         bits = max(4, min((4 * rows).bit_length(), (_RECENT // 8 // words).bit_length() - 1))
         # Where a hash is 0, the first state stands for what was written last: it has been visited.
         recent = np.zeros((1 << bits, words), np.uint64)

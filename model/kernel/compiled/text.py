@@ -1,5 +1,6 @@
 """The C text of a machine: one function a label, one a property, and what they share.
 
+    find      the first label that leads to a given state, and the first state from which it does
     expand    the successors of some states by all compiled labels, in blocks of states: label by label, so that
               the branches of a block go the same way and its states stay in the nearest cache
     first_N   the first of some states in which a property is true, or false
@@ -48,6 +49,7 @@ typedef struct {
     u8 *alive;
     i64 *fired;
     u64 *bad;
+    const u64 *target;
 } Job;
 
 static inline u64 shift_left_u64(u64 a, u64 by) { return by < 64 ? a << by : 0; }
@@ -65,6 +67,12 @@ static inline u8 count_bits(u64 a) {
 
 _SUCCESSOR = """\
 static @ int successor(Job *job, i64 row, i64 label, const u64 *before, const u64 *after) {
+    if (job->target) {
+        for (int k = 0; k < WORDS; k++) if (after[k] != job->target[k]) return 0;
+        job->at = row;
+        job->made = label;
+        return 2;
+    }
     if (job->alive) job->alive[row] = 1;
 %(steps)s
     if (!job->keep_all) {
@@ -130,9 +138,10 @@ static int label_{number}(Job *job, i64 from, i64 to) {{
 {body}
         fired++;
         const u64 before[] = {{{before}}}, after[] = {{{after}}};
-        if (successor(job, row, {number}, before, after)) return 1;
+        int ended = successor(job, row, {number}, before, after);
+        if (ended) return ended;
     }}
-    job->fired[{number}] += fired;
+    if (job->fired) job->fired[{number}] += fired;
     return 0;
 }}
 """
@@ -140,6 +149,7 @@ static int label_{number}(Job *job, i64 from, i64 to) {{
 
 def _expand(labels: Mapping[int, Program]) -> str:
     calls = "\n".join(f"        if (label_{number}(job, from, to)) return 1;" for number in labels)
+    finds = "\n".join(f"    if ((found = label_{number}(job, 0, job->end))) return found;" for number in labels)
     return f"""\
 int expand(Job *job) {{
     while (job->at < job->end) {{
@@ -150,6 +160,12 @@ int expand(Job *job) {{
 {calls}
         job->at = to;
     }}
+    return 0;
+}}
+
+int find(Job *job) {{
+    int found;
+{finds}
     return 0;
 }}
 """

@@ -19,7 +19,8 @@ types of the results are those of NumPy, for each operation is tried on one elem
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,10 +33,12 @@ from fencepost.model.kernel.language.model import Label, Model
 
 T = TypeVar("T")
 _TRIAL = 1 << 32
-_TYPES = (np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.uint8))
+_BOOL, _I64, _U64 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint64)
+_TYPES = {_BOOL: "bool", _I64: "int64", _U64: "uint64", np.dtype(np.uint8): "uint8"}
 _ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
 _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift", "bitwise_count")
 _COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_DTYPES = {name: dtype for dtype, name in _TYPES.items()}
 _COVERED = frozenset((*_ARITHMETIC, *_BITS, *_COMPARE, "divmod"))
 MOST_EXPRESSIONS = 1 << 14
 """A label or a property with more of them stays with NumPy: compiling it takes longer than it saves."""
@@ -45,14 +48,14 @@ class NotCovered(BaseException):  # no author's `except Exception` may swallow i
     """The text uses what the compiler does not cover."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Node:
-    """One expression: an operation on earlier ones, an input word, a constant, or an entry of a table."""
+    """One expression: an operation on earlier ones, an input word, or a constant."""
 
     operation: str
     dtype: str
-    arguments: tuple["Node | int", ...] = ()
-    number: int = field(default=0, compare=False)
+    arguments: tuple["Node | int", ...]
+    number: int
 
 
 @dataclass
@@ -73,14 +76,15 @@ class Trace:
         self.failed = ""
 
     def node(self, operation: str, dtype: "np.dtype[Any]", *arguments: "Node | int") -> Node:
-        if dtype not in _TYPES:
-            raise self.not_covered(f"numbers of type {dtype}")
-        key = (operation, dtype.name, *(a.number if isinstance(a, Node) else ("constant", a) for a in arguments))
-        if key not in self._nodes:
+        key = (operation, dtype, *[a.number if isinstance(a, Node) else a for a in arguments])
+        found = self._nodes.get(key)
+        if found is None:
+            if dtype not in _TYPES:
+                raise self.not_covered(f"numbers of type {dtype}")
             if len(self._nodes) >= MOST_EXPRESSIONS:
                 raise self.not_covered(f"more than {MOST_EXPRESSIONS:,} expressions")
-            self._nodes[key] = Node(operation, dtype.name, arguments, len(self._nodes))
-        return self._nodes[key]
+            found = self._nodes[key] = Node(operation, _TYPES[dtype], arguments, len(self._nodes))
+        return found
 
     def constant(self, value: Any, dtype: "np.dtype[Any]") -> Node:
         return self.node("constant", dtype, int(value))
@@ -88,7 +92,7 @@ class Trace:
     def trap(self, where: Node) -> None:
         """Leave the row to the reference where this holds, within the branches that are being computed."""
         for trial in self.trials:
-            where = self.node("bitwise_and", np.dtype(np.bool_), trial, where)
+            where = self.node("bitwise_and", _BOOL, trial, where)
         self.checks.append(("trap", where))
 
     def not_covered(self, what: str) -> NotCovered:
@@ -105,7 +109,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     def __init__(self, trace: Trace, node: Node) -> None:
         self.trace = trace
         self.node = node
-        self.dtype = np.dtype(node.dtype)
+        self.dtype = _DTYPES[node.dtype]
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.get("out", (None,))[0]  # of `|=` and the like, which only rename here
@@ -117,16 +121,12 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         name = ufunc.__name__
         if name not in _COVERED:
             raise self.trace.not_covered(f"numpy.{name}")
-        samples = [self._sample(each) for each in inputs]
         if name == "divmod":
             return self._compute(np.floor_divide, inputs), self._compute(np.remainder, inputs)
         if name in ("floor_divide", "remainder") and (isinstance(inputs[1], Traced) or inputs[1] < 1):
             raise self.trace.not_covered(f"numpy.{name} by a column")
-        result = ufunc(*samples).dtype  # an error for what NumPy refuses, too
-        within = np.result_type(*samples) if name in _COMPARE else result
-        if name == "bitwise_count":
-            within = samples[0].dtype
-        if name in _ARITHMETIC and result == np.bool_:
+        result, within = _types_of(ufunc, tuple(map(_type_of, inputs)))
+        if name in _ARITHMETIC and result == _BOOL:
             raise self.trace.not_covered(f"numpy.{name} of truths")
         arguments = [self._argument(each, within) for each in inputs]
         return Traced(self.trace, self.trace.node(name, result, *arguments))
@@ -141,22 +141,20 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         raise self.trace.not_covered(f"numpy.{function.__name__}")
 
     def _where(self, condition: Any, one: Any, other: Any) -> Any:
-        result = np.where(np.zeros(1, np.bool_), self._sample(one), self._sample(other)).dtype
-        parts = (self._argument(condition, np.dtype(np.bool_)), *(self._argument(x, result) for x in (one, other)))
+        result = _type_of_where(_type_of(one), _type_of(other))
+        parts = (self._argument(condition, _BOOL), *(self._argument(each, result) for each in (one, other)))
         return Traced(self.trace, self.trace.node("where", result, *parts))
-
-    def _sample(self, value: Any) -> Any:
-        """One element of the type of a value, or the value itself if it is a constant."""
-        return np.zeros(1, value.dtype) if isinstance(value, Traced) else value
 
     def _argument(self, value: Any, dtype: "np.dtype[Any]") -> Node:
         """The expression of an operand, in the type in which the operation computes."""
         if isinstance(value, Traced):
             if value.dtype == dtype:
                 return value.node
-            if np.dtype(np.bool_) == dtype:
+            if dtype == _BOOL:
                 raise self.trace.not_covered("a number as a truth")
             return self.trace.node("cast", dtype, value.node)
+        if type(value) is int and dtype != _BOOL and 0 <= value < 1 << (63 if dtype == _I64 else 64):
+            return self.trace.constant(value, dtype)
         constant = np.asarray(value)
         if constant.size != 1 or constant.dtype.kind not in "biu":
             raise self.trace.not_covered(f"a constant of type {constant.dtype} and shape {constant.shape}")
@@ -180,7 +178,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         wanted = np.dtype(dtype)
         if wanted == self.dtype:
             return self
-        if wanted == np.bool_:
+        if wanted == _BOOL:
             raise self.trace.not_covered("a number as a truth")
         return Traced(self.trace, self.trace.node("cast", wanted, self.node))
 
@@ -202,6 +200,33 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
     def max(self) -> "Extreme":
         return Extreme(self, least=False)
+
+
+def _type_of(value: Any) -> Any:
+    """What decides the type of a result: a constant of Python takes that of the other operand."""
+    if isinstance(value, Traced):
+        return value.dtype
+    return type(value) if isinstance(value, bool | int) else np.asarray(value).dtype
+
+
+def _sample(kind: Any) -> Any:
+    """One value of such a type."""
+    return kind(1) if isinstance(kind, type) else np.ones(1, kind)
+
+
+@cache
+def _types_of(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple["np.dtype[Any]", "np.dtype[Any]"]:
+    """The type of a result, and the one in which NumPy computes it; an error for what NumPy refuses."""
+    samples = [_sample(kind) for kind in kinds]
+    result = ufunc(*samples).dtype
+    if ufunc.__name__ in _COMPARE:
+        return result, np.result_type(*samples)
+    return result, (samples[0].dtype if ufunc.__name__ == "bitwise_count" else result)
+
+
+@cache
+def _type_of_where(one: Any, other: Any) -> "np.dtype[Any]":
+    return np.where(np.zeros(1, np.bool_), _sample(one), _sample(other)).dtype
 
 
 class Found:
@@ -336,7 +361,7 @@ class Tracer:
         return self._program(before, [holds])
 
     def _words(self, batches: int) -> list[Words]:
-        trace, words, kind = Trace(), self._model.words, np.dtype(np.uint64)
+        trace, words, kind = Trace(), self._model.words, _U64
         inputs = [Traced(trace, trace.node("input", kind, n)) for n in range(batches * words)]
         return [Words(inputs[n * words : (n + 1) * words]) for n in range(batches)]
 

@@ -18,6 +18,7 @@ from fencepost.model.kernel.language.layout import U64, PackedState, packed
 from fencepost.model.kernel.language.model import Model, Transition
 
 if TYPE_CHECKING:
+    from fencepost.model.kernel.compiled.engine import Compiled
     from fencepost.model.kernel.search.explore import Found, Search
 
 _CHUNK = 1 << 16
@@ -76,17 +77,23 @@ class Counterexample:
 
 def found_at(search: "Search", found: "Found") -> Counterexample:
     """The shortest counterexample that ends where a property was decided."""
-    steps, end = chain(search.model, search.levels, found.depth, found.state), found.state
+    steps, end = chain(search.model, search.levels, found.depth, found.state, search.compiled), found.state
     if found.label is not None and found.after is not None:
         steps, end = [*steps, (found.state, found.label)], found.after
     return counterexample_of(search.model, *search.model.lifted(steps, end))
 
 
-def chain(model: Model, levels: Sequence[U64], depth: int, state: PackedState) -> list[Transition]:
+def chain(
+    model: Model,
+    levels: Sequence[U64],
+    depth: int,
+    state: PackedState,
+    compiled: "Compiled | None" = None,
+) -> list[Transition]:
     """The transitions that lead to `state` of level `depth`."""
     steps: list[Transition] = []
     for level in reversed(levels[:depth]):
-        steps.append(_predecessor(model, level, state))
+        steps.append(_predecessor(model, level, state, compiled))
         state = steps[-1][0]
     return steps[::-1]
 
@@ -158,9 +165,13 @@ def _differences(
         yield name, (old, new)
 
 
-def _predecessor(model: Model, level: U64, state: PackedState) -> Transition:
+def _predecessor(model: Model, level: U64, state: PackedState, compiled: "Compiled | None") -> Transition:
     for start in range(0, level.shape[1], _CHUNK):
         chunk = level[:, start : start + _CHUNK]
+        if compiled is not None and (done := compiled.predecessor(chunk, state)) is not None:
+            if done:
+                return done[0]
+            continue
         for label in model.labels:
             frame = model.apply(chunk, label)
             if frame is None:

@@ -114,6 +114,7 @@ class Search:
     resumed: int = 0
     notes: list[str] = field(default_factory=list)
     """Sentences on how the search was done."""
+    compiled: "Compiled | None" = None
 
     @property
     def depth(self) -> int:
@@ -264,6 +265,7 @@ class Explorer:
         may_stop = bounds.max_states is not None or (bounds.memory is not None and bounds.spill is None)
         made = Compiled(self.model, self._open, self._open_steps, keep_all=may_stop)
         self.search.notes += made.notes
+        self.search.compiled = made
         return made
 
     def _record(self) -> AbstractContextManager["Saved | None"]:

@@ -62,8 +62,8 @@ def test_no_java_is_one_line_and_local_still_works(
     [
         (["--master", "local[1]"], "--master belongs to --engine spark"),
         (["--work", "."], "--work belongs to --engine spark"),
-        (["--engine", "spark", "--walks", "3"], "--walks runs on --engine local only"),
-        (["--engine", "spark", "--memory", "1G"], "--memory runs on --engine local only"),
+        (["--engine", "spark", "--walks", "3"], "--walks does not run on --engine spark"),
+        (["--engine", "spark", "--memory", "1G"], "--memory does not run on --engine spark"),
         (["--engine", "spark", "--work", "nowhere"], "--work nowhere is no folder"),
     ],
 )

@@ -1,0 +1,330 @@
+"""The compiled loop against NumPy: the same result, to the last count and counterexample, or the same error.
+
+If these fail, `--engine compiled` misses states, invents them, or reports another error than the default.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from fencepost.commands.models import SHIPPED, find_machine
+from fencepost.model import *
+from fencepost.model.kernel.compiled import build
+from fencepost.model.kernel.compiled.engine import Compiled
+from fencepost.model.kernel.search.explore import Explorer
+from fencepost.model.two_phase import TwoPhase
+from tests.depth import examples
+from tests.model.random_machines import Spec, specs
+
+pytestmark = pytest.mark.skipif(not build.has_compiler(), reason="there is no C compiler")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(build, "OPTIONS", ("-O0", *OPTIMIZED[1:]))  # compiled sooner
+        yield
+
+
+OPTIMIZED = build.OPTIONS
+
+
+def measured(result: Result) -> Result:
+    """A result without what differs from run to run."""
+    return replace(result, seconds=0.0, peak_bytes=0, notes=())
+
+
+def both(machine: type[Machine], sizes: dict[str, int] | None = None, **options: Any) -> Result:
+    """The result, which is the same with and without the compiler; everything was compiled."""
+    plain = check(machine, sizes, workers=1, **options)
+    compiled = check(machine, sizes, workers=1, compiled=True, **options)
+    assert measured(compiled) == measured(plain)
+    assert [note for note in compiled.notes if "NumPy" in note] == []
+    return compiled
+
+
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(specs())
+def test_random_machines_have_the_same_result(spec: Spec) -> None:
+    both(spec.machine(), keep_going=True, exact=spec.second_start)
+
+
+def test_models_have_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "OPTIONS", OPTIMIZED)
+    both(find_machine("fenced-lease"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_model_has_the_same_result_with_and_without_its_safeguards(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "OPTIONS", OPTIMIZED)
+    machine = find_machine(name)
+    for without in ([], *([switch] for switch in machine.safeguards)):
+        plain, compiled = (
+            check(machine, without=without, max_states=60_000, compiled=way) for way in (False, True)
+        )
+        assert measured(compiled) == measured(plain), without
+
+
+class Everything(Machine):
+    """A use of every kind of field and of every operation on it."""
+
+    nodes = Size(3)
+    count = Int(-2, 5)
+    colour = Enum("red", "green", "blue")
+    other = Enum("blue", "red", "green", "none")
+    on = Each(nodes, Bool())
+    at = Id(nodes)
+    seen = Flags(nodes)
+    queue = Seq(2, Int(0, 3))
+    message = Record(type=Enum("ask", "answer"), src=Id(nodes), vote=Bool())
+    network = Bag(2, Record(type=Enum("ask", "answer"), src=Id(nodes)))
+    sent = Set(Record(src=Id(nodes), vote=Bool()))
+    named = Each(("red", "green", "blue"), Int(0, 2))
+    wide = Each(nodes, Int(0, (1 << 40) - 1))
+
+    @action
+    def add(s) -> None:
+        s.require(s.count < 4)
+        s.count = (s.count * 3 + 1 - s.nodes) % 6 - 1
+
+    @action
+    def divide(s) -> None:
+        s.require((s.count // 2 == -1) | (s.count > 2) & ~s.on[s.at])
+        s.count = pick(s.on.any(True), -1, s.count * -1 // 2)
+        s.on[s.at] = True
+
+    @action(n=nodes)
+    def turn(s, n: int) -> None:
+        s.require((s.at != n) & s.on.all(lambda on: ~on) | (s.on.count(True) == 1))
+        s.at = n
+        s.seen = s.seen.plus(s.at)
+        s.on[n] = ~s.on[n]
+
+    @action
+    def repaint(s) -> None:
+        s.require(s.seen.size() >= 1, s.seen.has(s.at))
+        s.colour = case((s.colour == "red", "green"), (s.colour == "green", "blue"), otherwise="red")
+        s.other = s.colour
+        s.seen = s.seen - {0}
+        s.named[s.colour] = most(s.named) % 2 + 1
+
+    @action(k=4)
+    def push(s, k: int) -> None:
+        s.require(~s.queue.is_full(), s.count == 1)
+        s.queue.append(k)
+
+    @action
+    def pop(s) -> None:
+        s.require(s.queue.length > 1)
+        first = s.queue.pop_first()
+        s.require(first != 2)
+        s.count = pick(s.queue.length > 0, lambda: s.queue.last, first)
+        s.queue.clear()
+
+    @action(n=nodes)
+    def ask(s, n: int) -> None:
+        s.require(s.network.size() < 2, s.on[n])
+        s.network.add(type="ask", src=n)
+        s.message = dict(type="ask", src=s.at, vote=s.on[n])
+
+    @action(m=network)
+    def answer(s, m) -> None:
+        s.require(m.type == "ask")
+        s.network.remove(m)
+        s.network.add(type="answer", src=m.src)
+        s.sent.add(src=m.src, vote=s.message.vote)
+        s.message = s.message.but(type="answer")
+
+    @action
+    def widen(s) -> None:
+        s.require(s.sent.size() > 1, s.wide[s.at] < 2)
+        s.wide[s.at] = s.wide[s.at] + (1 << 39) // 3
+
+    @invariant
+    def small(s) -> Truth:
+        """Not violated."""
+        return implies(s.sent.has(vote=True), lambda: s.message.vote | (total(s.named) < 99))
+
+    @invariant
+    def few(s) -> Truth:
+        """Violated somewhere."""
+        return ~(s.sent.any(lambda m: m.vote) & s.queue.has(3))
+
+    @reachable
+    def answered(s) -> Truth:
+        return s.network.any(lambda m: (m.type == "answer") & (m.src == s.at))
+
+    @step
+    def grows(before, after: "Everything") -> Truth:
+        return implies(before.seen.has(2), after.seen.has(2) | (after.count >= before.count - 1))
+
+    @may_end
+    def anywhere(s) -> Truth:
+        return s.count >= 3
+
+
+def test_every_operation_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "OPTIONS", OPTIMIZED)
+    result = both(Everything, max_depth=7, keep_going=True)
+    assert result.distinct > 1_000
+    assert result.words > 1
+
+
+def _overflow(s: Any) -> None:
+    s.require(s.n > 1)
+    s.n = s.n + 1
+
+
+def _outside(s: Any) -> None:
+    s.require(s.n > 1)
+    s.row[s.n] = True
+
+
+def _empty(s: Any) -> None:
+    s.require(s.n == 2)
+    s.queue.pop_first()
+
+
+def _removed(s: Any) -> None:
+    s.require(s.n == 2)
+    s.bag.remove(1)
+
+
+@pytest.mark.parametrize("mistake", [_overflow, _outside, _empty, _removed])
+def test_what_only_some_states_violate_is_the_same_error(mistake: Callable[[Any], None]) -> None:
+    def count(s: Any) -> None:
+        s.require(s.n < 3)
+        s.n = s.n + 1
+
+    fields = {"n": Int(0, 3), "row": Each(2, Bool()), "queue": Seq(1, Bool()), "bag": Bag(1, Int(0, 1))}
+    machine = type("Wrong", (Machine,), {**fields, "count": action(count), "mistake": action(mistake)})
+    messages = []
+    for compiled in (False, True):
+        with pytest.raises(ModellingMistake) as caught:
+            check(machine, compiled=compiled)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+    assert "mistake()" in messages[0]
+
+
+class Partly(Machine):
+    """The property and the action that look at enabled actions are not covered."""
+
+    n = Int(0, 9)
+
+    @action
+    def up(s) -> None:
+        s.require(s.n < 9)
+        s.n = s.n + 1
+
+    @action
+    def shown(s) -> None:
+        s.require(s.n > 7)
+        repr(s.n)
+        s.n = 0
+
+    @invariant
+    def goes_on(s) -> Truth:
+        return s.can("up") | s.can("shown")
+
+
+def test_what_is_not_covered_is_computed_by_numpy_and_named() -> None:
+    plain, compiled = (check(Partly, compiled=way) for way in (False, True))
+    assert measured(plain) == measured(compiled)
+    assert compiled.coverage == {"up": 9, "shown": 2}
+    assert [note.split(" is ")[0] for note in compiled.notes] == ["shown", "goes_on"]
+
+
+def test_other_engines_of_the_search_are_kept() -> None:
+    """Symmetry, bounds and several threads see the same successors."""
+    both(TwoPhase, symmetry=True)
+    both(TwoPhase, without=["all-prepared"])
+    both(TwoPhase, {"managers": 4}, max_states=700)
+    threaded = check(TwoPhase, {"managers": 6}, workers=2, compiled=True)
+    assert measured(threaded) == measured(check(TwoPhase, {"managers": 6}, workers=2))
+
+
+def test_few_successors_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The buffer for successors fills up in the middle of the states."""
+    model = Model(TwoPhase, {"managers": 4})
+    found = [Explorer(model, workers=1, compiled=way) for way in (False, True)]
+    for explorer in found:
+        explorer._work = replace(explorer._work, pending=40)
+    plain, compiled = (explorer.run() for explorer in found)
+    assert (plain.distinct, plain.generated, plain.fired) == (
+        compiled.distinct,
+        compiled.generated,
+        compiled.fired,
+    )
+    assert all((a == b).all() for a, b in zip(plain.levels, compiled.levels, strict=True))
+
+
+def test_without_a_compiler_numpy_does_the_work_and_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_compiler", _none)
+    result = check(TwoPhase, compiled=True)
+    assert measured(result) == measured(check(TwoPhase))
+    assert result.notes == ("not compiled, NumPy did the work: there is no C compiler",)
+
+
+def _none() -> tuple[str, str]:
+    raise build.NoCompiler("there is no C compiler")
+
+
+def test_a_text_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a file that is no library, or a folder that others may write to, is not loaded."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    text = "int four(void) { return 4; }"
+    assert [build.library_of(text).was_cached for _ in range(2)] == [False, True]
+    folder = tmp_path / "fencepost" / "compiled"
+    (kept,) = folder.iterdir()
+    other = "int four(void) { return 2 + 2; }"
+    build.library_of(other)
+    (broken,) = set(folder.iterdir()) - {kept}
+    broken.write_bytes(b"")
+    assert build.library_of(other).functions.four() == 4
+    folder.chmod(0o777)
+    assert not build.library_of(text).was_cached
+
+
+@pytest.mark.parametrize("cache", ["file", "missing"])
+def test_a_cache_that_cannot_be_written_is_done_without(
+    cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    if cache == "file":
+        home.write_text("no folder")
+    else:
+        monkeypatch.setattr(build, "_cache_folder", lambda: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    library = build.library_of("int four(void) { return 4; }")
+    assert not library.was_cached
+    assert library.functions.four() == 4
+
+
+def test_the_compiler_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    build._compiler.cache_clear()
+    try:
+        with pytest.raises(build.NoCompiler, match="no-such-compiler"):
+            build.library_of("")
+    finally:
+        build._compiler.cache_clear()
+
+
+def test_the_loop_is_used_at_all() -> None:
+    """A fallback to NumPy would pass every comparison above."""
+    model = Model(TwoPhase)
+    compiled = Compiled(model, model.properties[:1], [p for p in model.properties if p.kind == "step"])
+    expanded = compiled.expand(model.initial())
+    assert os.environ["XDG_CACHE_HOME"]
+    assert compiled.labels == len(model.labels)
+    assert len(expanded.batch) == len(expanded.fired[expanded.fired > 0])
