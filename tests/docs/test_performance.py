@@ -35,11 +35,17 @@ def test_every_benchmark_of_the_page_makes_rows() -> None:
 
 def test_checkers_are_compared_at_equal_sizes_and_cores_are_stated() -> None:
     one = {"rate": 10.0, "cores": 2}
-    names = [f"ours, {size} managers{mine}" for size in (7, 9) for mine in ("", ", one core")]
+    names = [
+        f"{engine}, {size} managers{mine}"
+        for engine in ("ours", "compiled")
+        for size in (7, 9)
+        for mine in ("", ", one core")
+    ]
     found = kernel._ratios(dict.fromkeys(names, one) | {"TLC, 9 managers": one, "SPIN, 7 managers": one})
     assert found == []
     found = kernel._ratios(dict.fromkeys(names, one) | {"TLC, 7 managers": one})
-    assert [bar["name"] for bar in found] == ["times TLC's rate, 7 managers, 2 of our cores, 2 of theirs"] * 2
+    name = "times TLC's rate, 7 managers, 2 of our cores, 2 of theirs"
+    assert [bar["name"] for bar in found] == [name] * 2 + [f"{name}, compiled"] * 2
 
 
 def test_the_headlines_say_how_many_distinct_runs_were_driven() -> None:

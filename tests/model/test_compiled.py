@@ -13,10 +13,38 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fencepost.commands.models import SHIPPED, find_machine
-from fencepost.model import *
+from fencepost.model import (
+    Bag,
+    Bool,
+    Each,
+    Enum,
+    Flags,
+    Id,
+    Int,
+    Machine,
+    Model,
+    ModellingMistake,
+    Record,
+    Result,
+    Seq,
+    Set,
+    Size,
+    Truth,
+    action,
+    case,
+    check,
+    implies,
+    invariant,
+    may_end,
+    most,
+    pick,
+    reachable,
+    step,
+    total,
+)
 from fencepost.model.kernel.compiled import build
 from fencepost.model.kernel.compiled.engine import Compiled
-from fencepost.model.kernel.search.explore import Explorer
+from fencepost.model.kernel.search import explore
 from fencepost.model.two_phase import TwoPhase
 from tests.depth import examples
 from tests.model.random_machines import Spec, specs
@@ -134,7 +162,7 @@ class Everything(Machine):
     def ask(s, n: int) -> None:
         s.require(s.network.size() < 2, s.on[n])
         s.network.add(type="ask", src=n)
-        s.message = dict(type="ask", src=s.at, vote=s.on[n])
+        s.message = {"type": "ask", "src": s.at, "vote": s.on[n]}
 
     @action(m=network)
     def answer(s, m) -> None:
@@ -177,6 +205,33 @@ def test_every_operation_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) 
     result = both(Everything, max_depth=7, keep_going=True)
     assert result.distinct > 1_000
     assert result.words > 1
+
+
+class Down(Machine):
+    """Does not begin in the state whose words are 0, and violates a step by two labels from one state."""
+
+    n = Int(0, 3, start=3)
+
+    @action(by=(1, 2))
+    def down(s, by: int) -> None:
+        s.require(s.n >= by)
+        s.n = s.n - by
+
+    @step
+    def never(before, after: "Down") -> Truth:
+        return after.n >= before.n
+
+    @may_end
+    def at_the_end(s) -> Truth:
+        return s.n == 0
+
+
+def test_the_first_label_of_the_first_state_that_violates_a_step_is_reported() -> None:
+    result = both(Down, keep_going=True)
+    assert result.distinct == 4
+    found = result["never"].counterexample
+    assert found is not None
+    assert found.steps[-1].parameters == {"by": 1}
 
 
 def _overflow(s: Any) -> None:
@@ -253,19 +308,12 @@ def test_other_engines_of_the_search_are_kept() -> None:
     assert measured(threaded) == measured(check(TwoPhase, {"managers": 6}, workers=2))
 
 
-def test_few_successors_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The buffer for successors fills up in the middle of the states."""
-    model = Model(TwoPhase, {"managers": 4})
-    found = [Explorer(model, workers=1, compiled=way) for way in (False, True)]
-    for explorer in found:
-        explorer._work = replace(explorer._work, pending=40)
-    plain, compiled = (explorer.run() for explorer in found)
-    assert (plain.distinct, plain.generated, plain.fired) == (
-        compiled.distinct,
-        compiled.generated,
-        compiled.fired,
-    )
-    assert all((a == b).all() for a, b in zip(plain.levels, compiled.levels, strict=True))
+def test_few_states_and_successors_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The space for successors fills up between states, and a bound is hit in the middle of a level."""
+    work = explore.Work(chunk=5, pending=7, wave=2, waiting=11, parts=3, nbytes=0)
+    monkeypatch.setattr(explore.Work, "within", lambda *_: work)
+    both(TwoPhase)
+    both(TwoPhase, max_states=150)
 
 
 def test_without_a_compiler_numpy_does_the_work_and_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,10 @@ class _Job(ctypes.Structure):
     """As in the text: what one call works on."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("at", "end", "stride", "room", "made", "keep_all", "recent_bits")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("at", "end", "stride", "room", "made", "keep_all", "recent_bits")
+        ),
         *((name, ctypes.c_void_p) for name in ("states", "out", "recent", "alive", "fired", "bad", "target")),
     ]
 

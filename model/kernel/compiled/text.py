@@ -1,8 +1,8 @@
 """The C text of a machine: one function a label, one a property, and what they share.
 
     find      the first label that leads to a given state, and the first state from which it does
-    expand    the successors of some states by all compiled labels, in blocks of states: label by label, so that
-              the branches of a block go the same way and its states stay in the nearest cache
+    expand    the successors of some states by all compiled labels, in blocks of states: label by label, so
+              that the branches of a block go the same way and its states stay in the nearest cache
     first_N   the first of some states in which a property is true, or false
 
 Successors are written one after the other; sets are made of them later, as of those of NumPy. A successor
@@ -149,7 +149,9 @@ static int label_{number}(Job *job, i64 from, i64 to) {{
 
 def _expand(labels: Mapping[int, Program]) -> str:
     calls = "\n".join(f"        if (label_{number}(job, from, to)) return 1;" for number in labels)
-    finds = "\n".join(f"    if ((found = label_{number}(job, 0, job->end))) return found;" for number in labels)
+    finds = "\n".join(
+        f"    if ((found = label_{number}(job, 0, job->end))) return found;" for number in labels
+    )
     return f"""\
 int expand(Job *job) {{
     while (job->at < job->end) {{
@@ -224,7 +226,8 @@ def _settled(wanted: list[Node], known: set[int]) -> list[str]:
             open_ += [each for each in node.arguments if isinstance(each, Node)]
     known |= set(missing)
     return [
-        f"const {_TYPES[node.dtype]} {_name(node)} = {_expression(node)};" for _, node in sorted(missing.items())
+        f"const {_TYPES[node.dtype]} {_name(node)} = {_expression(node)};"
+        for _, node in sorted(missing.items())
     ]
 
 

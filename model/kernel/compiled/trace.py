@@ -25,7 +25,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fencepost.model.kernel.language.columns import Truth
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import ModelError, ModellingMistake
 from fencepost.model.kernel.language.frame import KEPT_TOO_LONG, Frame
@@ -60,7 +59,7 @@ class Node:
 
 @dataclass
 class Program:
-    """What a label or a property computes for one row. `checks` are pairs of "guard" or "trap" and a truth."""
+    """What a label or a property computes for one row. `checks` are "guard" or "trap", each with a truth."""
 
     checks: list[tuple[str, Node]]
     values: list[Node]
@@ -278,9 +277,11 @@ class Words(list[Any]):
 
 
 class TracedFrame(Frame):
-    """The rows of a traced call. Guards are recorded; rows are never removed, so old columns stay as they are."""
+    """The rows of a traced call. Guards are recorded; no row is removed, so old columns stay as they are."""
 
-    def __init__(self, model: Model, words: Any, label: Label | None = None, *, read_only: bool = False) -> None:
+    def __init__(
+        self, model: Model, words: Any, label: Label | None = None, *, read_only: bool = False
+    ) -> None:
         super().__init__(model, [[0]] * len(words), label, read_only=read_only)  # type: ignore[arg-type]  # the length counts
         self.before = words
         self._words = list(words)

@@ -326,6 +326,7 @@ I64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 PackedState = tuple[int, ...]
 
+
 def look_up(table: I64, places: I64) -> I64:
     """The entries of a table at these places. A traced column has its own way, see `compiled.trace`."""
     found: I64 = places.look_up(table) if hasattr(places, "look_up") else table.take(places)

@@ -139,7 +139,9 @@ def _judge_steps(
             row = int(frame.origin()[at])
             assert frame.label is not None
             if not part[at]:
-                keep_first(bad, wanted, (row, packed(before, start + at), frame.label, packed(after, start + at)))
+                keep_first(
+                    bad, wanted, (row, packed(before, start + at), frame.label, packed(after, start + at))
+                )
             start += frame.size
 
 
