@@ -113,9 +113,11 @@ def test_threads_change_nothing(machine: type[Machine], sizes: dict[str, int], m
 
     settings = {"max_depth": 6, "keep_going": True, "without": [*machine.safeguards]}
     alone = check(Watched, sizes, workers=1, **settings)
+    compiled = check(Watched, sizes, workers=1, compiled=True, **settings)
+    assert compiled.properties == alone.properties
     monkeypatch.setattr(explore, "_SMALL", 64)
     monkeypatch.setattr(explore, "_WAITING", 256)
-    monkeypatch.setattr(explore, "_PENDING", 512)
+    monkeypatch.setattr(explore, "PENDING", 512)
     monkeypatch.setattr(explore, "_CHUNK", 256)
     monkeypatch.setattr(visited, "_PARALLEL", 128)
     together = check(Watched, sizes, workers=3, **settings)

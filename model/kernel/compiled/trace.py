@@ -168,7 +168,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     def __bool__(self) -> bool:
         raise self.trace.not_covered("a branch on the content of a column")
 
-    __len__ = __iter__ = __getitem__ = __int__ = __index__ = __float__ = __array__  # type: ignore[assignment]  # all of them refuse
+    __len__ = __iter__ = __getitem__ = __int__ = __index__ = __float__ = __array__
 
     def view(self, dtype: Any) -> "Traced":
         return self.astype(dtype)
@@ -225,7 +225,8 @@ def _types_of(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple["np.dtype[Any]",
 
 @cache
 def _type_of_where(one: Any, other: Any) -> "np.dtype[Any]":
-    return np.where(np.zeros(1, np.bool_), _sample(one), _sample(other)).dtype
+    found: np.dtype[Any] = np.where(np.zeros(1, np.bool_), _sample(one), _sample(other)).dtype
+    return found
 
 
 class Found:
@@ -330,7 +331,7 @@ class TracedFrame(Frame):
     def origin(self) -> Any:
         raise self.trace.not_covered("the numbers of rows")
 
-    kept_before = origin  # type: ignore[assignment]  # refused alike
+    kept_before = origin
 
     def state_before(self, row: int) -> Any:
         raise self.trace.not_covered("a state as a value")
