@@ -4,6 +4,7 @@
     locks       Lock, RLock, Condition, Event, Semaphore, Barrier, local
     queues      queue.Queue and its relatives
     pool        ThreadPoolExecutor and its futures
+    loop        asyncio
     routing     the stand-ins, which `sim.world.places` puts in place while worlds run
 
 Theory. A thread runs until it sends a request, waits, or does something to a lock, an event or a queue that

@@ -19,7 +19,7 @@ from concurrent.futures._base import (
 from typing import Any
 
 from fencepost.sim.threads.locks import name_of, replaces
-from fencepost.sim.threads.waiting import Caller
+from fencepost.sim.threads.waiting import Caller, caller
 
 _ENDED = (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED)
 
@@ -43,6 +43,12 @@ class _Pool:
         return busy < most and first is mine
 
 
+def _now_running() -> Any:
+    now = caller()
+    assert now is not None, "work runs in a world"
+    return now.process
+
+
 @replaces(ThreadPoolExecutor, "submit")
 def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if self._shutdown:
@@ -57,16 +63,17 @@ def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwa
         try:
             if not future.set_running_or_notify_cancel():
                 return
+            process = _now_running()
             try:
                 if self._initializer is not None and pool.workers < self._max_workers:
                     pool.workers += 1
                     self._initializer(*self._initargs)
                 result = fn(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the future hands it on; a crash ends the thread
-                mine[2] = True
+                process.ending = mine[2] = True
                 future.set_exception(error)
             else:
-                mine[2] = True
+                process.ending = mine[2] = True
                 future.set_result(result)
         finally:
             mine[2] = True
@@ -191,7 +198,9 @@ def _add_done_callback(now: Caller, self: Any, fn: Callable[[Any], None]) -> Non
 
 
 def _settled(now: Caller, self: Any, timeout: float | None) -> None:
-    if not now.wait("result", name_of(now, self), lambda: self._state in _ENDED, timeout=timeout):
+    if self._state not in _ENDED and not now.wait(
+        "result", name_of(now, self), lambda: self._state in _ENDED, timeout=timeout
+    ):
         raise TimeoutError
     if self._state != FINISHED:
         raise CancelledError

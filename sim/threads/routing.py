@@ -7,6 +7,7 @@ and the standard library's own modules keep their real locks, which they never h
 import _thread
 import concurrent.futures
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -152,6 +153,10 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     for owner, name, stand_in in METHODS:
         if name in vars(owner):
             yield owner, name, stand_in
+    if "asyncio.base_events" in sys.modules:
+        from fencepost.sim.threads import loop
+
+        yield from loop.stand_ins()
 
 
 places.sources.append(_stand_ins)

@@ -85,7 +85,7 @@ class Caller:
 
     def gave(self, kind: str, subject: str) -> None:
         """Something was done that lets others go on: they may do so before the caller does."""
-        if not self.process.crashing and not self.alone():
+        if not self.process.crashing and not self.process.ending and not self.alone():
             issue(self.world, self.process, Sync(kind, subject))
 
     def start(

@@ -96,6 +96,7 @@ def starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
             return real(*args, **kwargs)
         raise escape(call, _THREADS, sys._getframe(1))
 
+    stand_in.real = real  # type: ignore[attr-defined]  # for the loops of worlds
     return stand_in
 
 

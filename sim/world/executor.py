@@ -301,12 +301,10 @@ class Executor:
         if world.files is not None and process.machine is process:
             world.w |= world.files.end(process.index)
             world.r |= world.w
-        process.release()
-        process.pending = None
         process.last = self.here
         process.result = op.result
         process.error = op.error
-        process.state = "done" if op.error is None else "failed"
+        self._ended(process)
         world.learnt = (process.index, op.result)
         if op.error is not None and not isinstance(op.error, process.may_raise):
             kind = type(op.error).__name__
@@ -314,6 +312,11 @@ class Executor:
                 text = f"{process.name} raised {kind}: {op.error}; {mistake}"
                 raise AuditError(text, users_lines_of(op.error))
             world.report_violation(f"{process.name} ends well", f"it raised {kind}: {op.error}")
+
+    def _ended(self, process: Process) -> None:
+        process.release()
+        process.pending = None
+        process.state = "done" if process.error is None else "failed"
 
     def _advance(self, alternative: str) -> None:
         world = self._world
@@ -594,6 +597,9 @@ class Executor:
                 raise op.error
             if process is world.setup:
                 self._open(process, op)
+            elif process.machine is not process and op.error is None:
+                # Nothing of its code comes after what it did last.
+                self._ended(process)
 
     def _open(self, setup: Process, op: Finish) -> None:
         """The program is set up: the processes start, and the properties are judged for the first time."""

@@ -140,6 +140,7 @@ class Process:
         "crashing",
         "daemon",
         "effective",
+        "ending",
         "error",
         "fn",
         "group",
@@ -249,6 +250,8 @@ class Process:
         """What its locks, events and queues know, by object."""
         self.leave: Callable[[], None] | None = None
         """Called when the entry point has ended: waits for the threads."""
+        self.ending = False
+        """Of a thread: whether nothing of the user's code comes after what it does now."""
         self.worker: Any = None
         self.crashing = False
         self.refusals = 0

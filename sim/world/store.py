@@ -138,6 +138,10 @@ def issue(world: Any, process: Any, op: Any) -> Any:
         raise elsewhere(world, op)
     if world.located is not None:
         process.at = users_lines()
+    if world.has_loops:
+        from fencepost.sim.threads import loop
+
+        return loop.outside(worker.parent.switch, op)
     return worker.parent.switch(op)
 
 

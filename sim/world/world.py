@@ -103,6 +103,8 @@ class World(Declaring):
         """By the number of the actor: threads of processes, see `sim.threads`."""
         self.strands: list[Process] = self.processes
         """Processes and threads."""
+        self.has_loops = False
+        """Whether a process has an event loop, see `sim.threads.loop`."""
         self.process_type = Process
         self.has_daemons = False
         self.daemon_steps = DAEMON_STEPS

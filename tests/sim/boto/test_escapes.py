@@ -27,7 +27,7 @@ def connect(s3: Any) -> None:
 
 
 def loop(s3: Any) -> None:
-    running = asyncio.new_event_loop()
+    running = asyncio.SelectorEventLoop()
     try:
         running.run_forever()
     finally:
