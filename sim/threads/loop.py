@@ -2,8 +2,8 @@
 
 Theory. The loop's own queue is first in, first out, so nothing is chosen there. What varies is when the work
 of other threads (`asyncio.to_thread`, executors) is done, and whether that comes before a timer. So one round
-of the loop is one step: before it, other threads may go on, and time may pass. A loop with nothing to do waits
-until a thread hands it something, or until its next timer.
+of the loop is one step: before it, other threads may go on, and time may pass. A loop with nothing to do
+waits until a thread hands it something, or until its next timer.
 
 The loop has no sockets: an asynchronous client of the network is refused like any other.
 """
