@@ -25,6 +25,7 @@ BENCHMARKS = (
     "publish",
     "replay",
     "spark",
+    "streams",
     "tlaplus",
 )
 QUICK = "not slow and not server and not spark"

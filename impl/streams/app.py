@@ -5,8 +5,7 @@
     DELETE /name    delete; data is reaped later
 
 Every path is a stream, but /healthz, /readyz, /metrics and /openapi.json. Requests work in threads; a reader
-that waits holds no thread: it is woken when this node changes the stream, and looks again every `poll_s`,
-because another node may have.
+that waits holds none, see `tailing`.
 """
 
 import asyncio
@@ -14,7 +13,6 @@ import base64
 import json
 import logging
 import re
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -32,6 +30,7 @@ from fencepost.impl.streams.errors import Fenced, Refusal, Refused, RetentionErr
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.node import Node
 from fencepost.impl.streams.stream import Chunk, Configuration
+from fencepost.impl.streams.tailing import Tailing
 
 T = TypeVar("T")
 BUSY_S = 3.0
@@ -78,14 +77,12 @@ class StreamServer(Service):
             "streams", {}, verify=node.store.verify, openapi=dict, limits=limits, unavailable=(StoreError,)
         )
         self.node = node
-        self._long_poll_s, self._poll_s, self._sse_s = long_poll_s, poll_s, sse_s
+        self._long_poll_s, self._sse_s = long_poll_s, sse_s
         self._log = logging.getLogger("fencepost.streams")
-        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        node.on_change = self._changed
+        self._tailing = Tailing(node, self._patient, lambda: self.gate.closed, poll_s=poll_s)
+        node.on_change = self._tailing.changed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._loop = asyncio.get_running_loop()
         if scope["type"] != "http" or _OURS.fullmatch(scope["path"]):
             await super().__call__(scope, receive, send)
         else:
@@ -284,36 +281,12 @@ class StreamServer(Service):
         return Response(framing.to_shown(chunk.body, chunk.manifest.content_type), 200, found)
 
     async def _long_poll(self, name: str, offset: str, cursor: str) -> Response:
-        chunk = await self._next(name, offset, self._long_poll_s)
+        chunk = await self._tailing.next(name, offset, self._long_poll_s)
         found = _headers(chunk) | {"stream-cursor": self._cursor(cursor)}
         if not chunk.body:
             found.pop("content-type")
             return Response(status_code=204, headers={**found, **NO_STORE})
         return Response(framing.to_shown(chunk.body, chunk.manifest.content_type), 200, {**found, **CACHED})
-
-    async def _next(self, name: str, offset: str, patience_s: float) -> Chunk:
-        """The chunk at the offset as soon as it has bytes or is the last; an empty one after `patience_s`."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + patience_s
-        event = asyncio.Event()
-        self._waiting[name].add(event)
-        try:
-            while True:
-                event.clear()
-                chunk = await self._patient(self.node.read_from, name, offset)
-                left_s = until - loop.time()
-                if chunk.body or chunk.closed or left_s <= 0 or self.gate.closed:
-                    return chunk
-                offset = chunk.manifest.offset(chunk.end)
-                try:
-                    async with asyncio.timeout(min(left_s, self._poll_s)):
-                        await event.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            self._waiting[name].discard(event)
-            if not self._waiting[name]:
-                del self._waiting[name]
 
     def _sse(self, name: str, first: Chunk, cursor: str) -> Response:
         text = framing.is_text(first.manifest.content_type)
@@ -348,7 +321,7 @@ class StreamServer(Service):
             if chunk.closed or left_s <= 0 or self.gate.closed:
                 return
             try:
-                chunk = await self._next(name, chunk.manifest.offset(chunk.end), left_s)
+                chunk = await self._tailing.next(name, chunk.manifest.offset(chunk.end), left_s)
             except (StreamError, StoreError):
                 return  # deleted, or out of reach: the client asks again, and learns why
 
@@ -358,15 +331,6 @@ class StreamServer(Service):
             jitter_s = self.node.env.stream("cursors").randint(1, JITTER_MAX_S)
             return str(int(given) + max(1, jitter_s // CURSOR_INTERVAL_S))
         return str(now)
-
-    def _changed(self, name: str) -> None:
-        """Wake those who wait for this stream; called by any thread."""
-        if self._loop is not None and name in self._waiting:
-            self._loop.call_soon_threadsafe(self._wake, name)
-
-    def _wake(self, name: str) -> None:
-        for event in self._waiting.get(name, ()):
-            event.set()
 
 
 def _configuration(headers: Mapping[str, str]) -> Configuration:

@@ -130,12 +130,18 @@ class StreamContext(Context):
             self.load(beside)
             self.check_visible(beside)
             raise Fenced(f"this node works on {name!r} just now")
-        stream = self.stream(name)
+        with self._guard:
+            stream = self._streams.get(name, Stream(name))
         age_ns = self.env.monotonic_ns() - (stream.checked_ns or 0)
         if fresh or stream.checked_ns is None or age_ns >= self.settings.revalidate_s * 1e9:
             self.load(stream)
         self.check_visible(stream)
-        return stream
+        with self._guard:  # a name that does not exist is not kept: clients may ask for any
+            kept = self._streams.setdefault(name, stream)
+        if kept is not stream:  # another thread's, which may not have read the manifest yet
+            self.load(kept)
+            self.check_visible(kept)
+        return kept
 
     def check_visible(self, stream: Stream) -> Manifest:
         manifest = stream.manifest

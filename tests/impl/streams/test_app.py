@@ -1,11 +1,13 @@
 """The HTTP server of streams, as an ASGI callable: what its responses look like on the wire."""
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import Configuration, Node
 from fencepost.impl.streams.app import StreamServer
@@ -17,7 +19,7 @@ def server() -> StreamServer:
     return StreamServer(Node(MemoryStore(env=env), env), sse_s=0.0)
 
 
-def pieces(server: StreamServer, path: str, query: str) -> list[bytes]:
+async def get(server: StreamServer, path: str, query: str) -> list[bytes]:
     """The pieces in which the body of a GET is sent."""
     sent: list[bytes] = []
     scope = {
@@ -34,14 +36,75 @@ def pieces(server: StreamServer, path: str, query: str) -> list[bytes]:
         if message.get("body"):
             sent.append(message["body"])
 
-    asyncio.run(server(scope, receive, send))
+    await server(scope, receive, send)
     return sent
 
 
 def test_an_event_of_data_and_its_offset_are_sent_in_one_piece(server: StreamServer) -> None:
     """A reader that stops at the first piece, or loses the connection behind it, knows where to resume."""
     server.node.create("/s", Configuration("text/plain"), b"start\revent: control\rend")
-    (piece,) = pieces(server, "/s", "offset=-1&live=sse")
+    (piece,) = asyncio.run(get(server, "/s", "offset=-1&live=sse"))
     assert piece.startswith(b"event: data\ndata:start\ndata:event: control\n")
     assert b'\n\nevent: control\ndata:{"streamNextOffset":' in piece
+    server.close()
+
+
+class Counting(Layer):
+    """Counts the requests that reach the store, by kind."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner)
+        self.sent: Counter[str] = Counter()
+
+    def send(self, request: Any) -> Any:
+        self.sent[request.kind] += 1
+        return self.inner.send(request)
+
+
+READERS = 12
+
+
+def waiting(server: StreamServer, act: Any) -> list[list[bytes]]:
+    """What readers get that wait at the end of /s when `act` happens, in a thread."""
+
+    async def run() -> list[list[bytes]]:
+        gets = [asyncio.create_task(get(server, "/s", "offset=now&live=long-poll")) for _ in range(READERS)]
+        while server._tailing._tails.get("/s") is None or server._tailing._tails["/s"].readers < READERS:
+            await asyncio.sleep(0)
+        while server._tailing._tails["/s"].reads:
+            await asyncio.sleep(0.001)
+        await asyncio.to_thread(act)
+        return await asyncio.gather(*gets)
+
+    return asyncio.run(run())
+
+
+def test_readers_that_wait_share_what_they_look_at() -> None:
+    """A thousand readers of one stream would otherwise be a thousand requests for every append."""
+    env = SeededEnvironment()
+    store = Counting(MemoryStore(env=env))
+    server = StreamServer(Node(store, env), long_poll_s=30.0, poll_s=30.0)
+    server.node.create("/s", Configuration("text/plain"))
+    store.sent.clear()
+    got = waiting(server, lambda: server.node.append("/s", b"x", content_type="text/plain"))
+    assert got == [[b"x"]] * READERS
+    assert store.sent["get"] <= 4, "one read before the append, and one after it"
+    assert not server._tailing._tails
+    server.close()
+
+
+def test_readers_learn_what_another_node_appends(server: StreamServer) -> None:
+    server = StreamServer(server.node, long_poll_s=30.0, poll_s=0.01)
+    server.node.create("/s", Configuration("text/plain"))
+    other = Node(server.node.store, server.node.env)
+    got = waiting(server, lambda: other.append("/s", b"x", content_type="text/plain"))
+    assert got == [[b"x"]] * READERS
+    server.close()
+
+
+def test_readers_of_a_stream_that_is_deleted_are_answered(server: StreamServer) -> None:
+    server = StreamServer(server.node, long_poll_s=30.0, poll_s=30.0)
+    server.node.create("/s", Configuration("text/plain"))
+    for pieces in waiting(server, lambda: server.node.delete("/s")):
+        assert b'"kind": "missing"' in pieces[0]
     server.close()

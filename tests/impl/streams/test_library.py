@@ -296,3 +296,11 @@ def test_a_row_of_an_earlier_life_refuses_no_append(store, env, tmp_path, disk: 
     append(bob, b"new")
     assert everything(ann) == b"new"
     bob.close()
+
+
+def test_names_that_do_not_exist_take_no_memory(store, env) -> None:
+    node = node_of(store, env)
+    for number in range(10):
+        with pytest.raises(Refused):
+            node.read_from(f"/none/{number}")
+    assert node.known() == []
