@@ -5,13 +5,15 @@
     locked          `flock` of the key's lock
     renamed         `rename` or `unlink` changed what the name of the key leads to
     flushed         `fsync` of the key's directory
+    looked          a transaction of the index read what the name of the key leads to
     indexed         a transaction of the index ended: `version` is what it shows since, absent for nothing
     answered        the request was answered
     recovered       what a server found at the key that started after a power loss
 
 Conditions are evaluated by reading, and events go into the outbox with the transaction of the index: both are
-hidden, and so are kills and power losses, which what follows them shows. `w` is the writer, absent for a
-server that reconciles.
+hidden, and so are kills and power losses, which what follows them shows. A transaction records what it found
+when it looked, although another version may be there when it ends: the model's `update_index` is the look of
+a transaction that ends. `w` is the writer, absent for a server that reconciles.
 """
 
 from typing import ClassVar
@@ -40,7 +42,7 @@ class ObjectsRefinement(Refinement):
     keys: ClassVar[tuple[Keys, ...]] = ()
     trace_fields = ("kind",)
     notes = frozenset(
-        {"staged", "linked", "locked", "renamed", "flushed", "indexed", "answered", "recovered"}
+        {"staged", "linked", "locked", "renamed", "flushed", "looked", "indexed", "answered", "recovered"}
     )
     hidden = ("check_condition", "append_event", "flush_log", "kill", "power_loss", "power_loss_after")
 
@@ -54,7 +56,8 @@ class ObjectsRefinement(Refinement):
             case "staged":
                 return self.does("stage", w=w, kind=seen.trace_field("kind"))
             case "linked":
-                return self.does("create" if seen.done else "refuse_create", w=w)
+                # It tries again where the object that prevented it is gone by then.
+                return self.does("create", w=w) if seen.done else (*self.does("refuse_create", w=w), *STUTTER)
             case "locked":
                 return self.does("take_lock", w=w)
             case "renamed":
@@ -62,12 +65,17 @@ class ObjectsRefinement(Refinement):
             case "flushed":
                 again = where("nothing is to be flushed", lambda s: s.at[w] != "published", STUTTER)
                 return (*self.does("flush_directory", w=w), *again) if w >= 0 else STUTTER
+            case "looked":
+                return (*self.does("update_index", w=w), *STUTTER) if w >= 0 else STUTTER
             case "indexed":
                 step = self.does("update_index", w=w) if w >= 0 else self.does("reconcile")
                 shown = where("the index shows it", lambda s: self._is(s, s.index, seen), step)
                 if w < 0:
                     return (*shown, *STUTTER)
-                return step if seen.trace_field("kind") == "same" else shown
+                looked = where("it has looked before", lambda s: s.at[w] == "indexed", STUTTER)
+                if seen.trace_field("kind") == "same":
+                    return (*step, *looked)
+                return (*shown, *where("the index shows it", lambda s: self._is(s, s.index, seen), looked))
             case "answered":
                 if seen.done:
                     return self.does("answer", w=w)

@@ -222,7 +222,8 @@ class ReducedSearch:
                 self._leave_off(world, enabled)
                 return
             node = self._node(world, enabled)
-            if self._merge and self._states.seen(world, node, self.runs):
+            self._place_behind_barrier(node)
+            if self._merge and not node.forced and self._states.seen(world, node, self.runs):
                 self.merged += 1
                 self.coverage.costs.look_since(world, new)
                 return
@@ -239,16 +240,26 @@ class ReducedSearch:
             self._take(world)
         self.schedules += 1
 
+    def _place_behind_barrier(self, node: Node) -> None:
+        """Where nothing can be chosen here or above, since a barrier, no state is looked up."""
+        if self.stack:
+            above = self.stack[-1]
+            node.is_tail = above.is_tail or above.is_barrier
+            node.forced = above.is_tail and _is_alone(above) and _is_alone(node)
+
     def _prepare_power_loss(self, world: World, node: Node) -> None:
         """Have power lost at this node, unless that is explored, and reach the states that differ from it."""
         place = len(self.stack)
+        key = world.endured(node.memories) if self._merge and len(node.memories) > 1 else None
+        node.endured = key
+        if self.stack and key is not None:
+            self.stack[-1].is_visible = key != self.stack[-1].endured
         happened, races = self._races.conflicts(POWER_ACTOR, EVERYTHING, 0, 0, place)
         if self._reversing:
             for earlier in races:
                 self._races.reverse(earlier, place, POWER_ACTOR, "power_loss", happened)
         if self._merge:
             self._states.sum_up_observer(POWER_ACTOR, happened)
-        key = world.endured(node.memories) if self._merge and len(node.memories) > 1 else None
         if key is None or key not in self._endured:
             self._endured.add(key)
             node.backtrack.add(POWER_ACTOR)
@@ -288,6 +299,7 @@ class ReducedSearch:
         world.step(node.actor, node.alternative)
         self.steps += 1
         node.r, node.w = world.r, world.w
+        node.is_barrier, node.is_visible = world.is_barrier, True
         if self._states.generation != self.footprints.generation:
             self._states.widen()
         if node.r & CLOCK and CLOCK_ACTOR in node.alternatives:
@@ -327,6 +339,7 @@ class ReducedSearch:
                 node.op = world.pending(node.actor)
                 world.step(node.actor, node.alternative)
                 node.r, node.w = world.r, world.w
+                node.is_barrier = world.is_barrier
                 node.happened = self._races.conflicts(
                     node.actor, node.r, node.w, self._races.closure(world.before), place
                 )[0]
@@ -384,3 +397,8 @@ class ReducedSearch:
         self.failures = []
         for node in self.stack:
             node.runs_before = 0
+
+
+def _is_alone(node: Node) -> bool:
+    """Whether one actor may step here, in one way."""
+    return len(node.alternatives) == 1 and all(len(ways) == 1 for ways in node.alternatives.values())

@@ -37,8 +37,13 @@ class Node:
         "alternatives",
         "backtrack",
         "done",
+        "endured",
+        "forced",
         "handed",
         "happened",
+        "is_barrier",
+        "is_tail",
+        "is_visible",
         "judgement",
         "key",
         "memories",
@@ -79,6 +84,16 @@ class Node:
         self.w = 0
         self.happened = 0
         """The steps that happened before the one taken here, as a bit set of their places."""
+        self.is_barrier = False
+        """Whether everything after the step taken here comes after everything before it."""
+        self.is_tail = False
+        """Whether a barrier is above."""
+        self.forced = False
+        """Whether nothing can be chosen here or at the node above, and both are below a barrier."""
+        self.endured: Any = None
+        """What decides the future after a power loss here; None where that is not known."""
+        self.is_visible = True
+        """Whether the step taken here may change that."""
 
     def widen(self, widen: Callable[[int], int]) -> None:
         """Bring what was written up to date with the listings met since, see `footprints`."""
@@ -104,14 +119,20 @@ class RaceTracker:
         return found
 
     def conflicts(self, actor: int, r: int, w: int, before: int, place: int) -> tuple[int, list[int]]:
-        """What happened before a step at `place`, and the earlier steps it races with."""
+        """What happened before a step at `place`, and the earlier steps it races with.
+
+        Of the steps before a power loss those count that changed what it leaves.
+        """
         stack = self._stack
-        races = []
+        races: list[int] = []
+        if before == (1 << place) - 1:
+            return before, races
+        observes = actor == POWER_ACTOR
         for earlier in range(place - 1, -1, -1):
             if before >> earlier & 1:
                 continue
             node = stack[earlier]
-            if w & node.r or r & node.w:
+            if (w & node.r or r & node.w) and (node.is_visible or not observes):
                 before |= node.happened | 1 << earlier
                 if node.actor != actor:
                     races.append(earlier)

@@ -117,14 +117,24 @@ class StateCache:
                     self._races.reverse(earlier, place, first, "", happened)
             self._hand_up((actor, r, w, first, first_r, first_w), happened)
 
-    def _hand_up(self, entry: Entry, happened: int) -> None:
-        """Enter a step at or below the end of the path into the summaries of all nodes above it."""
+    def _hand_up(self, entry: Entry, happened: int, own: int = -1) -> None:
+        """Enter a step at or below the end of the path into the summaries of all nodes above it.
+
+        `own` is its place, if it is on the path.
+        """
         stack = self._stack
         actor, r, w = entry[:3]
+        first: Node | None = None
         for place in range(len(stack) - 1, -1, -1):
             node = stack[place]
+            if node.is_barrier and place != own:
+                return  # nothing below it races with anything above
             if happened >> place & 1:
-                entry = (actor, r, w, node.actor, node.r, node.w)
+                first = node
+            if node.forced:
+                continue  # no state is kept here
+            if first is not None:
+                entry = (actor, r, w, first.actor, first.r, first.w)
             # The nodes above do not change while this one is on the path: what was handed up from here with
             # the same past reached them all.
             mark = (entry, happened & ((1 << place) - 1))
@@ -137,7 +147,7 @@ class StateCache:
         """Enter the step at `place` into the summaries of the path above it."""
         node = self._stack[place]
         mine = (node.actor, node.r, node.w)
-        self._hand_up((*mine, *mine), node.happened | 1 << place)
+        self._hand_up((*mine, *mine), node.happened | 1 << place, place)
 
     def sum_up_observer(self, actor: int, happened: int) -> None:
         """Enter a step that reads everything, which may come next, into the summaries of the path."""

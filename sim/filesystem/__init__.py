@@ -10,6 +10,7 @@ what a power loss leaves of it, `routing` stands in for the system's functions, 
 objects.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from fencepost.sim.filesystem.inodes import Files, check_mount
 __all__ = ["mount"]
 
 
-def mount(world: Any, path: str, profile: str) -> Path:
+def mount(world: Any, path: str, profile: str, volatile: Sequence[str] = ()) -> Path:
     """Give `world` an empty file system at `path`, or return the one that it has."""
     found = check_mount(path)
     if world.files is not None:
@@ -29,6 +30,6 @@ def mount(world: Any, path: str, profile: str) -> Path:
         return Path(found)
     if not world.setting_up:
         raise Misuse("the file system is mounted by the program, before any process runs")
-    world.files = Files(world, found, profile)
+    world.files = Files(world, found, profile, volatile)
     _routing.use(world)
     return Path(found)

@@ -19,7 +19,7 @@ What is left out: permissions, symbolic links, times of access, quotas and full 
 import errno
 import os
 import stat as modes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN
 from typing import Any, NamedTuple
 
@@ -38,6 +38,9 @@ WRITING = os.O_WRONLY | os.O_RDWR
 DATA_ONLY, EVERYTHING = 1, 2
 """What a write flushes before it returns, if anything: as fdatasync, or as fsync."""
 NAMELESS = getattr(os, "O_TMPFILE", 0)
+
+_CONTENT = frozenset({"open", "write", "truncate", "fsync", "setxattr", "removexattr", "utime"})
+"""Calls that change one file and no name."""
 
 Target = int | tuple[int, str]
 """An inode, or a path from the inode of a directory."""
@@ -121,12 +124,15 @@ class Inode:
 class Files:
     """The file system mounted at `mount`, for all processes of a world."""
 
-    def __init__(self, world: Any, mount: str, profile: str) -> None:
+    def __init__(self, world: Any, mount: str, profile: str, volatile: Iterable[str] = ()) -> None:
         self.world = world
         self.mount = mount
         self.profile = profile
+        self._volatile = tuple(volatile)
         self.r, self.w = EVERY_STEP, 0
         """The footprint of the last call."""
+        self.outlives = False
+        """Whether the last call changed what a kill of its process leaves."""
         self.inodes = {ROOT: Inode(ROOT, folder=True)}
         self.locks: dict[int, dict[tuple[int, int], bool]] = {}
         """By inode: who has it locked, and whether for itself alone."""
@@ -145,15 +151,28 @@ class Files:
         for fd in call.closed:
             self.opened.pop(fd, None)
             self._state = None
-        self._owner, self._number = owner, number
+        self._owner, self._number, self._call = owner, number, call
         try:
             answer = self._calls[call.kind](self, *call.args)
         except _Refused as error:
             answer = Failed(error.number)
+        self.outlives = bool(self.w & ~self._private(answer))
         if self.w:
             self._state = None
             self.r |= self.world.footprints.stamp
         return answer
+
+    def _private(self, answer: Any) -> int:
+        """What the last call wrote of a file without a name that only its process has open."""
+        call = self._call
+        found = answer.inode if type(answer) is Opened else call.args[0] if call.args else None
+        inode = self.inodes.get(found) if type(found) is int else None
+        if inode is None or inode.folder or inode.links or call.kind not in _CONTENT or self.journal:
+            return 0  # where power may be lost, its name may come back
+        low = FIRST_FD + self._owner * _FDS
+        if any(number == found and not low <= fd < low + _FDS for fd, number in self.opened.items()):
+            return 0
+        return self._bit("inode", str(found)) | self._bit("durable", str(found))
 
     def at_setup(self, call: Call) -> Any:
         """The answer to the program that sets the world up; no step."""
@@ -163,6 +182,8 @@ class Files:
     def settle(self) -> None:
         """The program is set up: what it wrote is durable."""
         if self.journal is not None:
+            found = [self._resolve((ROOT, path))[2] for path in self._volatile]
+            self.journal.volatile = frozenset(one.number for one in found if one is not None)
             self.journal.keep_everything()
 
     def image(self) -> Image:
@@ -189,18 +210,21 @@ class Files:
             del self.world.streams[name]
         self._setup_calls, self._state = image.calls, None
 
-    def end(self, owner: int) -> int:
-        """A process ended or was killed: its locks are released. What that writes."""
-        written = 0
+    def end(self, owner: int) -> tuple[int, int]:
+        """A process ended or was killed: its locks are released. What that reads and writes."""
+        read = written = 0
         for inode, holders in self.locks.items():
             mine = [holder for holder in holders if holder[0] == owner]
             for holder in mine:
-                written |= self._bit("flock" if holders.pop(holder) else "shared flock", str(inode))
+                if holders.pop(holder):
+                    read |= self._bit("flock", str(inode))
+                else:
+                    written |= self._bit("shared flock", str(inode))
         low = FIRST_FD + owner * _FDS
         for fd in [fd for fd in self.opened if low <= fd < low + _FDS]:
             del self.opened[fd]
         self._state = None
-        return written
+        return read, written | read
 
     def holder(self, inode: int) -> int:
         """A process that has a file locked."""
@@ -232,7 +256,7 @@ class Files:
         self.opened.clear()
         self._state = None
         if self.journal is not None and self.world.loses_power:
-            self.journal = Journal(self.profile, self.inodes, ROOT)
+            self.journal = Journal(self.profile, self.inodes, ROOT, self.journal.volatile)
             self.journal.keep_everything()
         else:
             self.journal = None
@@ -532,7 +556,15 @@ class Files:
             raise _Refused(errno.EEXIST)
         if found.folder:
             raise _Refused(errno.EPERM)
+        self._surfaces(found)
         self._record(self._name(folder, name, found))
+
+    def _surfaces(self, inode: Inode) -> None:
+        """From now on a power loss may leave a file that it could not leave before, or its data is allocated:
+        whether earlier calls on it matter to a power loss is decided here.
+        """
+        if self.journal is not None:
+            self._reads("inode", inode.number)
 
     def _in_vain(self, target: tuple[int, str]) -> None:
         """A name that the call would have made, had another object not prevented it."""
@@ -562,8 +594,7 @@ class Files:
             self._touch_name(to, new)
             self._touch_name(folder, name)
             raise
-        if standing is not None and not moved.folder:
-            self._reads("inode", moved.number)  # its data may be allocated now
+        self._surfaces(moved)
         if standing is not None and standing.folder:
             self._remove_folder(standing)
         # The file that is replaced loses its name, the file that moves keeps its number of names.

@@ -67,13 +67,17 @@ Fate = tuple[str, bytes, tuple[tuple[str, bytes], ...]]
 class Journal:
     """What is not durable yet."""
 
-    def __init__(self, profile: str, inodes: dict[int, Any], root: int) -> None:
+    def __init__(
+        self, profile: str, inodes: dict[int, Any], root: int, volatile: frozenset[int] = frozenset()
+    ) -> None:
         if profile not in PROFILES:
             raise Misuse(f"no persistence profile is called {profile!r}; there are: {', '.join(PROFILES)}")
         self.ordered = profile == "ext4"
         """Whether the order of metadata operations decides what survives."""
         self._inodes = inodes
         self._root = root
+        self.volatile = volatile
+        """Directories whose names no power loss leaves."""
         self._kept: dict[int, dict[str, int]] = {root: {}}
         """The durable names of each directory."""
         self._entries: list[_Entry] = []
@@ -103,7 +107,9 @@ class Journal:
         """An operation that changed names; `replaced_by` is the file that a rename put over another one."""
         pending = self._files.get(replaced_by or 0)
         allocates = (replaced_by or 0, len(pending.operations)) if pending is not None else _NONE
-        self._entries.append(_Entry(changes, None, allocates))
+        lasting = tuple(change for change in changes if change[0] not in self.volatile)
+        if lasting:
+            self._entries.append(_Entry(lasting, None, allocates))
         for folder, _, number in changes:
             self._touch(folder, sized=False)
             if number is not None:
@@ -140,7 +146,7 @@ class Journal:
                     one.attribute and one.attribute[0] == inode.number for one in self._entries
                 ):
                     self._files[inode.number] = _File(inode.body, pending.attributes, attributes)
-        elif not self.ordered:
+        elif not self.ordered and inode.number not in self.volatile:
             self._kept[inode.number] = dict(inode.entries)
             left = [
                 entry._replace(changes=tuple(change for change in entry.changes if change[0] != inode.number))
@@ -174,7 +180,11 @@ class Journal:
 
     def keep_everything(self) -> None:
         """What is there now is durable."""
-        self._kept = {number: dict(inode.entries) for number, inode in self._inodes.items() if inode.folder}
+        self._kept = {
+            number: {} if number in self.volatile else dict(inode.entries)
+            for number, inode in self._inodes.items()
+            if inode.folder
+        }
         self._entries, self._files, self._state = [], {}, None
         self._touched, self._durable = {}, 0
 

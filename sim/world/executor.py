@@ -96,6 +96,7 @@ class Executor:
         world.r = EVERY_STEP
         world.w = 0
         world.learnt = None
+        world.is_barrier = False
         self.here = 1 << len(world.trace)
         monitor = self._monitor
         if world.has_step_properties:
@@ -299,8 +300,8 @@ class Executor:
         world.w = world.footprints.bit("end", process.name)
         self._end_threads(process)
         if world.files is not None and process.machine is process:
-            world.w |= world.files.end(process.index)
-            world.r |= world.w
+            read, written = world.files.end(process.index)
+            world.r, world.w = world.r | read, world.w | written
         process.last = self.here
         process.result = op.result
         process.error = op.error
@@ -312,6 +313,29 @@ class Executor:
                 text = f"{process.name} raised {kind}: {op.error}; {mistake}"
                 raise AuditError(text, users_lines_of(op.error))
             world.report_violation(f"{process.name} ends well", f"it raised {kind}: {op.error}")
+        self._begin_after_crash()
+
+    def _begin_after_crash(self) -> None:
+        """When all others have ended and one of them by a crash, start the processes that wait for that.
+
+        Every step of every process comes before theirs, so they race with none.
+        """
+        world = self._world
+        waiting = [process for process in world.processes if process.after_crash and process.state == "new"]
+        if (
+            not waiting
+            or self._powered
+            or any(process.pending is not None or process.group is not None for process in world.processes)
+            or all(process.state != "down" for process in world.processes)
+        ):
+            return
+        world.is_barrier = True
+        last = 0
+        for process in world.processes:
+            last |= process.last
+        for process in waiting:
+            process.last = last
+            self._begin(process)
 
     def _ended(self, process: Process) -> None:
         process.release()
@@ -345,7 +369,7 @@ class Executor:
         world.r, world.w = files.r, files.w
         if world.w and world.footprints.stamp:
             world.observed = True
-        process.effective = world.w != 0
+        process.effective = files.outlives
         if answer == BLOCKED and call.kind == "flock":
             self._log(process.index, alternative, process, process.ops, call, answer)
             if world.alone:
@@ -388,6 +412,7 @@ class Executor:
             world.stays_on = True
             self._log(POWER_ACTOR, alternative, None, 0, POWER_LOSS, None)
             return
+        world.is_barrier = True
         world.r = world.w = EVERYTHING
         self._powered |= self.here
         self._log(POWER_ACTOR, alternative, None, 0, POWER_LOSS, None)
@@ -405,6 +430,7 @@ class Executor:
 
     def _come_back(self, picked: int) -> None:
         world = self._world
+        world.is_barrier = True
         world.r = world.w = EVERYTHING
         survivors, world.survivors = world.survivors, None
         outcome = survivors[picked]
@@ -619,7 +645,7 @@ class Executor:
             process.last = setup.last
             if world.recall is not None and world.shares_nothing:
                 process.remember(world.recall, world.recall.root(self._setup_answers, process.name))
-            if not process.after_power_loss:
+            if not (process.after_power_loss or process.after_crash):
                 self._begin(process)
         self._monitor.open()
 
@@ -669,8 +695,8 @@ class Executor:
                 del world.flights[flight.actor]
         self._kill_machine(process)
         if world.files is not None:
-            world.w |= world.files.end(process.index)
-            world.r |= world.w
+            read, written = world.files.end(process.index)
+            world.r, world.w = world.r | read, world.w | written
         self._forget(process)
         world.learnt = (process.index, ("crash", process.incarnation))
         if process.restart and world.restarts_run_out:
@@ -684,6 +710,7 @@ class Executor:
         else:
             process.state = "down"
             world.w |= world.footprints.bit("end", process.name)
+            self._begin_after_crash()
 
     def _kill_machine(self, process: Process) -> None:
         """A process crashes, with all its threads."""
@@ -702,8 +729,8 @@ class Executor:
             self._kill(thread, crash=True)
             del world.threads[thread.index]
             if world.files is not None:
-                world.w |= world.files.end(thread.index)
-                world.r |= world.w
+                read, written = world.files.end(thread.index)
+                world.r, world.w = world.r | read, world.w | written
             thread.pending = thread.group = None
         process.threads = None
         world.strands = [*world.processes, *world.threads.values()] if world.threads else world.processes

@@ -131,6 +131,7 @@ class Process:
     """Entry point, state, and the pending operation."""
 
     __slots__ = (
+        "after_crash",
         "after_power_loss",
         "args",
         "at",
@@ -191,6 +192,7 @@ class Process:
         trace: Sequence[Any] = (),
         *,
         after_power_loss: bool = False,
+        after_crash: bool = False,
         daemon: bool = False,
     ) -> None:
         self.index = index
@@ -206,6 +208,8 @@ class Process:
         """Of a thread: the object by which the code knows it."""
         self.after_power_loss = after_power_loss
         """Whether it runs when power is back, and not before."""
+        self.after_crash = after_crash
+        """Whether it runs when the others have ended and one of them crashed, and not before."""
         self.daemon = daemon
         """Whether a run may end before it has."""
         self.taken = 0

@@ -278,8 +278,13 @@ def _uname(index: int, _restarts: int) -> os.uname_result:
 _real_uname = os.uname
 
 
+def process_id(index: int, restarts: int = 0) -> int:
+    """The number that the system gives to a process of the world."""
+    return 1000 * (index + 1) + restarts
+
+
 def _identities() -> Iterator[tuple[Any, str, Any]]:
-    yield os, "getpid", _named(os.getpid, lambda index, restarts: 1000 * (index + 1) + restarts)
+    yield os, "getpid", _named(os.getpid, process_id)
     yield os, "uname", _named(os.uname, _uname)
     yield socket, "gethostname", _named(socket.gethostname, _host)
     yield socket, "getfqdn", _named(socket.getfqdn, _host)

@@ -143,6 +143,8 @@ class World(Declaring):
         """The footprint of the last step: what it read,"""
         self.w = 0
         """and what it wrote."""
+        self.is_barrier = False
+        """Whether every later step comes after every step so far: power was lost, or all have ended."""
         self.before = 0
         """The steps that certainly came before the last one, as a bit set."""
         self.learnt: tuple[int, Any] | list[tuple[int, Any]] | None = None
@@ -211,16 +213,20 @@ class World(Declaring):
 
         return bucket(self, name, versioned=versioned)
 
-    def filesystem(self, path: str = "/world", *, profile: str = "strict") -> Path:
+    def filesystem(
+        self, path: str = "/world", *, profile: str = "strict", volatile: Sequence[str] = ()
+    ) -> Path:
         """Mount an empty file system at `path`, which must not exist on the real disk, and return the path.
 
         From here to the end of the run, plain `open`, `os`, `pathlib`, `shutil`, `tempfile` and `fcntl.flock`
         calls below it are the world's, and steps. What the program itself writes there is durable. `profile`
         says what a power loss may leave of the rest: "strict" or "ext4", see `sim.filesystem.survival`.
+        `volatile` lists directories below `path` that exist when the processes start, and of whose names a
+        power loss leaves none: right for temporary files that nobody looks for afterwards.
         """
         from fencepost.sim.filesystem import mount
 
-        return mount(self, path, profile)
+        return mount(self, path, profile, volatile)
 
     def spawn(
         self,
@@ -230,6 +236,7 @@ class World(Declaring):
         restart: bool = True,
         may_raise: tuple[type[BaseException], ...] = (),
         after_power_loss: bool = False,
+        after_crash: bool = False,
         daemon: bool = False,
         **kwargs: Any,
     ) -> str:
@@ -237,8 +244,9 @@ class World(Declaring):
 
         After a crash it starts again from the beginning, unless `restart` is off. An exception that leaves it
         is a violation, unless it is one of `may_raise`. With `after_power_loss` it runs only when power was
-        lost and is back, beside the processes that start again. A daemon goes on and on: a run ends when all
-        the others have ended.
+        lost and is back, beside the processes that start again. With `after_crash` it runs only when all the
+        others have ended, and one of them by a crash after which it did not start again. A daemon goes on and
+        on: a run ends when all the others have ended.
         """
         name = self._name_for(fn, name)
         number = len(self.processes) + 1
@@ -253,10 +261,13 @@ class World(Declaring):
                 may_raise,
                 self.trace,
                 after_power_loss=after_power_loss,
+                after_crash=after_crash,
                 daemon=daemon,
             )
         )
         self.has_daemons = self.has_daemons or daemon
+        if self.has_daemons and any(process.after_crash for process in self.processes):
+            raise Misuse("a process with after_crash waits for all others to end, and a daemon does not")
         return name
 
     def forbid(self, *kinds: str) -> None:

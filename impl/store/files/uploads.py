@@ -184,7 +184,9 @@ class Uploads:
             if found is None:
                 return None
             numbers = sorted(int(name) for name in os.listdir(found[0]) if name.isdecimal())
-            opened = (self._part(found[0], number) for number in numbers)
+            opened = [self._part(found[0], number) for number in numbers]
+            if not self._stands(upload, found[0]):  # its parts go after its name
+                return None
             return [part for part in opened if part is not None]
 
     def _part(self, folder: int, number: int) -> "PartInfo | None":
@@ -210,9 +212,16 @@ class Uploads:
                 return request.ends(Outcome.GONE)
             folder, about = found
             if self._published(folder) is None:
-                _check_parts(folder, request)
-                refused = self._refusal(request, about)
-                return request.ends(refused) if refused else self._publish(request, found, history, content)
+                try:
+                    _check_parts(folder, request)
+                    refused = self._refusal(request, about)
+                    return (
+                        request.ends(refused) if refused else self._publish(request, found, history, content)
+                    )
+                except (Misuse, FileNotFoundError):
+                    if self._stands(request.upload, folder):
+                        raise
+                    return request.ends(Outcome.GONE)  # its parts go after its name
             with self._internals.key_locked(request.key):
                 self._end_published(request, folder, history)
             return request.ends(Outcome.GONE)
@@ -311,7 +320,7 @@ class Uploads:
             return result
 
     def _stands(self, upload: str, folder: int) -> bool:
-        """Whether an upload was neither completed nor aborted. Only while holding the key's lock."""
+        """Whether an upload was neither completed nor aborted. It stays so while holding the key's lock."""
         try:
             found = os.stat(upload, dir_fd=self._internals.folder("uploads"), follow_symlinks=False)
         except FileNotFoundError:

@@ -7,10 +7,9 @@ but through the same calls. What the seam of the index leaves out is in docs/dec
 """
 
 import hashlib
-import itertools
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fcntl import LOCK_UN
 from pathlib import Path
@@ -46,6 +45,7 @@ from fencepost.sim.systems.lockstep import Lockstep, Readers
 from fencepost.sim.systems.objects.tables import NAME, PlainRows, PlainTables
 from fencepost.sim.world import View, World
 from fencepost.sim.world.operations import BLOCKED, Call
+from fencepost.sim.world.stand_ins import process_id
 
 BUCKET, KEY = "bucket", "key"
 PLACE: Place = (BUCKET, KEY)
@@ -58,7 +58,10 @@ def etag_of(body: bytes) -> str:
 
 ETAGS = {name: etag_of(body) for name, body in BODIES.items()}
 NAMES = {etag: name for name, etag in ETAGS.items()}
+TEMPORARY = f"{BUCKET}/{INTERNAL}/tmp"  # noqa: S108  a folder of the server
+"""Drafts, which nobody reads after a power loss: `Untouched` holds it."""
 ROWS = f".index/{NAME}"
+LOCK_OF_ROWS = ".index/writing"
 READERS = Readers(lambda writers: ObjectsRefinement(writers), ObjectsRefinement)
 _IMAGES: dict[bool, tuple[Image, int]] = {}
 """By whether the key has a first version."""
@@ -100,7 +103,7 @@ class ScenarioRun:
 
     def open(self, *, first: bool = False) -> bool:
         """Begin with a copy of the directory."""
-        self.root = self.world.filesystem()
+        self.root = self.world.filesystem(volatile=(TEMPORARY,))
         if first not in _IMAGES:
             env = SeededEnvironment(1, self.world.start_ns)
             buckets = Buckets(
@@ -147,6 +150,8 @@ class ScenarioRun:
         found.store(BUCKET).collect_garbage(0)
         with found.index.writing():  # its name among the processes, and what it locks for a transaction
             self.founded += 1
+        # The next process is the one that has opened it: it was not forked since.
+        found.index._pid = process_id(len(self.world.processes) + 1)  # noqa: SLF001  it compares the number
         return found
 
     def send(self, buckets: Buckets, operation: str, **parameters: Any) -> str:
@@ -179,7 +184,7 @@ class ScenarioRun:
     # Processes.
 
     def writer(self, name: str, kind: str) -> None:
-        """One write; after a kill the server starts again and reconciles."""
+        """One write."""
         base = ETAGS["first"] if kind == "replace" else ""
         etag = "" if kind == "delete" else ETAGS[name]
         self.requests[name] = Request(name, PLACE, kind, etag, UNANSWERED, base)
@@ -190,7 +195,7 @@ class ScenarioRun:
                 answer = self.send(buckets, "DeleteObject")
             else:
                 answer = self.put(buckets, name, condition)
-            self.world.note("answered", (name, answer))
+            self.world.note(f"answered {name}", answer)
             return answer
 
         self.serve(name, write)
@@ -198,33 +203,33 @@ class ScenarioRun:
             self.lockstep.see("staged", "", f"kind={kind} w={name}")
 
     def serve(self, name: str, work: Callable[[Buckets], Any]) -> None:
-        """A server that does this; after a kill it starts again and reconciles."""
-        buckets, lives = self.warm(), itertools.count()
-
-        def live() -> Any:
-            if next(lives) == 0:
-                return work(buckets)
-            reconcile(self.server())
-            return None
-
-        self.world.spawn(live, name=name, restart=not self.loses_power)
+        """A server that does this."""
+        buckets = self.warm()
+        self.world.spawn(lambda: work(buckets), name=name, restart=False)
 
     def reader(self) -> None:
         buckets = self.warm()
         self.world.spawn(lambda: self.get(buckets), name="reader", restart=False)
 
     def recovery(self) -> None:
-        """The server that starts when power is back."""
+        """The server that starts when power is back, or when the others have ended and one was killed."""
 
         def recover() -> Any:
-            buckets = self.server(after_power_loss=True)
+            buckets = self.server(after_power_loss=self.loses_power)
             found = self.get(buckets)
             self.world.note("recovered", found and found[0])
             reconcile(buckets)
             return found
 
+        self.world.spawn(
+            recover,
+            name=RECOVERY,
+            restart=False,
+            after_power_loss=self.loses_power,
+            after_crash=not self.loses_power,
+        )
         if self.loses_power:
-            self.world.spawn(recover, name=RECOVERY, after_power_loss=True)
+            self.world.follow("drafts end with the power", Untouched())
 
     # What is judged.
 
@@ -249,9 +254,9 @@ class ScenarioRun:
         return Directory(stands, listed, tuple(events[ts_ns] for ts_ns in sorted(events)))
 
     def outcomes(self, view: View) -> Outcomes:
-        answers = dict(view.notes("answered"))
+        answers = {name: view.notes(f"answered {name}") for name in self.requests}
         requests = [
-            Request(one.name, one.place, one.kind, one.etag, _answer(answers.get(name)), one.base, one.upload)
+            Request(one.name, one.place, one.kind, one.etag, _answer(answers[name]), one.base, one.upload)
             for name, one in self.requests.items()
         ]
         results = view.results()
@@ -282,8 +287,8 @@ def _body_etag(etag: str) -> str:
     return next((one for one in NAMES if etag == fingerprint_of_parts([one])), etag)
 
 
-def _answer(answer: str | None) -> str:
-    return UNANSWERED if answer is None else DONE if answer == DONE else REFUSED
+def _answer(answers: Sequence[str]) -> str:
+    return UNANSWERED if not answers else DONE if answers[0] == DONE else REFUSED
 
 
 def _events(body: bytes) -> list[Event]:
@@ -295,19 +300,44 @@ class CallLockstep(Lockstep):
 
     def __init__(self, reader: Any, findings: list[str]) -> None:
         super().__init__(reader, findings, lambda _key, _body: "", _note)
+        self._recording: set[str] = set()
+        """The processes that are in a transaction of the index."""
 
     def before(self, name: str) -> None:  # type: ignore[override]  # a request, not an object
         """A put that ended before the run."""
         for topic in ("staged", "locked", "renamed", "flushed", "indexed", "answered"):
             self.see(topic, DONE, f"kind=put version={name} w={name}")
 
+    def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
+        note = self._note(topic, value)
+        return None if note is None else self.see(topic.partition(" ")[0], *note, process, incarnation)
+
     def called(self, process: str, incarnation: int, call: Call, answer: Any) -> str | None:
         found = None if answer == BLOCKED else _seen(call, not isinstance(answer, Failed))
+        if (call.kind, call.subject) == ("flock", LOCK_OF_ROWS):
+            (self._recording.discard if call.args[2] & LOCK_UN else self._recording.add)(process)
+        elif process in self._recording and (call.kind, call.subject) == ("open", f"{BUCKET}/{KEY}"):
+            found = "looked", DONE, ""
         if found is None:
             return None
         topic, outcome, fields = found
         who = "" if process == RECOVERY or incarnation else f" w={process}"
         return self.see(topic, outcome, f"{fields}{who}".strip(), process=process, incarnation=incarnation)
+
+    def state(self) -> Any:
+        return super().state(), tuple(sorted(self._recording))
+
+
+class Untouched:
+    """Holds that no server looks for drafts after a power loss: then it does not matter which it left."""
+
+    def landed(self, *_: Any) -> None: ...
+    def noted(self, *_: Any) -> None: ...
+    def state(self) -> Any: ...
+
+    def called(self, process: str, _incarnation: int, call: Call, _answer: Any) -> str | None:
+        touched = process == RECOVERY and TEMPORARY in call.subject
+        return f"the server that starts after a power loss looks at {call.subject}" if touched else None
 
 
 def _seen(call: Call, done: bool) -> tuple[str, str, str] | None:
@@ -343,8 +373,8 @@ def _indexed(line: bytes) -> tuple[str, str, str] | None:
 
 
 def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
-    if topic == "answered":
-        return _answer(value[1]), f"w={value[0]}", "run"
+    if topic.startswith("answered "):
+        return _answer([value]), f"w={topic.removeprefix('answered ')}", "run"
     if topic == "recovered":
         return DONE, f"version={NAMES[value]}" if value else "", "run"
     return None

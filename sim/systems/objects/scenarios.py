@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
+from fencepost.impl.objects.reconcile import reconcile
 from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.lockstep import prepare_world
 from fencepost.sim.systems.objects.handoff import aborted, handoff, strangers
-from fencepost.sim.systems.objects.run import READERS, ScenarioRun
+from fencepost.sim.systems.objects.run import READERS, ROWS, ScenarioRun
 from fencepost.sim.systems.objects.uploading import collected, completed
 from fencepost.sim.world import World
 
@@ -23,12 +24,26 @@ def rivals(run: ScenarioRun, ann: str, bob: str, *, first: bool = True) -> None:
     run.recovery()
 
 
+def reconciled(run: ScenarioRun) -> None:
+    """A server starts and reconciles a version that no row shows, while another one writes."""
+    run.followed = False  # in the model a crash comes before that
+    run.found(first=False)
+    buckets, rows = run.warm(), run.root / ROWS
+    run.put(buckets, "first", {})
+    rows.write_bytes(b"".join(rows.read_bytes().splitlines(keepends=True)[:-1]))
+    run.has_first = True
+    run.writer("ann", "put")
+    run.serve("starter", reconcile)
+    run.recovery()
+
+
 SCENARIOS: dict[str, Setup] = {
     "creates": partial(rivals, ann="create", bob="create", first=False),
     "replaces": partial(rivals, ann="replace", bob="replace"),
     "puts": partial(rivals, ann="put", bob="put"),
     "delete": partial(rivals, ann="delete", bob="replace"),
     "recreated": partial(rivals, ann="delete", bob="create"),
+    "reconciled": reconciled,
     "completed": completed,
     "collected": collected,
     "handoff": handoff,

@@ -120,16 +120,26 @@ def look_around(root: Path) -> Any:
 
 
 def program_of(
-    codes: list[Code], watch: str, profile: str = "strict", *, promise: bool = False
+    codes: list[Code],
+    watch: str,
+    profile: str = "strict",
+    *,
+    promise: bool = False,
+    volatile: bool = False,
+    after_crash: bool = False,
 ) -> Callable[[World], None]:
     def program(world: World) -> None:
         world.configure(ticks=0)  # no step looks at a time
-        root = world.filesystem(profile=profile)
+        root = world.filesystem(profile=profile, volatile=["d"] if volatile else [])
         (root / "a").write_bytes(b"first")
         (root / "d").mkdir()
+        if volatile:
+            (root / "d/x").write_bytes(b"draft")
         for who, code in enumerate(codes):
-            world.spawn(interpret, world, root, who, code, name=f"p{who}")
+            world.spawn(interpret, world, root, who, code, name=f"p{who}", restart=not volatile)
         world.spawn(look_around, root, name="after", after_power_loss=True)
+        if after_crash:
+            world.spawn(look_around, root, name="after a crash", restart=False, after_crash=True)
         if promise:
             world.share_nothing()
         if watch == "file":

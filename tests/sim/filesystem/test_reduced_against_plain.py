@@ -47,11 +47,12 @@ def seen_by(search: Any) -> tuple[set[Any], set[str]]:
 def compare(codes: list[Code], budget: Budget, watch: str, profile: str, **options: Any) -> tuple[int, int]:
     """Explore both ways; the numbers of schedules. (0, 0) when there is too much to enumerate."""
     promise = options.pop("promise", False)
-    plain = Plain(Setting(program_of(codes, watch, profile), budget), first_only=False)
+    kinds = {name: options.pop(name) for name in ("volatile", "after_crash") if name in options}
+    plain = Plain(Setting(program_of(codes, watch, profile, **kinds), budget), first_only=False)
     endings, broken = seen_by(plain)
     if not plain.exhausted:
         return 0, 0
-    setting = Setting(program_of(codes, watch, profile, promise=promise), budget)
+    setting = Setting(program_of(codes, watch, profile, promise=promise, **kinds), budget)
     reduced = ReducedSearch(setting, first_only=False, **options)
     fewer_endings, fewer_broken = seen_by(reduced)
     assert reduced.exhausted
@@ -97,6 +98,33 @@ DECISIVE: dict[str, tuple[list[Code], Budget, str]] = {
     "journal": ([[("create", "b")], [("unlink", "a")]], POWER, "ext4"),
 }
 """For each kind of object a program whose endings depend on the order of what touches it."""
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_file_that_gets_a_lasting_name_is_lost_at_every_state_of_its_content(profile: str) -> None:
+    """What is written to a file counts for a power loss once its name lasts, in both orders of the two."""
+    codes: list[Code] = [[("rename", "d/x")], [("durable", "d/x")]]
+    plain, reduced = compare(codes, POWER, "nothing", profile, volatile=True)
+    assert 1 < reduced < plain
+
+
+def test_names_in_a_volatile_directory_are_lost_with_the_power() -> None:
+    codes: list[Code] = [[("sync", "d"), ("sync", "")], [("link", "d/x")]]
+    search = ReducedSearch(Setting(program_of(codes, "nothing", volatile=True), POWER), first_only=False)
+    found = [processes[-1] for _, processes, _, _ in seen_by(search)[0]]
+    after = [result for _, state, result, _ in found if state == "done"]
+    assert after, "power was lost in some run"
+    assert not [result for result in after if "'x'" in result]
+
+
+@pytest.mark.parametrize("promise", [False, True])
+@pytest.mark.parametrize("codes", [[[("append", "a")], [("unlink", "a")]], [[("link", "a")], [("try", "a")]]])
+def test_what_starts_after_a_crash_finds_everything_that_a_crash_may_leave(
+    codes: list[Code], promise: bool
+) -> None:
+    budget = Budget(**{**NONE, "crash": 1}, restart=0)
+    plain, reduced = compare(codes, budget, "nothing", "strict", after_crash=True, promise=promise)
+    assert 1 < reduced < plain
 
 
 @pytest.mark.parametrize("family", DECISIVE)

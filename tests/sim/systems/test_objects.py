@@ -29,6 +29,7 @@ COUNTEREXAMPLES = {
     "resume-on-abort": "always-served",
 }
 """What breaks first without each safeguard."""
+NO_FAULTS = {"crash": 0, "power_loss": 0, "reply_lost": 0, "request_lost": 0, "pause": 0}
 AT_ONCE = {"event-after-publish", "seal-before-begin", "resume-on-abort"}
 """In the first schedule; the others take seconds."""
 
@@ -63,9 +64,44 @@ def test_the_first_schedule_of_every_scenario_holds(scenario: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", ["creates", "replaces", "strangers"])
-def test_every_schedule_holds(scenario: str) -> None:
-    assert explored(scenario=scenario).verdict == "holds"
+@pytest.mark.parametrize("fault", ["crash", "power_loss"])
+@pytest.mark.parametrize(
+    "scenario", ["creates", "replaces", "puts", "delete", "recreated", "reconciled", "strangers"]
+)
+def test_every_schedule_holds(scenario: str, fault: str) -> None:
+    faults = {"crash": 0, "power_loss": 0, fault: 1}
+    assert explored(scenario=scenario, faults=faults).verdict == "holds"
+
+
+@pytest.mark.parametrize(("fault", "moments"), [("crash", 5), ("power_loss", 5)])
+def test_a_server_starts_after_every_kill_and_every_power_loss(fault: str, moments: int) -> None:
+    """The refinement holds in each of these runs, and they have a recovery."""
+    counted = {"runs": 0, "recovered": 0}
+
+    def program(world: World) -> None:
+        world.share_nothing()
+        world.configure(stamped=False, ticks=0)
+        run = ScenarioRun(world, followed=True)
+        SCENARIOS["creates"](run)
+        run.declare_checks()
+        world.measure(lambda done: _count(done, counted))
+
+    result = audit(program, budget=Budget(**{**NO_FAULTS, fault: 1}), steps_max=1000, schedules=2 * moments)
+    assert not result.counterexamples, result
+    assert counted["recovered"] >= moments
+
+
+def test_a_completion_that_another_one_overtakes_is_no_error() -> None:
+    """The parts of an upload are gone while the second request still reads them."""
+    result = explored(schedules=12, scenario="completed", faults={"crash": 0, "power_loss": 0})
+    assert not result.counterexamples, result.counterexamples[0].reason
+
+
+def _count(world: World, counted: dict[str, int]) -> dict[str, int]:
+    states = {process.name: process.state for process in world.processes}
+    counted["runs"] += 1
+    counted["recovered"] += states["recovery"] == "done"
+    return {}
 
 
 @pytest.mark.parametrize("safeguard", ["directory-flush", "key-lock"])
