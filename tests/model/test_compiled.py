@@ -42,7 +42,7 @@ from fencepost.model import (
     step,
     total,
 )
-from fencepost.model.kernel.compiled import build
+from fencepost.model.kernel.compiled import build, engine
 from fencepost.model.kernel.compiled.engine import Compiled
 from fencepost.model.kernel.search import explore
 from fencepost.model.two_phase import TwoPhase
@@ -80,7 +80,11 @@ def both(machine: type[Machine], sizes: dict[str, int] | None = None, **options:
 @settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(specs())
 def test_random_machines_have_the_same_result(spec: Spec) -> None:
-    both(spec.machine(), keep_going=True, exact=spec.second_start)
+    """With and without the short way through narrow levels."""
+    with pytest.MonkeyPatch.context() as patch:
+        if spec.second_start:
+            patch.setattr(engine, "WIDEST", 0)
+        both(spec.machine(), keep_going=True, exact=spec.second_start)
 
 
 def test_models_have_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +236,73 @@ def test_the_first_label_of_the_first_state_that_violates_a_step_is_reported() -
     found = result["never"].counterexample
     assert found is not None
     assert found.steps[-1].parameters == {"by": 1}
+
+
+def _deep(wide: int) -> type[Machine]:
+    class Deep(Machine):
+        """Hundreds of levels of a few states, with something to report on some of them."""
+
+        n = Int(0, 300)
+        side = Int(0, 2)
+        padding = Int(0, wide, start=wide)
+        more = Int(0, wide, start=wide)
+
+        @action
+        def up(s) -> None:
+            s.require(s.n < 300, ~((s.n == 200) & (s.side == 1)))
+            s.n = s.n + 1
+
+        @action
+        def turn(s) -> None:
+            s.require(s.n % 50 == 0, s.n != 200, s.n != 300)
+            s.side = (s.side + 1) % 3
+
+        @action
+        def back(s) -> None:
+            s.require(s.n == 150, s.side == 2)
+            s.n = 20
+
+        @invariant
+        def below(s) -> Truth:
+            return (s.n < 250) | (s.side != 2)
+
+        @reachable
+        def far(s) -> Truth:
+            return (s.n == 120) & (s.side == 1)
+
+        @step
+        def stays(before, after: "Deep") -> Truth:
+            return (after.n >= before.n) | (before.n < 150)
+
+    return Deep
+
+
+@pytest.mark.parametrize(
+    ("wide", "options"), [(1, {}), (1 << 61, {}), (1, {"max_states": 90}), (1, {"max_depth": 7})]
+)
+def test_narrow_levels_are_those_of_numpy(wide: int, options: dict[str, int]) -> None:
+    """Every level, count and finding; several hundred levels were taken by a few calls."""
+    model = Model(_deep(wide))
+    for keep_going in (False, True):
+        for deadlocks in (False, True):
+            shared = {"bounds": explore.Bounds(**options), "keep_going": keep_going, "deadlocks": deadlocks}
+            plain, compiled = (
+                explore.Explorer(model, workers=1, compiled=way, **shared).run() for way in (False, True)
+            )
+            assert len(plain.levels) == len(compiled.levels)
+            assert all((a == b).all() for a, b in zip(plain.levels, compiled.levels, strict=True))
+            for name in ("distinct", "generated", "fired", "found", "deadlock", "complete", "stopped_by"):
+                assert getattr(plain, name) == getattr(compiled, name), name
+
+
+def test_narrow_levels_take_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(_deep(1))
+    explorer = explore.Explorer(model, workers=1, compiled=True, keep_going=True)
+    steps: list[int] = []
+    plain = explorer._next
+    monkeypatch.setattr(explorer, "_next", lambda level: steps.append(1) or plain(level))
+    assert explorer.run().depth > 300
+    assert len(steps) < 40
 
 
 def _overflow(s: Any) -> None:

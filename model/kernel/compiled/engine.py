@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from fencepost.model.kernel.compiled.build import NoCompiler, library_of
+from fencepost.model.kernel.compiled.job import Job
 from fencepost.model.kernel.compiled.text import c_text
+from fencepost.model.kernel.compiled.thin import WIDEST, Levels, narrow_levels
 from fencepost.model.kernel.compiled.trace import NotCovered, Program, Tracer
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import U64, PackedState, packed
@@ -24,18 +26,6 @@ _RECENT = 1 << 18
 """Bytes, at most, for the successors that were written last: they fit into the nearer caches."""
 
 _NOWHERE = (1 << 63) - 1
-
-
-class _Job(ctypes.Structure):
-    """As in the text: what one call works on."""
-
-    _fields_ = [
-        *(
-            (name, ctypes.c_int64)
-            for name in ("at", "end", "stride", "room", "made", "keep_all", "recent_bits")
-        ),
-        *((name, ctypes.c_void_p) for name in ("states", "out", "recent", "alive", "fired", "bad", "target")),
-    ]
 
 
 class Compiled:
@@ -98,6 +88,8 @@ class Compiled:
         self._expand.argtypes = [ctypes.c_void_p]
         self._find = library.functions.find
         self._find.argtypes = [ctypes.c_void_p]
+        self._thin = library.functions.thin
+        self._thin.argtypes = [ctypes.c_void_p] * 3
         for number, name in enumerate(truths):
             first = getattr(library.functions, f"first_{number}")
             first.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
@@ -150,12 +142,47 @@ class Compiled:
             return None
         states = _in_rows(states)
         target = np.array(after, np.uint64)
-        job = _Job(0, states.shape[1], states.strides[0] // 8)
+        job = Job(0, states.shape[1], states.strides[0] // 8)
         job.states, job.target = states.ctypes.data, target.ctypes.data
         found = self._find(ctypes.byref(job))
         if found == 1:
             return None
         return [(packed(states, job.at), self._model.labels[job.made])] if found else []
+
+    def narrow(
+        self,
+        level: U64,
+        runs: Sequence[U64],
+        *,
+        states: Sequence[Property],
+        steps: Sequence[Property],
+        deadlocks: bool,
+        most_levels: int,
+        most_states: int,
+    ) -> Levels | None:
+        """The narrow levels after this one in which none of these properties is decided; None if there are none.
+
+        `runs` are the sorted keys of what has been visited.
+        """
+        is_whole = self.labels and not self._left and self._is_plain
+        if not is_whole or level.shape[1] > WIDEST or any(each.name not in self._first for each in states):
+            return None
+        values = {each.name: int(each.kind == "reachable") for each in states}
+        bad = np.full((len(self._steps), 2 + 2 * self._model.words), _NOWHERE, np.uint64)
+        for number, wanted in enumerate(self._steps):
+            if wanted not in steps:
+                bad[number, 0] = (1 << 64) - 1
+        return narrow_levels(
+            self._thin,
+            level,
+            runs,
+            labels=(len(self._model.labels), self.labels),
+            wanted=[values.get(name, -1) for name in self._first],
+            bad=bad,
+            deadlocks=deadlocks,
+            most_levels=most_levels,
+            most_states=most_states,
+        )
 
     def _begin(
         self, states: U64, steps: tuple[Property, ...], *, deadlocks: bool, exact: bool, pending: int
@@ -172,7 +199,7 @@ class Compiled:
         bad = np.zeros((len(self._steps), 2 + 2 * words), np.uint64)
         for number, wanted in enumerate(self._steps):
             bad[number, 0] = _NOWHERE if wanted in steps else 0
-        job = _Job(0, rows, states.strides[0] // 8, room, 0, self._keep_all, bits)
+        job = Job(0, rows, states.strides[0] // 8, room, 0, self._keep_all, bits)
         job.states, job.recent, job.bad = states.ctypes.data, recent.ctypes.data, bad.ctypes.data
         job.fired, job.alive = begun.fired.ctypes.data, begun.alive.ctypes.data if deadlocks else None
         while job.at < rows:

@@ -4,6 +4,7 @@
     expand    the successors of some states by all compiled labels, in blocks of states: label by label, so
               that the branches of a block go the same way and its states stay in the nearest cache
     first_N   the first of some states in which a property is true, or false
+    thin      many narrow levels at once, see thin.py
 
 Successors are written one after the other; sets are made of them later, as of those of NumPy. A successor
 that equals its own state is left out, for that one has been visited. So is one that was written shortly
@@ -15,6 +16,7 @@ more gives what it gives there: the text has NumPy's meaning even in branches wh
 
 from collections.abc import Iterable, Mapping
 
+from fencepost.model.kernel.compiled import job, thin
 from fencepost.model.kernel.compiled.trace import Node, Program
 
 _TYPES = {"bool": "u8", "uint8": "u8", "int64": "i64", "uint64": "u64"}
@@ -37,27 +39,23 @@ _BLOCK = 256
 
 _SHARED = """\
 #include <stdint.h>
+#include <stdlib.h>
 typedef uint64_t u64;
 typedef int64_t i64;
 typedef uint8_t u8;
 
-/* As in engine.py: 64 bits each. */
-typedef struct {
-    i64 at, end, stride, room, made, keep_all, recent_bits;
-    const u64 *states;
-    u64 *out, *recent;
-    u8 *alive;
-    i64 *fired;
-    u64 *bad;
-    const u64 *target;
-} Job;
-
+@JOB@
 static inline u64 shift_left_u64(u64 a, u64 by) { return by < 64 ? a << by : 0; }
 static inline u64 shift_right_u64(u64 a, u64 by) { return by < 64 ? a >> by : 0; }
 static inline i64 shift_left_i64(i64 a, u64 by) { return by < 64 ? (i64)((u64)a << by) : 0; }
 static inline i64 shift_right_i64(i64 a, u64 by) { return by < 64 ? a >> by : -(a < 0); }
 static inline i64 floor_divide_i64(i64 a, i64 by) { return a / by - (a % by < 0); }
 static inline i64 remainder_i64(i64 a, i64 by) { i64 rest = a % by; return rest < 0 ? rest + by : rest; }
+static inline u64 mix(u64 a) { /* as in keys.py */
+    a = (a ^ a >> 33) * 0xFF51AFD7ED558CCDu;
+    a = (a ^ a >> 33) * 0xC4CEB9FE1A85EC53u;
+    return a ^ a >> 33;
+}
 static inline u8 count_bits(u64 a) {
     a -= a >> 1 & 0x5555555555555555u;
     a = (a & 0x3333333333333333u) + (a >> 2 & 0x3333333333333333u);
@@ -115,14 +113,17 @@ def c_text(
 ) -> str:
     """The text for some labels, by number, and some properties of states and of steps."""
     judged = list(steps)
-    parts = [f"#define WORDS {words}\n", _SHARED]
+    most = max(labels, default=-1) + 1
+    sizes = f"#define WORDS {words}\n#define LABELS {most}\n#define STEPS {len(judged)}\n#define NARROW {thin.WIDEST}\n"
+    parts = [sizes, _SHARED.replace("@JOB@", job.C_TEXT)]
     parts += [_step(number, each, words) for number, each in enumerate(judged)]
     inline = "inline" if words <= 2 and len(judged) <= 2 else "__attribute__((noinline))"
     calls = "\n".join(_JUDGE_STEP.format(number=number) for number in range(len(judged)))
     parts.append((_SUCCESSOR % {"steps": calls}).replace("@", inline))
     parts += [_label(number, each, words) for number, each in labels.items()]
     parts.append(_expand(labels))
-    parts += [_first(number, each, words) for number, each in enumerate(truths)]
+    decided = [_first(number, each, words) for number, each in enumerate(truths)]
+    parts += [*decided, _is_decided(len(decided)), thin.C_TEXT]
     return "\n".join(parts)
 
 
@@ -196,6 +197,19 @@ i64 first_{number}(const u64 *in, i64 stride, i64 rows, i64 wanted) {{
         if (found < 0 && {_name(program.values[0])} == wanted) found = row;
     }}
     return found;
+}}
+"""
+
+
+def _is_decided(truths: int) -> str:
+    calls = "\n".join(
+        f"    if (wanted[{n}] >= 0 && first_{n}(states, stride, rows, wanted[{n}]) != -1) return 1;"
+        for n in range(truths)
+    )
+    return f"""\
+static int is_decided(const u64 *states, i64 stride, i64 rows, const i64 *wanted) {{
+{calls}
+    return 0;
 }}
 """
 

@@ -142,6 +142,9 @@ _WAITING = 1 << 21
 _SMALL = 1 << 13
 """Below this many states threads cost more than they gain."""
 
+_NEVER = 1 << 40
+"""More states and levels than any search has."""
+
 LEAST_MEMORY = 3 << 24
 """The smallest memory limit that a search with spilling keeps, for each word of a state."""
 
@@ -214,6 +217,7 @@ class Explorer:
         self._shelf = None if spill is None else Shelf(spill)
         self._work = Work.within(self._bounds.memory, model.words, self._workers)
         self._branching = 1.0
+        self._narrow_after, self._narrow_wait = 0, 1
         self._compiled = self._compile() if compiled else None
 
     def run(self) -> Search:
@@ -236,6 +240,11 @@ class Explorer:
                 self._report(level.shape[1], begun)
                 if self._must_stop():
                     break
+                if record is None and (narrow := self._narrow(level)) is not level:
+                    level = narrow
+                    self._report(level.shape[1], begun)
+                    if self._must_stop():
+                        break
                 level = self._next(level)
             else:
                 self.search.complete = not self.search.stopped_by
@@ -389,6 +398,38 @@ class Explorer:
         for wanted in [p for p in self._open_steps if p.name in self.search.found]:
             self._open_steps.remove(wanted)
         return self._joined(fresh)
+
+    def _narrow(self, level: U64) -> U64:
+        """Take all narrow levels after this one that decide nothing, in one call; the last of them."""
+        search, bounds = self.search, self._bounds
+        if self._compiled is None or self.model.bounds or self._exact or bounds.memory is not None:
+            return level
+        if self._narrow_after > search.depth:
+            return level
+        most = _NEVER if bounds.max_states is None else bounds.max_states - search.distinct
+        found = self._compiled.narrow(
+            level,
+            self._visited.runs,
+            states=self._open,
+            steps=self._open_steps,
+            deadlocks=self._deadlocks,
+            most_levels=_NEVER if bounds.max_depth is None else bounds.max_depth - search.last,
+            most_states=most,
+        )
+        if found is None:  # most levels are not narrow: try again later, and then later still
+            self._narrow_wait *= 2
+            self._narrow_after = search.depth + self._narrow_wait
+            return level
+        self._narrow_wait = 1
+        for start, end in pairwise([0, *found.ends]):
+            search.levels.append(found.states[:, start:end])
+        search.distinct += found.states.shape[1]
+        search.fired = [old + int(new) for old, new in zip(search.fired, found.fired, strict=True)]
+        search.generated += int(found.fired.sum())
+        self._levels_held += found.states.nbytes
+        self._visited.add(keys.distinct(found.states.copy()))
+        self._note_peak(self._visited.merge_bytes)
+        return search.levels[-1]
 
     def _shelved(self, batch: Batch) -> Batch:
         """A new part of a level, on disk once memory is full."""

@@ -81,6 +81,11 @@ class Visited:
         self._runs = [run.moved(keep) for run in self._runs]
         self._nbytes = None
 
+    @property
+    def runs(self) -> list[U64]:
+        """The keys, in several sorted arrays."""
+        return [run.keys for run in self._runs]
+
     def add(self, batch: Batch) -> None:
         """Add states, none of which is in the set."""
         self.merge_bytes = 0
