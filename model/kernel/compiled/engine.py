@@ -160,7 +160,7 @@ class Compiled:
         most_levels: int,
         most_states: int,
     ) -> Levels | None:
-        """The narrow levels after this one in which none of these properties is decided; None if there are none.
+        """The narrow levels after this one in which none of these properties is decided; None without any.
 
         `runs` are the sorted keys of what has been visited.
         """

@@ -114,8 +114,9 @@ def c_text(
     """The text for some labels, by number, and some properties of states and of steps."""
     judged = list(steps)
     most = max(labels, default=-1) + 1
-    sizes = f"#define WORDS {words}\n#define LABELS {most}\n#define STEPS {len(judged)}\n#define NARROW {thin.WIDEST}\n"
-    parts = [sizes, _SHARED.replace("@JOB@", job.C_TEXT)]
+    sizes = {"WORDS": words, "LABELS": most, "STEPS": len(judged), "NARROW": thin.WIDEST}
+    parts = [f"#define {name} {size}\n" for name, size in sizes.items()]
+    parts.append(_SHARED.replace("@JOB@", job.C_TEXT))
     parts += [_step(number, each, words) for number, each in enumerate(judged)]
     inline = "inline" if words <= 2 and len(judged) <= 2 else "__attribute__((noinline))"
     calls = "\n".join(_JUDGE_STEP.format(number=number) for number in range(len(judged)))
