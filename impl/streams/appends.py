@@ -56,14 +56,18 @@ class Appends:
         return owned
 
     def _recover(self, stream: Stream, manifest: Manifest) -> None:
-        """Take up the records that this node accepted under its last epoch, if nobody came after it."""
-        if self._context.settings.durability is Durability.STORE:
-            return
-        before, records = self._context.state.records(stream.name, manifest.incarnation)
-        records = [one for one in records if one.start >= manifest.tail]
-        if records and records[0].start == manifest.tail and before == stream.owner - 1:
-            stream.records, stream.since_ns = records, self._context.env.monotonic_ns()
-            self._context.state.add(stream.name, manifest.incarnation, stream.owner, records)
+        """Take up the records that this node has committed, unless a later owner has published since."""
+        state = self._context.state
+        before, records = state.records(stream.name, manifest.incarnation)
+        left = [one for one in records if one.start >= manifest.tail]
+        overtaken = bool(manifest.segments) and manifest.segments[-1].owner > before
+        over = overtaken or manifest.closed
+        stream.committed = bool(left) and left[0].start == manifest.tail and not over
+        if stream.committed:
+            stream.records, stream.since_ns = left, self._context.env.monotonic_ns()
+            state.add(stream.name, manifest.incarnation, stream.owner, left)
+        elif records:
+            state.trim(stream.name, manifest.incarnation, records[-1].end)
 
     def append(
         self,
@@ -140,6 +144,7 @@ class Appends:
         record = Record(stream.tail, body, name, epoch, seq, stream_seq)
         if self._context.settings.durability is Durability.LOCAL and not close:
             self._context.state.add(stream.name, manifest.incarnation, stream.owner, [record])
+            stream.committed = True
         if not stream.records:
             stream.since_ns = self._context.env.monotonic_ns()
         stream.records = [*stream.records, record]
@@ -252,8 +257,9 @@ class Appends:
             if stream.held == held:
                 stream.records = [one for one in stream.records if one.end > after.tail]
                 stream.closing = None if after.closed else stream.closing
-            if self._context.settings.durability is Durability.LOCAL:
+            if stream.committed:
                 self._context.state.trim(stream.name, incarnation, after.tail)
+                stream.committed = bool(stream.records)
         self._context.on_change(stream.name)
         return after
 

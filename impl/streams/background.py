@@ -4,7 +4,7 @@ import logging
 import threading
 
 from fencepost.impl.http.metrics import Metrics
-from fencepost.impl.streams.errors import StreamError
+from fencepost.impl.streams.errors import Refused, StreamError
 from fencepost.impl.streams.node import Node
 from fencepost.impl.streams.retention import Reaper
 from fencepost.impl.streams.settings import Durability
@@ -30,10 +30,10 @@ class Background:
             ("scan_orphans", "Data that no manifest can list."),
         ):
             metrics.gauge(f"fencepost_streams_retention_{name}", text, self._counter(name))
-        for stream in node.state.waiting():
-            node.stream(stream)
+        for name in node.state.waiting():
+            node.stream(name).committed = True
         self._threads = [threading.Thread(target=self._sweep, name="sweep", daemon=True)]
-        if node.settings.durability is Durability.LOCAL:
+        if node.settings.durability is Durability.LOCAL or node.state.waiting():
             self._threads.append(threading.Thread(target=self._upload, name="upload", daemon=True))
         for thread in self._threads:
             thread.start()
@@ -58,7 +58,7 @@ class Background:
         """Seal and upload by size and age."""
         settings, now_ns = self._node.settings, self._node.env.monotonic_ns()
         for stream in self._node.known():
-            if not stream.records:
+            if not stream.records and not stream.committed:
                 continue
             size = sum(len(one.body) for one in stream.records)
             old = now_ns - stream.since_ns >= settings.segment_age_s * 1e9
@@ -66,6 +66,8 @@ class Background:
                 try:
                     self._node.own(stream)
                     self._node.flush(stream)
+                except Refused:
+                    stream.committed = False  # deleted or expired: a reap drops the rows
                 except StreamError as error:
                     _LOG.warning("the upload of %r waits: %s", stream.name, error)
 

@@ -46,7 +46,8 @@ class State(ABC):
         """Forget a flagged row and the records of that incarnation."""
 
     @abstractmethod
-    def add(self, name: str, incarnation: str, owner: int, records: Sequence[Record]) -> None: ...
+    def add(self, name: str, incarnation: str, owner: int, records: Sequence[Record]) -> None:
+        """Commit records; forget those of the name that another incarnation or owner accepted."""
 
     @abstractmethod
     def records(self, name: str, incarnation: str) -> tuple[int, list[Record]]:
@@ -84,8 +85,10 @@ class MemoryState(State):
         self._records.pop((name, incarnation), None)
 
     def add(self, name: str, incarnation: str, owner: int, records: Sequence[Record]) -> None:
-        _, before = self._records.get((name, incarnation), (0, []))
-        self._records[name, incarnation] = (owner, [*before, *records])
+        number, before = self._records.get((name, incarnation), (owner, []))
+        for other in [one for one in self._records if one[0] == name]:
+            del self._records[other]
+        self._records[name, incarnation] = (owner, [*(before if number == owner else ()), *records])
 
     def records(self, name: str, incarnation: str) -> tuple[int, list[Record]]:
         owner, records = self._records.get((name, incarnation), (0, []))
@@ -151,6 +154,8 @@ class SqliteState(State):
         ]
         with self._lock:
             self._base.execute("begin immediate")
+            sql = "delete from records where name = ? and (incarnation <> ? or owner <> ?)"
+            self._base.execute(sql, (name, incarnation, owner))
             self._base.executemany("insert or replace into records values(?,?,?,?,?,?,?,?,?)", rows)
             self._base.execute("commit")
 

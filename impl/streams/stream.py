@@ -109,6 +109,8 @@ class Stream:
     incarnation: str = ""
     records: list[Record] = field(default_factory=list)
     """Accepted, and not listed by the manifest."""
+    committed: bool = False
+    """Whether the local state may have records of it."""
     closing: tuple[str, int, int] | None = None
     since_ns: int = 0
     """When the oldest record was accepted."""

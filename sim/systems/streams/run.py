@@ -1,13 +1,14 @@
 """One run of a scenario: a stream that was there before it, and nodes that serve, reap or create it.
 
 A crash loses a node's memory and its disk: under durability `store` both must be worth nothing. Where a disk
-outlives the crash, the scenario gives the node a flagged row that it did not make in this run. Clocks stand
-still, at different moments if the scenario says so. Two activities of one node share its memory, which no two
-processes may: so one of them happens inside the other, right before a request that the exploration chooses.
+outlives the crash, the scenario gives the node one, or a flagged row that it did not make in this run. Clocks
+stand still, at different moments if the scenario says so. Two activities of one node share its memory, which
+no two processes may: so one of them happens inside the other, right before a request that the exploration
+chooses.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
@@ -17,8 +18,8 @@ from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put, Request
 from fencepost.impl.streams import (
     STANDARD,
-    Appended,
     Configuration,
+    Durability,
     MemoryState,
     Node,
     Reaper,
@@ -43,6 +44,7 @@ NEW = Configuration("text/new")
 TTL_S = 100
 EXPIRING = Configuration("text/old", ttl_s=TTL_S)
 SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=20.0, backoff_s=0.0, attempts=2)
+LOCAL = replace(SETTINGS, durability=Durability.LOCAL)
 AT_REST_NS = START_NS + 10 * 3600 * 10**9
 READERS = Readers(lambda _: StreamsRefinement(owners=8), StreamsRefinement)
 _fields = cached(trace_fields)
@@ -164,12 +166,16 @@ class ScenarioRun:
             self.world.store().put(key, body, when=ABSENT)
         return Manifest.read(self.founded[manifest_key(NAME)], manifest_key(NAME))
 
-    def node(self, *, ahead_s: float = 0.0, row: str = "", warm: bool = False) -> tuple[Node, Watched]:
-        """A node of the calling process. Warm: it was the owner before the first step."""
+    def node(
+        self, *, ahead_s: float = 0.0, row: str = "", warm: bool = False, disk: MemoryState | None = None
+    ) -> tuple[Node, Watched]:
+        """A node of the calling process. Warm: it was the owner before the first step. `disk`: what it keeps
+        over a crash; it then answers appends when they are committed there."""
         env = ScenarioEnvironment(self.world, ahead_s=ahead_s)
         watched, state = Watched(self.world.store(), self.world), _Rows()
         state.watched = watched
-        node = Node(watched, env, SETTINGS, state, safeguards=self.safeguards)
+        settings = SETTINGS if disk is None else LOCAL
+        node = Node(watched, env, settings, disk or state, safeguards=self.safeguards)
         if row:
             state.flag(NAME, row)
         if warm:
@@ -186,15 +192,35 @@ class ScenarioRun:
 
     def append(self, node: Node, body: bytes, producer: tuple[str, int, int] | None, kind: str) -> None:
         """Append, and note what the client was answered."""
+        done = self.sent(node, body, producer, kind)
+        if done is not None:
+            self.world.note("acknowledged", done)
+
+    def sent(
+        self, node: Node, body: bytes, producer: tuple[str, int, int] | None, kind: str
+    ) -> Acknowledged | None:
+        """Append; what the client was answered."""
         try:
             with self.world.operation("append"):
                 done = node.append(NAME, body, content_type=kind, producer=producer)
         except StreamError:
-            return
+            return None
         manifest = node.stream(NAME).manifest
-        if isinstance(done, Appended) and manifest is not None and not done.duplicate:
-            end = int(done.offset.split("_")[1])
-            self.world.note("acknowledged", Acknowledged(manifest.incarnation, end, body))
+        if manifest is None or done.duplicate:
+            return None
+        return Acknowledged(manifest.incarnation, int(done.offset.split("_")[1]), body)
+
+    def upload(self, node: Node, tries: int) -> bool:
+        """Upload what the node has committed to its disk; whether it was. A server tries for ever."""
+        stream = node.stream(NAME)
+        for _ in range(tries):
+            try:
+                node.own(stream)
+                node.flush(stream)
+            except StreamError:
+                continue
+            return True
+        return False
 
     def read(self, node: Node, pieces: int) -> None:
         """Read from offset to offset, as often as that."""

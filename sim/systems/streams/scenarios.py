@@ -4,8 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.impl.streams import STANDARD, Node, Safeguards, StreamError
+from fencepost.impl.streams import STANDARD, MemoryState, Node, Safeguards, StreamError
 from fencepost.impl.streams.manifest import Manifest, trace_fields
+from fencepost.impl.streams.stream import Accepted
 from fencepost.sim.systems.lockstep import prepare_world
 from fencepost.sim.systems.streams.run import (
     EXPIRING,
@@ -196,6 +197,37 @@ def beside(run: ScenarioRun) -> None:
     run.world.spawn(live, name="ann", restart=False)
 
 
+def disk(run: ScenarioRun) -> None:
+    """A node answers after its local commit. Its disk is kept over a crash, which loses nothing that was
+    answered; or it is lost, which loses nothing that was uploaded."""
+    _founded(run)
+    kept = run.world.pick("the disk is", ("kept", "lost")) == "kept"
+    run.world.spawn(_commits, run, MemoryState() if kept else None, [b"a", b"b"], promised=kept, name="ann")
+
+
+def overtaken(run: ScenarioRun) -> None:
+    """The same while another node takes the stream over: what was not uploaded is lost, and nothing else."""
+    _founded(run)
+    run.world.spawn(_commits, run, MemoryState(), [b"aa", b"b"], promised=False, name="ann")
+    run.world.spawn(_appends, run, b"c", None, "text/old", False, name="bob", restart=False)
+
+
+def _commits(run: ScenarioRun, kept: MemoryState | None, bodies: list[bytes], *, promised: bool) -> None:
+    """Upload what an earlier start left; commit the next append, upload it. One try is enough where nothing
+    is promised before."""
+    first, tries = len(bodies) == 2, 3 if promised else 1
+    node, _ = run.node(disk=MemoryState() if kept is None else kept, warm=first)
+    if not first:
+        run.upload(node, tries)
+    done = run.sent(node, bodies.pop(0), None, "text/old")
+    if done is not None and promised:
+        run.world.note("acknowledged", done)
+    if run.upload(node, tries) and done is not None and not promised:
+        stream = node.stream(NAME)
+        if Accepted(*stream.held, done.end).is_durable(stream.manifest):
+            run.world.note("acknowledged", done)
+
+
 def _quietly(act: Callable[[], None]) -> None:
     try:
         act()
@@ -215,6 +247,8 @@ SCENARIOS: dict[str, Setup] = {
     "skewed": skewed,
     "flagged": flagged,
     "beside": beside,
+    "disk": disk,
+    "overtaken": overtaken,
 }
 SMALL = ("owners", "reaped", "stalled", "recreated")
 """Those that one explores to the end while waiting, with a crash and a lost reply."""

@@ -1,0 +1,79 @@
+"""Durability `local`: what a node has committed to its disk is uploaded, whatever happened in between."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.http.metrics import Metrics
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.streams import Configuration, Durability, MemoryState, Node, Settings, SqliteState
+from fencepost.impl.streams.background import Background
+
+NAME = "/a"
+TEXT = Configuration("text/plain")
+SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=1.0, backoff_s=0.0, sweep_s=0.0)
+
+
+@pytest.fixture
+def env() -> SeededEnvironment:
+    return SeededEnvironment()
+
+
+@pytest.fixture
+def store(env) -> MemoryStore:
+    return MemoryStore(env=env)
+
+
+def node_of(store, env, state=None, **settings: Any) -> Node:
+    return Node(store, env, replace(SETTINGS, **settings), state or MemoryState())
+
+
+def local_node(store, env, state) -> Node:
+    return node_of(store, env, state, durability=Durability.LOCAL)
+
+
+def test_records_that_an_earlier_owner_accepted_do_not_hide_later_ones(store, env, tmp_path) -> None:
+    """What another node's takeover left on the disk has gone when the next append is committed there."""
+    for state in (MemoryState(), SqliteState(tmp_path)):
+        name = f"/{type(state).__name__}"
+        one, two = local_node(store, env, state), node_of(store, env)
+        one.create(name, TEXT)
+        for body in (b"aaa", b"bbb", b"ccc"):
+            one.append(name, body, content_type="text/plain")
+        two.append(name, b"them", content_type="text/plain")
+        one.load(one.stream(name))
+        one.append(name, b"kept", content_type="text/plain")
+        again = local_node(store, env, state)
+        again.own(again.stream(name))
+        again.flush(again.stream(name))
+        found = two.read_from(name)
+        assert found.body == b"themkept"
+        assert again.state.waiting() == []
+        state.close()
+
+
+def test_records_survive_an_owner_that_published_nothing(store, env) -> None:
+    state = MemoryState()
+    node, other = local_node(store, env, state), node_of(store, env)
+    node.create(NAME, TEXT)
+    node.append(NAME, b"kept", content_type="text/plain")
+    other.own(other.stream(NAME))
+    again = local_node(store, env, state)
+    again.own(again.stream(NAME))
+    again.flush(again.stream(NAME))
+    assert other.read_from(NAME).body == b"kept"
+
+
+@pytest.mark.parametrize("durability", Durability)
+def test_a_server_uploads_what_an_earlier_run_committed(store, env, durability) -> None:
+    """Without an append of that stream, and also after an upload that failed."""
+    state = MemoryState()
+    before = local_node(store, env, state)
+    before.create(NAME, TEXT)
+    before.append(NAME, b"kept", content_type="text/plain")
+    after = node_of(store, env, state, durability=durability)
+    Background(after, Metrics()).close()
+    assert node_of(store, env).read_from(NAME).body == b"kept"
+    assert state.waiting() == []
