@@ -8,7 +8,7 @@ import pytest
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.streams import Configuration, Durability, MemoryState, Node, Settings, SqliteState
+from fencepost.impl.streams import Configuration, Durability, MemoryState, Node, Record, Settings, SqliteState
 from fencepost.impl.streams.background import Background
 
 NAME = "/a"
@@ -77,3 +77,16 @@ def test_a_server_uploads_what_an_earlier_run_committed(store, env, durability) 
     Background(after, Metrics()).close()
     assert node_of(store, env).read_from(NAME).body == b"kept"
     assert state.waiting() == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_commit_forgets_what_another_owner_or_incarnation_accepted(kind, tmp_path) -> None:
+    state = MemoryState() if kind == "memory" else SqliteState(tmp_path)
+    state.add("n", "i", 1, [Record(0, b"a"), Record(1, b"b")])
+    state.add("other", "i", 1, [Record(0, b"a")])
+    state.add("n", "i", 2, [Record(1, b"c")])
+    assert state.records("n", "i") == (2, [Record(1, b"c")])
+    state.add("n", "j", 1, [Record(0, b"d")])
+    assert (state.records("n", "i"), state.records("n", "j")) == ((0, []), (1, [Record(0, b"d")]))
+    assert state.waiting() == ["n", "other"]
+    state.close()
