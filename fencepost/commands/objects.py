@@ -241,18 +241,12 @@ def _serve(
     quiet: bool = False,
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
-    from fencepost.impl.http.limits import Limits
     from fencepost.impl.http.server import Server
     from fencepost.impl.objects.app import ObjectServer
     from fencepost.impl.objects.maintenance import Maintenance
 
-    limits = Limits(
-        connections=options["connections"],
-        requests=options["requests"],
-        client_requests=options["requests"],
-        drain_s=options["drain_s"],
-    )
-    service = ObjectServer(buckets, credentials, domain=options["domain"] or "", limits=limits)
+    domain = options["domain"] or ""
+    service = ObjectServer(buckets, credentials, domain=domain, limits=limits_of(options))
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 
     def listening(url: str) -> None:
@@ -272,6 +266,19 @@ def _serve(
         service.close()
         maintenance.close()
         buckets.close()
+
+
+def limits_of(options: dict[str, Any]) -> Any:
+    """Of the requests in flight one client may have all but an eighth, which is left to the others."""
+    from fencepost.impl.http.limits import Limits
+
+    requests = options["requests"]
+    return Limits(
+        connections=options["connections"],
+        requests=requests,
+        client_requests=max(1, requests - max(1, requests // 8)),
+        drain_s=options["drain_s"],
+    )
 
 
 def _check_tls(certificate: str | None, key: str | None) -> None:

@@ -30,7 +30,6 @@ from fencepost.impl.store.requests import (
     AbortUpload,
     CompleteUpload,
     CreateUpload,
-    ListUploads,
     Metadata,
     Outcome,
     UploadInfo,
@@ -187,7 +186,9 @@ class Multipart:
         shown: list[UploadInfo] = []
         groups: list[str] = []
         more, last = False, ("", "")
-        for one in self._uploads(p):
+        with self.context.store(p) as store:
+            found = store.uploads(prefix)
+        for one in found:
             group = group_of(one.key, prefix, delimiter)
             passed = (one.key, one.upload) <= after if after[1] else one.key <= after[0]
             if passed or (
@@ -219,18 +220,6 @@ class Multipart:
             "NextKeyMarker": text(last[0]) if more else None,
             "NextUploadIdMarker": last[1] if more else None,
         }  # fmt: skip
-
-    def _uploads(self, p: Mapping[str, Any]) -> list[UploadInfo]:
-        found: list[UploadInfo] = []
-        with self.context.store(p) as store:
-            token = ""
-            while True:
-                page = store.send(ListUploads(p.get("Prefix", ""), token=token))
-                require_done(page.outcome)
-                found += page.uploads
-                token = page.next
-                if not token:
-                    return found
 
     def list_parts(self, p: Mapping[str, Any]) -> dict[str, Any]:
         limit, after = _limit(p, "MaxParts", "max-parts"), p.get("PartNumberMarker", 0)

@@ -89,6 +89,8 @@ class Uploads:
         self._disk = disk
         self._env = env
         self._remembers = remembers
+        self._listed: dict[str, ask.UploadInfo] = {}
+        """By name, the uploads that the last listing found: what it was created with never changes."""
 
     def create(self, request: ask.CreateUpload, extra: ask.Metadata = ask.NO_METADATA) -> ask.UploadReply:
         started_ns = self._env.now_ns()
@@ -407,33 +409,41 @@ class Uploads:
         return removed
 
     def list(self, request: ask.ListUploads) -> ask.UploadsReply:
-        found = sorted(
-            (about.key, upload, about.started_ns)
-            for upload, about in self._all()
-            if about.key.startswith(request.prefix)
-        )
         if request.token and not request.token.isdecimal():
             raise Misuse(
                 f"token {request.token!r} is none that a page of uploads gave; pass `next` unchanged"
             )
+        found = self.all(request.prefix)
         start = int(request.token or 0)
         stop = start + request.limit
-        page = tuple(ask.UploadInfo(*row) for row in found[start:stop])
-        return ask.UploadsReply(Outcome.DONE, "", page, str(stop) if stop < len(found) else "")
+        return ask.UploadsReply(
+            Outcome.DONE, "", tuple(found[start:stop]), str(stop) if stop < len(found) else ""
+        )
 
-    def _all(self) -> Iterator[tuple[str, _About]]:
+    def all(self, prefix: str) -> "list[ask.UploadInfo]":
+        """Those of keys with a prefix, in the order of listings. Each is read when it is seen first."""
         uploads = self._internals.existing("uploads")
-        if uploads is None:
-            return
-        for upload in os.listdir(uploads):
-            with contextlib.suppress(FileNotFoundError):
-                fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
-                try:
-                    about = _about(fd)
-                finally:
-                    os.close(fd)
-                if about is not None:
-                    yield upload, about
+        names = [] if uploads is None else os.listdir(uploads)
+        known = self._listed
+        self._listed = {
+            name: info
+            for name in names
+            for info in [known.get(name) or self._info(name, uploads)]
+            if info is not None
+        }
+        found = [info for info in self._listed.values() if info.key.startswith(prefix)]
+        return sorted(found, key=lambda info: (info.key, info.upload))
+
+    def _info(self, upload: str, uploads: int | None) -> ask.UploadInfo | None:
+        try:
+            fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)
+        except FileNotFoundError:
+            return None
+        try:
+            about = _about(fd)
+        finally:
+            os.close(fd)
+        return None if about is None else ask.UploadInfo(about.key, upload, about.started_ns)
 
 
 class IncomingPart:

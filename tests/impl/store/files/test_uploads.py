@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fencepost.impl.store.errors import Unusable
-from fencepost.impl.store.files import Disk, FileStore
+from fencepost.impl.store.files import Disk, FileStore, uploads
 from fencepost.impl.store.files.attributes import Attributes, md5
 from fencepost.impl.store.files.versions import Keep
 from fencepost.impl.store.requests import ABSENT, ANYTHING, CompleteUpload, Matches, Outcome
@@ -197,3 +197,22 @@ def test_a_completion_that_is_killed_anywhere_can_be_repeated(tmp_path, keep, wh
         if ended:
             break
     assert steps > 5
+
+
+def test_pages_of_uploads_read_each_upload_once(tmp_path, monkeypatch):
+    """A page costs the names of the uploads. An upload that is gone is listed no more."""
+    store = FileStore(tmp_path)
+    begun = [store.create_upload(f"key-{number}").upload for number in range(4)]
+    read = []
+    real = uploads._about
+    monkeypatch.setattr(uploads, "_about", lambda folder: read.append(folder) or real(folder))
+    found, token = [], ""
+    while page := store.list_uploads(limit=1, token=token):
+        found += [info.upload for info in page.uploads]
+        token = page.next
+        if not token:
+            break
+    assert found == begun
+    assert len(read) == len(begun)
+    store.abort_upload("key-2", begun[2])
+    assert [info.upload for info in store.list_uploads().uploads] == [*begun[:2], begun[3]]
