@@ -4,22 +4,7 @@ from itertools import product
 
 import pytest
 
-from fencepost.model import (
-    Each,
-    Enum,
-    Flags,
-    Id,
-    Int,
-    Machine,
-    Model,
-    ModellingMistake,
-    Record,
-    Size,
-    action,
-    anything,
-    check,
-    initial,
-)
+from fencepost.model import *
 
 
 class Begins(Machine):

@@ -8,32 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost.model import (
-    Bag,
-    Bool,
-    Channel,
-    Each,
-    Enum,
-    FieldOverflow,
-    Flags,
-    Id,
-    Int,
-    Machine,
-    Model,
-    ModellingMistake,
-    Record,
-    Seq,
-    Set,
-    Size,
-    action,
-    all_of,
-    check,
-    eventually,
-    invariant,
-    pick,
-    reachable,
-    reachable_graph,
-)
+from fencepost.model import *
 from fencepost.model.kernel import Explorer, Reduced
 from fencepost.model.kernel.language.fairness import demands
 

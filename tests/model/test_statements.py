@@ -13,24 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fencepost.model import (
-    Bool,
-    Each,
-    Enum,
-    Flags,
-    Id,
-    Int,
-    Machine,
-    Model,
-    ModellingMistake,
-    Seq,
-    Size,
-    action,
-    check,
-    invariant,
-    pick,
-    step,
-)
+from fencepost.model import *
 from fencepost.model.kernel import Label
 from fencepost.model.store import Budget, Key, Late
 from tests.depth import examples
@@ -288,7 +271,7 @@ def keeps_a_view(s: Any) -> None:
         (keeps_a_column, "was read from `s` in an earlier call"),
         (keeps_itself, "was read from `s` in an earlier call"),
         (keeps_a_view, "was read from `s` in an earlier call"),
-        (lambda s: setattr(s.lock, "owner", 1), "nothing is assigned to `lock.owner`: say what is asked of"),
+        (lambda s: setattr(s.lock, "owner", 1), "nothing is assigned to `lock.owner`: use a request"),
         (lambda s: setattr(s.late, "do", "create"), "nothing is assigned to `late.do`: pass it to a request"),
         (lambda s: setattr(s.queue, "length", 0), "has no setter"),
         (lambda s: setattr(s.left, "first", 0), "has no attribute 'first'"),
@@ -314,7 +297,7 @@ def keeps_a_view(s: Any) -> None:
 def test_a_statement_with_another_meaning_than_in_python_is_an_error(work: Any, expected: str) -> None:
     kept.clear()
     message = message_of(work)
-    assert expected in message
+    assert expected in message.replace(f'"{expected}', "")  # the statement that it quotes is this test's line
     assert "work()" in message
 
 

@@ -5,27 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.model import (
-    Each,
-    Enum,
-    FieldOverflow,
-    Flags,
-    Id,
-    Int,
-    Machine,
-    Model,
-    ModellingMistake,
-    Seq,
-    Size,
-    State,
-    Stepper,
-    Truth,
-    action,
-    always_recoverable,
-    check,
-    initial,
-    reachable_graph,
-)
+from fencepost.model import *
 from fencepost.model.store import (
     CREATE,
     NOT_NOW,

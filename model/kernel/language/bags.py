@@ -30,12 +30,11 @@ from fencepost.model.kernel.language.columns import (
     any_of,
     as_truth,
     describe,
-    to_truth,
 )
 from fencepost.model.kernel.language.errors import ModellingMistake, must_call, names, suggestion
 from fencepost.model.kernel.language.layout import U64, Kind, PackedState, RecordKind
 from fencepost.model.kernel.language.numbers import Number, count_of
-from fencepost.model.kernel.language.views import View, WholeAccess
+from fencepost.model.kernel.language.views import View, WholeAccess, holds_of
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.language.frame import Frame
@@ -93,19 +92,13 @@ class _ItemsView(View, Generic[R, W]):
         raise NotImplementedError
 
     def _where(self, condition: "Callable[[R], Truth | bool]", wanted: bool = True) -> Iterator[Truth]:
-        if not isinstance(condition, FunctionType):
-            raise ModellingMistake(
-                f"a quantifier over `{self._access.name}` takes a function of one item, as in "
-                f"s.{self._access.name}.any(lambda m: ...), not {describe(condition)}"
-            )
         for there, item in self.each():
-            holds = condition(item)
+            holds = holds_of(condition, item, self._access.name)
             if isinstance(holds, bool):
                 if holds is wanted:
                     yield there
             else:
-                truth = to_truth(holds, "a quantifier")
-                yield there & (truth if wanted else ~truth)
+                yield there & (holds if wanted else ~holds)
 
     def _given(self, value: Any, parts: Mapping[str, Any]) -> Any:
         """The item that a call means: itself, or its parts by name."""

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
-from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, author_place
+from fencepost.model.kernel.language.errors import ModellingMistake, NoValue, author_place, missing_return
 from fencepost.model.kernel.language.layout import BoolKind, Kind
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ ONE_TRUTH = (
     "a column holds one value a state, so it has no single truth value: write & for `and`, | for `or`, "
     "~ for `not`, (a < b) & (b < c) for `a < b < c` or `a == b & c == d`, s.require(...) for `if`, "
     "case((c, x), otherwise=y) for `x if c else y`, most(...) and least(...) for `max` and `min`, "
-    "and .is_in(...) or .has(...) for `in`"
+    "any_of(...) and all_of(...) for `any` and `all`, and .is_in(...) or .has(...) for `in`"
 )
 _SHOWN = 20
 _CLASSES: dict[type[Kind], type[Column]] = {}
@@ -111,6 +111,9 @@ class Column(NoValue):
 
     def __or__(self, other: Any) -> Any:
         to_truth(self, "|")
+
+    def __invert__(self) -> Any:
+        to_truth(self, "~")
 
     __rand__, __ror__ = __and__, __or__
 
@@ -308,12 +311,13 @@ def to_truth(value: object, sign: str) -> Truth:
         return value
     if isinstance(value, bool):
         return Truth.constant(value)
-    tighter = (
-        "; & and | bind tighter than ==, so write (a == 1) & (b == 2)" if sign in ("&", "|", "^") else ""
-    )
-    raise ModellingMistake(
-        f"{sign} joins truth values, and {describe(value)} is none: compare it with something first{tighter}"
-    )
+    cure = missing_return(value) or ": compare it with something first"
+    if sign == "~":
+        cure += "; ~ binds tighter than ==, so write ~(a == 1)"
+    elif sign in ("&", "|", "^"):
+        cure += "; & and | bind tighter than ==, so write (a == 1) & (b == 2)"
+    verb = "negates" if sign == "~" else "joins"
+    raise ModellingMistake(f"{sign} {verb} truth values, and {describe(value)} is none{cure}")
 
 
 def as_truth(value: object) -> Truth:

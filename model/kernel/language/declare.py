@@ -45,7 +45,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from fencepost.model.kernel.language.columns import Truth, all_of, any_of, as_truth, describe, to_truth
-from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.language.errors import ModellingMistake, missing_return, names, suggestion
 from fencepost.model.kernel.language.fairness import Together
 from fencepost.model.kernel.language.fields import AnyPlace, Extent, Field, Received, Subsets, resolve
 from fencepost.model.kernel.language.numbers import Number
@@ -177,8 +177,8 @@ class Property:
             pair = self.function(s, **given)
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise ModellingMistake(
-                    f"`{self.name}` returns {describe(pair)}: a leads_to returns two conditions, "
-                    "what happens and what must follow"
+                    f"`{self.name}` returns {describe(pair)}{missing_return(pair) or ':'} "
+                    "a leads_to returns two conditions, what happens and what must follow"
                 )
             return to_truth(pair[number], "leads_to")
 
@@ -280,6 +280,12 @@ def _check_domains(function: Callable[..., Any], domains: Mapping[str, Domain], 
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & (CO_VARARGS | CO_VARKEYWORDS):
         return
+    if code.co_argcount < rows:
+        raise ModellingMistake(
+            f"`{function.__name__}` has no parameter for the states: "
+            + ("a step takes the rows before and after: write def ...(before, after)" if rows > 1 else "")
+            + ("its first parameter is the states: write def ...(s)" if rows == 1 else "")
+        )
     known = code.co_varnames[rows : code.co_argcount + code.co_kwonlyargcount]
     optional = known[len(known) - len(function.__defaults__ or ()) :]
     name = function.__name__
@@ -337,7 +343,18 @@ def _quantified(
     def joined(*rows: Any) -> Truth:
         sizes = rows[0].frame.model.sizes
         values = product(*(choices(domain, sizes) for domain in domains.values()))
-        return join(function(*rows, **dict(zip(domains, each, strict=True))) for each in values)
+        odd: list[Any] = []
+
+        def truths() -> Iterator[Any]:
+            for each in values:
+                truth = function(*rows, **dict(zip(domains, each, strict=True)))
+                if isinstance(truth, Truth | bool):
+                    yield truth
+                else:
+                    odd.append(truth)
+
+        found = join(truths())
+        return odd[0] if odd else found  # an error, as that of a property without parameters
 
     return joined if domains else function
 

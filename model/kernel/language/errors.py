@@ -59,6 +59,11 @@ def names(known: Iterable[str]) -> str:
     return ", ".join(known) or "none"
 
 
+def missing_return(returned: object) -> str:
+    """What to look for where a function of the author answered nothing."""
+    return ": is a `return` missing?" if returned is None else ""
+
+
 def suggestion(unknown: object, known: Iterable[str]) -> str:
     """` (did you mean 'x'?)` when a known name is near, else nothing."""
     near = get_close_matches(str(unknown), list(known), n=1)
@@ -137,8 +142,11 @@ _NOUNS = {
     "Number": "a number column",
     "Choice": "a name column",
     "Members": "a set column",
+    "Recorded": "a record column",
     "Array": "an array",
     "Sequence": "a sequence",
+    "BagView": "a bag",
+    "SetView": "a set",
     "Bound": "a method",
 }
 _CLASS = re.compile(rf"'({'|'.join(_NOUNS)}|\w*View)'")

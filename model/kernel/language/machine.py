@@ -30,6 +30,7 @@ from fencepost.model.kernel.language.errors import (
     ModellingMistake,
     MustCall,
     NoValue,
+    missing_return,
     must_call,
     names,
     suggestion,
@@ -86,6 +87,8 @@ class Machine(NoValue, metaclass=_MachineType):
     frame: "Frame"
 
     def __init_subclass__(cls) -> None:
+        for name, value in vars(cls).items():
+            _check_name(cls, name, value)
         symmetric: object = cls.symmetric
         if isinstance(symmetric, str):
             raise ModellingMistake(f"symmetric = '{symmetric}' must be a tuple: write ('{symmetric}',)")
@@ -106,8 +109,6 @@ class Machine(NoValue, metaclass=_MachineType):
                     value.__name__ = name  # for messages
                 setattr(cls, name, must_call(value))
             _check_declaration(name, value)
-            if name in RESERVED and isinstance(vars(cls)[name], Field | Size):
-                raise ModellingMistake(f"`{name}` is part of every machine; give the field another name")
         for name, value in vars(cls).items():
             mark = getattr(value, MARK, None)
             if isinstance(mark, Replacement):
@@ -121,7 +122,8 @@ class Machine(NoValue, metaclass=_MachineType):
         for condition in conditions:
             if not isinstance(condition, Truth | bool):
                 raise ModellingMistake(
-                    f"s.require takes conditions, not {describe(condition)}: compare it first"
+                    f"s.require takes conditions, not {describe(condition)}"
+                    f"{missing_return(condition) or ': compare it first'}"
                 )
             truth = condition if isinstance(condition, Truth) else Truth.constant(condition)
             self.frame.narrow_to(truth)
@@ -291,6 +293,24 @@ def _check_parameters(name: str, mark: Replacement) -> None:
             f"`{name}` takes ({', '.join(found)}), but `{mark.replaces.__name__}`, which it replaces, takes "
             f"({', '.join(wanted)})"
         )
+
+
+def _check_name(machine: type[Machine], name: str, value: object) -> None:
+    """An error if a name of this class hides what a machine needs, or a declaration of another kind."""
+    is_function, is_field = isinstance(value, FunctionType), isinstance(value, Field | Size)
+    if name in RESERVED and (is_function or is_field):
+        raise ModellingMistake(f"`{name}` is part of every machine; give yours another name")
+    for base in machine.__mro__[1:]:
+        hidden = vars(base).get(name)
+        part, own = getattr(hidden, MARK, None), getattr(value, MARK, None)
+        what = "size" if isinstance(hidden, Size) else "field" if isinstance(hidden, Field) else ""
+        if what and (is_function or (is_field and isinstance(value, Size) is not isinstance(hidden, Size))):
+            raise ModellingMistake(f"`{name}` is a {what} of {base.__name__}; give yours another name")
+        if isinstance(part, ActionDeclared | Property) and is_function and type(own) is not type(part):
+            what = "an action" if isinstance(part, ActionDeclared) else "a property"
+            cure = "; give the property another name" if isinstance(own, Property) else ""
+            cure = cure or ("; give yours another name" if own else ": write its decorator above it")
+            raise ModellingMistake(f"`{name}` is {what} of {base.__name__}{cure}")
 
 
 def _check_declaration(name: str, value: object) -> None:

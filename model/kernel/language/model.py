@@ -33,6 +33,7 @@ from fencepost.model.kernel.language.errors import (
     FailedGuard,
     ModellingMistake,
     locate_guard,
+    missing_return,
     names,
     raise_with_place,
     suggestion,
@@ -284,9 +285,8 @@ class Model:
                 frame.close()
         if mask is None:
             raise ModellingMistake(
-                f"property `{name}` returns {describe(returned)}, not a column of truth values: "
-                + ("is a `return` missing? " if returned is None else "")
-                + "return a comparison of fields, joined with &, | and ~"
+                f"property `{name}` returns {describe(returned)}, not a column of truth values"
+                f"{missing_return(returned) or ':'} return a comparison of fields, joined with &, | and ~"
             )
         return mask if mask.ndim else np.broadcast_to(mask, batches[0].shape[1:])
 

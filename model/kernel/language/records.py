@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
         def __eq__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
         def __ne__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
+        def __and__(self, other: Any) -> Any: ...
+        def __or__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
 
 
 @columns_of(RecordKind)

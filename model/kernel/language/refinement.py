@@ -21,7 +21,7 @@ import numpy as np
 
 from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import Property, declare_property, sentence
-from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.language.errors import ModellingMistake, missing_return, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, resolve
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import U64, whole_states
@@ -69,8 +69,8 @@ def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:
     given = mapping(s)
     if not isinstance(given, Mapping):
         raise ModellingMistake(
-            f"a refinement returns {describe(given)}: return a dictionary from the fields of {model.name} to "
-            "expressions"
+            f"a refinement returns {describe(given)}{missing_return(given) or ':'} return a dictionary from "
+            f"the fields of {model.name} to expressions"
         )
     for name in given:
         if name not in model.access:

@@ -98,7 +98,8 @@ def holds_of(condition: Any, element: Any, name: str) -> Truth | bool:
             f"a quantifier over `{name}` takes a function of one item, as in s.{name}.any(lambda m: ...), "
             f"not {describe(condition)}"
         )
-    return to_truth(condition(element), "a quantifier")
+    holds = condition(element)
+    return holds if isinstance(holds, bool) else to_truth(holds, "a quantifier")
 
 
 def check_place(frame: "Frame", name: str, index: Any, extent: int, what: str) -> None:
@@ -474,8 +475,7 @@ class Sequence(View, Generic[R, W]):
         """Whether the condition holds of every item."""
         length = self.length
         return all_of(
-            (length <= i) | to_truth(holds_of(condition, self[i], self._access.name), "a quantifier")
-            for i in range(self.capacity)
+            (length <= i) | holds_of(condition, self[i], self._access.name) for i in range(self.capacity)
         )
 
     @must_call
