@@ -31,13 +31,30 @@ class Called(Opaque):
     def __init__(self, work: Any) -> None:
         self.__dict__["work"] = work
 
-    def __call__(self, *given: Any) -> Any:
-        return self.work(*given)
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self.work(*given, **named)
 
 
 class _Fixed:
     def __setattr__(self, name: str, value: object) -> None:
         raise TypeError("read only")
+
+
+def _where(items: Any, condition: Any) -> list[Any]:
+    """The items of which a function of one holds."""
+    if not callable(condition):
+        raise TypeError("no function")
+    return [item for item in items if condition(item)]
+
+
+def _counted(items: Any, condition: Any = None, **parts: Any) -> int:
+    if parts:
+        return sum(item.holds(**parts) for item in items)
+    return len(_where(items, condition)) if callable(condition) else sum(item == condition for item in items)
+
+
+def _has(items: Any, item: Any = None, **parts: Any) -> bool:
+    return _counted(items, **parts) > 0 if parts else item in list(items)
 
 
 class PlainArray(_Fixed, list[Any]):
@@ -51,9 +68,48 @@ class PlainArray(_Fixed, list[Any]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    all = property(lambda self: Called(lambda value: all(e == value for e in self)))
-    any = property(lambda self: Called(lambda value: any(e == value for e in self)))
-    count = property(lambda self: Called(lambda value: sum(e == value for e in self)))  # type: ignore[assignment]
+    all = property(lambda self: Called(lambda value: _counted(self, value) == len(self)))
+    any = property(lambda self: Called(lambda value: _counted(self, value) > 0))
+    count = property(lambda self: Called(lambda value: _counted(self, value)))  # type: ignore[assignment]
+
+
+class PlainRecord(_Fixed, dict[str, Any]):
+    """The parts, by name or as attributes."""
+
+    __hash__ = None  # type: ignore[assignment]  # as a dictionary
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise TypeError("no such part")
+        return self[name]
+
+    def holds(self, **parts: Any) -> bool:
+        return all(getattr(self, name) == value for name, value in parts.items())
+
+    matches = property(lambda self: Called(self.holds))
+    but = property(lambda self: Called(lambda **parts: PlainRecord({**self, **parts})))
+
+
+class PlainItems(PlainArray):
+    """The items of a bag, in no order, or of a set."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list | tuple | frozenset | set) or len(self) != len(other):
+            return False
+        rest = list(other)
+        for item in self:
+            if item in rest:
+                rest.remove(item)
+        return not rest
+
+    is_empty = property(lambda self: Called(lambda: len(self) == 0))
+    is_full = property(lambda self: Called(lambda: len(self) == 2))
+    size = property(lambda self: Called(lambda: len(self)))
+    has = property(lambda self: Called(lambda *item, **parts: _has(self, *item, **parts)))
+    count = property(lambda self: Called(lambda *item, **parts: _counted(self, *item, **parts)))  # type: ignore[assignment]
+    any = property(lambda self: Called(lambda condition: len(_where(self, condition)) > 0))
+    all = property(lambda self: Called(lambda condition: len(_where(self, condition)) == len(self)))
+    add = discard = property(lambda self: Called(_refuse))
 
 
 class PlainSequence(PlainArray):
@@ -108,6 +164,11 @@ def plain(model: Model, state: dict[str, Any]) -> Plain:
     values: dict[str, Any] = {name: _value(value) for name, value in state.items()}
     for name, capacity, least in (("queue", 2, 0), ("short", 1, 0), ("shifted", 2, 1)):
         values[name] = PlainSequence.of(state[name], capacity, least)
+    values["wire"] = PlainSequence.of(
+        tuple(map(_value, state["wire"])), 2, PlainRecord(type="ask", src=0, vote=False)
+    )
+    for name in ("network", "backlog", "heard", "tags"):
+        values[name] = PlainItems(map(_value, state[name]))
     values["queues"] = PlainArray(PlainSequence.of(each, 2, "a") for each in state["queues"])
     lock = state["lock"].content
     values["lock"] = Opaque(
@@ -127,6 +188,8 @@ def plain(model: Model, state: dict[str, Any]) -> Plain:
 def _value(value: Any) -> Any:
     if isinstance(value, tuple):
         return PlainArray(_value(each) for each in value)
+    if isinstance(value, dict):
+        return PlainRecord({name: _value(part) for name, part in value.items()})
     if isinstance(value, frozenset):
         return PlainSet(value)
     return PlainName(value) if type(value) is str else value

@@ -14,32 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fencepost.model import (
-    Bool,
-    Each,
-    Enum,
-    Flags,
-    Id,
-    Int,
-    Machine,
-    Model,
-    ModellingMistake,
-    Seq,
-    Size,
-    Truth,
-    action,
-    all_of,
-    any_of,
-    case,
-    count_of,
-    implies,
-    invariant,
-    pick,
-)
+from fencepost.model import *
 from fencepost.model.kernel import Array, Column, Label, Number, Sequence
+from fencepost.model.kernel.language.bags import BagView, SetView
 from fencepost.model.kernel.language.errors import NoValue
 from fencepost.model.store import Budget, Key, Late, Trouble
-from tests.model.plain_states import Opaque, plain, plain_case, plain_implies, plain_pick
+from tests.model.plain_states import Opaque, PlainItems, plain, plain_case, plain_implies, plain_pick
+
+
+def message() -> Record:
+    """The record of which all fields of records are made."""
+    return Record(type=Enum("ask", "tell"), src=Id(3), vote=Bool())
 
 
 class Everything(Machine):
@@ -64,6 +49,11 @@ class Everything(Machine):
     where = Each(3, Int(0, 3))
     grid = Each(2, Each(2, Bool()))
     queues = Each(2, Seq(2, Enum("a", "b")))
+    last, likewise = message(), message()
+    network, backlog = Bag(2, message()), Bag(2, message())
+    heard = Set(Record(src=Id(2), vote=Bool()))
+    tags = Set(Int(0, 2))
+    wire = Channel(2, message(), lossy=True)
     lock = Key(owner=Id(3))
     late = Late(lock)
     faults = Budget(2)
@@ -94,6 +84,12 @@ def _random_states() -> list[dict[str, Any]]:
     def items(most: int, values: Any) -> tuple[Any, ...]:
         return tuple(chance.choice(values) for _ in range(chance.randint(0, most)))
 
+    def item(**more: Any) -> dict[str, Any]:
+        return {"src": chance.randint(0, 1), "vote": chance.random() < 0.5, **more}
+
+    def messages(most: int) -> tuple[Any, ...]:
+        return tuple(item(type=chance.choice(("ask", "tell"))) for _ in range(chance.randint(0, most)))
+
     first = MODEL.unpack(MODEL.initial()[:, 0])
     return [first] + [
         {
@@ -116,6 +112,13 @@ def _random_states() -> list[dict[str, Any]]:
             "where": tuple(chance.randint(0, 3) for _ in range(3)),
             "grid": tuple(tuple(chance.random() < 0.5 for _ in range(2)) for _ in range(2)),
             "queues": tuple(items(2, ("a", "b")) for _ in range(2)),
+            "last": item(type="ask"),
+            "likewise": item(type=chance.choice(("ask", "tell"))),
+            "network": messages(2),
+            "backlog": messages(1),
+            "heard": [item() for _ in range(chance.randint(0, 2))],
+            "tags": some(range(3)),
+            "wire": messages(2),
             "lock": chance.choice(["absent", {"owner": 0}, {"owner": 2}]),
             "faults": chance.randint(0, 2),
             "trouble": chance.choice(("lasts", "over")),
@@ -138,16 +141,21 @@ THINGS = [
     *("pick(s.flag, 1, s.low)", "pick(s.flag, s.phase, 'init')", "count_of([s.flag, s.other])"),
     *("case((s.flag, 1), (s.other, s.low), otherwise=2)", "implies(s.flag, s.other)"),
     *("s.queue.is_empty", "s.queue.has", "s.place.all", "s.place.count", "s.phase.is_in", "s.readers.has"),
+    *("s.last", "s.last.src", "s.last.but(vote=True)", "s.last.matches", "pick(s.flag, s.last, s.likewise)"),
+    *("s.network", "s.network.has(src=1)", "s.network.any(lambda m: m.vote)", "s.network.add"),
+    *("s.heard", "s.heard.has(src=1, vote=True)", "s.tags", "s.wire"),
     *("s.readers.size", "s.marks.is_empty", "s.lock.holds", "s.late.land", "s.idle", "s.stay", "s.fine"),
 ]
 CONSTANTS = [
     *("True", "0", "1", "9", "-1", "1 << 70", "1.5", "'init'", "'dnoe'", "None", "()", "(0, 0, 0)"),
     *("[1]", "(0,)", "{0}", "{7}", "{'r'}", "((True, False), (False, False))"),
+    *("{'type': 'ask', 'src': 1, 'vote': False}", "({'type': 'ask', 'src': 1, 'vote': False},)"),
 ]
 SECOND = [
     *("s.flag", "s.other", "s.count", "s.low", "s.huge", "s.same", "s.side", "s.writers", "s.marks"),
     *("s.short", "s.shifted", "s.where", "s.where[1]", "s.grid[1]", "s.queues[0]", "s.lock", "s.faults", "s"),
     *("(s.low * 2)", "pick(s.other, s.count, 7)", "s.queue.is_empty", "s.idle", "s.slots"),
+    *("s.likewise", "s.likewise.vote", "s.backlog", "s.tags", "s.wire"),
 ]
 SIGNS = [
     *("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|", "^", "@"),
@@ -168,6 +176,9 @@ SINGLE = [
         "implies({x}, s.flag)",
     ),
     *("implies(s.flag, {x})",),
+    *("{x}.src", "{x}.matches(type='ask')", "{x}.but(src=2)", "{x}.but(src=2) == s.last", "{x}.size()"),
+    *("{x}.has(src=1)", "{x}.has({{'src': 1, 'vote': True}})", "{x}.is_empty()", "{x}.count(src=0)"),
+    *("{x}.any(lambda m: m.vote)", "{x}.all(lambda m: m.src < 2)", "{x}.first.type", "{x}.is_full()"),
     *("{x}.all(0)", "{x}.any(1)", "{x}.count(True)", "{x}.has(1)", "{x}()"),
 ]
 
@@ -219,6 +230,9 @@ def _per_row(value: Any) -> list[Any]:
     if isinstance(value, Sequence):
         items = [_per_row(value.item(i)) for i in range(value.capacity)]
         return [[item[row] for item in items[:length]] for row, length in enumerate(_per_row(value.length))]
+    if isinstance(value, BagView | SetView):
+        items = [(_per_row(there), _per_row(item)) for there, item in value.each()]
+        return [PlainItems(item[row] for there, item in items if there[row]) for row in range(ROWS)]
     if isinstance(value, tuple | list | Array):
         columns = [_per_row(each) for each in value]
         return [[column[row] for column in columns] for row in range(ROWS)]
@@ -249,6 +263,8 @@ def _by_python(expression: str) -> "list[Any] | Exception":
 
 
 def _settled(value: Any) -> Any:
+    if isinstance(value, PlainItems):
+        return value
     if isinstance(value, list | tuple):
         return [_settled(each) for each in value]
     return NO_VALUE if isinstance(value, Opaque) else value
