@@ -5,7 +5,7 @@ VARIABLES begins, state, inbox
 vars == <<begins, state, inbox>>
 Nodes == 0..(N - 1)
 After(n) == (n + 1) % N
-Init == /\ begins \in [Nodes -> BOOLEAN] /\ \E n \in Nodes : begins[n]
+Init == /\ begins \in [Nodes -> BOOLEAN] /\ (\E n \in Nodes : begins[n]) = TRUE
         /\ state = [n \in Nodes |-> "waits"] /\ inbox = [n \in Nodes |-> {}]
 Begin(n) == /\ begins[n] /\ state[n] = "waits" /\ state' = [state EXCEPT ![n] = "candidate"]
             /\ inbox' = [inbox EXCEPT ![After(n)] = @ \cup {n}] /\ UNCHANGED begins
