@@ -237,7 +237,7 @@ class Ingest(Machine):
             s.manifest.create("late", late=s.late, content=h, generation=s.generation(c))
             s.late_author = c
         elif answer != "request-lost":
-            s.forged = s.forged | ((s.first < 0) & s.stranger[c])
+            s.forged |= (s.first < 0) & s.stranger[c]
             s.accept(manifest, h, s.generation(c))
             s.author = c
         if answer == "done":
@@ -256,7 +256,7 @@ class Ingest(Machine):
 
     @without("create-only-manifest", "linearizable-create", replaces=accept)
     def overwrite(s, manifest: KeyView, h: int | Number, generation: int | Number) -> None:
-        s.overwritten = s.overwritten | (manifest.is_there & (manifest.content != h))
+        s.overwritten |= manifest.is_there & (manifest.content != h)
         manifest.put(content=h, generation=generation)
         s.first = pick(s.first < 0, h, s.first)
 
@@ -274,7 +274,7 @@ class Ingest(Machine):
         s.require(manifest.is_there | (s.at[c] != "manifest"))
         same = manifest.holds(content=s.batch[c])
         mine = same & (s.author == c)
-        s.live[s.batch[c]] = s.live[s.batch[c]] | s.has_effect(manifest, mine)
+        s.live[s.batch[c]] |= s.has_effect(manifest, mine)
         s.known[c] = pick(same & ~mine, -1, s.known[c])
         found = (mine, "stored"), (same, "duplicate"), (manifest.is_there, "conflict")
         s.at[c] = case(*found, otherwise="manifest")

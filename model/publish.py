@@ -110,8 +110,8 @@ class Publish(Machine):
 
     def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
         """At the first free number above the plan's base: the place is free."""
-        free = [((s.base[w][t] < n) & ~v.is_there, n) for n, v in s.versions(t)]
-        s.version[t][case(*free, otherwise=2 * s.writers) - 1].create("done", plan=w, undo=undo, epoch=epoch)
+        first = least(pick((s.base[w][t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
+        s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
 
     # Definitions: plans, their expectations, and recovery, which knows a plan by its sidecar.
     is_at_work = define(lambda s, w: s.at[w].is_in(*AT_WORK))  # neither crashed nor done with its caller
@@ -461,7 +461,7 @@ class Publish(Machine):
     def no_wedge(s) -> Truth:
         """However writers crash, no head is in the way of a new one in some later state without work."""
         free = all_of(~s.place(t, NOBODY, s.epoch).is_in("rival", "later") for t in TABLES)
-        return free & ~any_of(s.is_at_work(w) for w in range(s.writers))
+        return free & ~s.at.any(lambda at: at.is_in(*AT_WORK))
 
     # Properties: sometimes good.
     all_published = reachable("All plans can be reported as published.")(lambda s: s.outcome.all("published"))
@@ -496,4 +496,4 @@ class Publish(Machine):
         "A create can succeed on an id that was deleted, and is visible to nobody.", w=writers
     )(lambda s, w: (s.at[w] == "created") & (s.manifest[w] == 0))
     # Nobody works; what is left to recovery needs an opener only, and there is always one.
-    done = may_end(lambda s: ~any_of(s.is_at_work(w) for w in range(s.writers)) & ~s.sidecar.any(True))
+    done = may_end(lambda s: ~s.at.any(lambda at: at.is_in(*AT_WORK)) & ~s.sidecar.any(True))

@@ -135,13 +135,11 @@ class PublishContent(Machine):
             (rows.declared | (kind == "declare")) & (kind != "undeclare"),
         )
 
-    def is_there(s, b: int) -> Truth:
-        return Truth.constant(True) if b == MAIN else s.dev == "there"
+    is_there = define(lambda s, b: (s.dev == "there") | (b == MAIN))
 
     # Definitions: what a draft is compared with, and what it is refused for.
 
-    def touches(s, d: int, t: int) -> Truth:
-        return s.kind[d].is_in(*READS[t], *WRITES[t])
+    touches = define(lambda s, d, t: s.kind[d].is_in(*READS[t], *WRITES[t]))
 
     @define(without={"pins-across-branches": lambda s, d, b: (s.kind[d] != "compact") & (s.branch[d] == b)})
     def is_compared(s, d: int, b: int) -> Truth:
@@ -188,28 +186,21 @@ class PublishContent(Machine):
         checked = kind.is_in(*LINKS, "declare") if t == NODES else kind.is_in(*DROPS)
         return kind.is_in(*READS[t]) | (checked & s.applied(d, rows).declared)
 
-    def is_careless(s, d: int, rows: Rows) -> Truth:
-        return s.kind[d].is_in("link", "link-altered", "drop") & ~rows.declared
+    is_careless = define(lambda s, d, rows: s.kind[d].is_in("link", "link-altered", "drop") & ~rows.declared)
 
-    @define(without={"reads-re-evaluated-on-retry": True})
-    def reads_hold(s) -> Truth:
-        return all_of(implies(s.reads[t], s.pin[MAIN][t] == s.base[t]) for t in TABLES)
-
-    @define(without={"writes-re-evaluated-on-retry": True})
-    def writes_hold(s) -> Truth:
-        return all_of(implies(s.writes[t], s.pin[MAIN][t] == s.base[t]) for t in TABLES)
-
-    @define(without={"schema-re-evaluated-on-retry": True})
-    def schema_holds(s) -> Truth:
-        return implies(s.needs_schema, s.schema[MAIN] == s.base_schema)
+    hold = define(lambda s, used: all_of(implies(used[t], s.pin[MAIN][t] == s.base[t]) for t in TABLES))
+    reads_hold = define(lambda s: s.hold(s.reads), without={"reads-re-evaluated-on-retry": True})
+    writes_hold = define(lambda s: s.hold(s.writes), without={"writes-re-evaluated-on-retry": True})
+    schema_holds = define(
+        lambda s: implies(s.needs_schema, s.schema[MAIN] == s.base_schema),
+        without={"schema-re-evaluated-on-retry": True},
+    )
 
     def may_commit(s) -> Truth:
         """The newest manifest, as the parent, meets the expectations of the plan."""
         return s.reads_hold() & s.writes_hold() & s.schema_holds()
 
-    @define(without={"fast-forward-only": True})
-    def may_merge(s) -> Truth:
-        return all_of(s.pin[MAIN][t] == s.forked_at[t] for t in TABLES)
+    may_merge = define(lambda s: s.pin[MAIN] == s.forked_at, without={"fast-forward-only": True})
 
     # Definitions: a commit.
 
@@ -231,8 +222,7 @@ class PublishContent(Machine):
             s.head[t][number] = pick(newest, s.clock, s.head[t][number])
         s.pin[b][t] = pick(moves, s.clock, s.pin[b][t])
 
-    def is_own(s, b: int, t: int) -> Truth:
-        return s.lineage[b][t] != 1 if b == MAIN else s.lineage[b][t] == 1
+    is_own = define(lambda s, b, t: (s.lineage[b][t] == 1) ^ (b == MAIN))
 
     @define(without={"fork-on-first-write": lambda s, b, t: s.lineage[b][t]})
     def written_lineage(s, b: int, t: int) -> Number:
@@ -247,10 +237,10 @@ class PublishContent(Machine):
         s.counter[b] = pick(rewrites, rows.counter, s.counter[b])
         s.node[b] = s.compacted_node(b, rows, rewrites)
 
-    @define(without={"compaction-preserves-rows": lambda s, b, rows, rewrites: s.node[b]})
-    def compacted_node(s, b: int, rows: Rows, rewrites: Truth) -> Truth:
-        """Without: the runs that hold rows are copied, and those that hold removed keys are forgotten."""
-        return pick(rewrites, rows.node, s.node[b])
+    compacted_node = define(  # without: the runs that hold rows are copied, those of removed keys forgotten
+        lambda s, b, rows, rewrites: pick(rewrites, rows.node, s.node[b]),
+        without={"compaction-preserves-rows": lambda s, b, rows, rewrites: s.node[b]},
+    )
 
     @without("merged-runs-keep-changes", replaces=write_runs)
     def write_last_run(s, b: int, rows: Rows, writes: Truth, rewrites: Truth) -> None:
@@ -303,13 +293,13 @@ class PublishContent(Machine):
         kind, after = s.kind[d], s.applied(d, before)
         for t in TABLES:
             s.base[t] = s.pin[MAIN][t]
-            s.reads[t] = s.reads[t] | s.relies_on(d, t, before)
-            s.writes[t] = s.writes[t] | kind.is_in(*WRITES[t])
-            s.changes[t] = s.changes[t] | (kind.is_in(*WRITES[t]) & (kind != "compact"))
+            s.reads[t] |= s.relies_on(d, t, before)
+            s.writes[t] |= kind.is_in(*WRITES[t])
+            s.changes[t] |= kind.is_in(*WRITES[t]) & (kind != "compact")
         s.base_schema = s.schema[MAIN]
-        s.needs_schema = s.needs_schema | kind.is_in(*DROPS, *SCHEMA, "link-altered")
-        s.rewrites = s.rewrites | (kind == "compact")
-        s.plan_careless = s.plan_careless | s.is_careless(d, before)
+        s.needs_schema |= kind.is_in(*DROPS, *SCHEMA, "link-altered")
+        s.rewrites |= kind == "compact"
+        s.plan_careless |= s.is_careless(d, before)
         s.plan_counter, s.plan_node, s.plan_edge, s.plan_declared = after
         s.phase, s.at[d] = "planning", "planned"
 
@@ -325,9 +315,9 @@ class PublishContent(Machine):
         s.require(s.phase == "staged")
         if answer == "published":
             s.require(s.may_commit())
-            s.careless[MAIN] = s.careless[MAIN] | s.plan_careless
+            s.careless[MAIN] |= s.plan_careless
             rows = Rows(s.plan_counter, s.plan_node, s.plan_edge, s.plan_declared)
-            s.commit_rows(MAIN, rows, [s.writes[t] for t in TABLES], s.rewrites)
+            s.commit_rows(MAIN, rows, [*s.writes], s.rewrites)
         else:
             s.require(~s.may_commit())
         if answer == "stale":
@@ -356,7 +346,7 @@ class PublishContent(Machine):
         stale, valid = s.is_stale(d, b), s.is_valid(d, rows)
         s.require({"stale": stale, "invalid": ~stale & ~valid, "published": ~stale & valid}[answer])
         if answer == "published":
-            s.careless[b] = s.careless[b] | s.is_careless(d, rows)
+            s.careless[b] |= s.is_careless(d, rows)
             writes = [s.kind[d].is_in(*WRITES[t]) for t in TABLES]
             s.commit_rows(b, s.applied(d, rows), writes, s.kind[d] == "compact")
             s.branch[d] = b
@@ -376,8 +366,7 @@ class PublishContent(Machine):
     def merge_branch(s) -> None:
         """The main branch takes over what the other one pins, provided that it has no commits of its own."""
         s.require((s.dev == "there") & (s.phase != "planning"))
-        s.require(any_of(s.pin[MAIN][t] != s.pin[DEV][t] for t in TABLES))
-        s.require(s.may_merge())
+        s.require(s.pin[MAIN] != s.pin[DEV], s.may_merge())
         s.forked_at = s.pin[DEV]
         s.copy_branch(DEV, MAIN)
 
@@ -396,111 +385,72 @@ class PublishContent(Machine):
 
     # Properties: never bad.
 
-    def published(s, kind: str) -> list[Truth]:
-        return [(s.at[d] == "published") & (s.kind[d] == kind) for d in range(s.drafts)]
+    publishes = define(  # a draft, in this step
+        lambda s, after, d: (s.at[d] != "published") & (after.at[d] == "published")
+    )
+    is_published_on = define(
+        lambda s, after, b: any_of(s.publishes(after, d) & (after.branch[d] == b) for d in range(s.drafts))
+    )
 
-    @invariant
-    def no_lost_update(s) -> Truth:
-        """The counter of a branch has counted every increment that was acknowledged there."""
-        counted = [
-            count_of(mine & (s.branch[d] == b) for d, mine in enumerate(s.published("count")))
-            for b in BRANCHES
-        ]
-        return all_of(implies(s.is_there(b), s.rows(b).counter >= counted[b]) for b in BRANCHES)
+    def counted(s, on: tuple[int, ...]) -> Number:
+        """How many increments were acknowledged on these branches."""
+        counts = [(s.at[d] == "published") & (s.kind[d] == "count") for d in range(s.drafts)]
+        return count_of(mine & any_of(s.branch[d] == b for b in on) for d, mine in enumerate(counts))
 
-    @invariant
-    def no_phantom(s) -> Truth:
-        """The counter has counted nothing that was refused."""
-        counted = count_of(s.published("count"))
-        return all_of(implies(s.is_there(b), s.rows(b).counter <= counted) for b in BRANCHES)
-
-    @invariant
-    def no_write_skew(s) -> Truth:
-        """Drafts that looked before they linked or dropped leave no edge without its node."""
-        skewed = [s.rows(b).edge & ~s.rows(b).node & ~s.careless[b] for b in BRANCHES]
-        return ~any_of(s.is_there(b) & skewed[b] for b in BRANCHES)
-
-    @invariant
-    def referential_integrity(s) -> Truth:
-        """No visible edge whose column is declared points at a missing node."""
-        dangling = [s.rows(b).declared & s.rows(b).edge & ~s.rows(b).node for b in BRANCHES]
-        return ~any_of(s.is_there(b) & dangling[b] for b in BRANCHES)
-
-    def is_published_on(before, after: "PublishContent", b: int) -> Truth:
-        """A draft was published on branch b in this step."""
-        return any_of(
-            (before.at[d] != after.at[d]) & (after.at[d] == "published") & (after.branch[d] == b)
-            for d in range(before.drafts)
-        )
+    no_lost_update = invariant(
+        "The counter of a branch has counted every increment that was acknowledged there.", b=BRANCHES
+    )(lambda s, b: implies(s.is_there(b), s.rows(b).counter >= s.counted((b,))))
+    no_phantom = invariant("The counter has counted nothing that was refused.", b=BRANCHES)(
+        lambda s, b: implies(s.is_there(b), s.rows(b).counter <= s.counted(BRANCHES))
+    )
+    no_write_skew = invariant(
+        "Drafts that looked before they linked or dropped leave no edge without its node.", b=BRANCHES
+    )(lambda s, b: ~(s.is_there(b) & s.rows(b).edge & ~s.rows(b).node & ~s.careless[b]))
+    referential_integrity = invariant(
+        "No visible edge whose column is declared points at a missing node.", b=BRANCHES
+    )(lambda s, b: ~(s.is_there(b) & s.rows(b).declared & s.rows(b).edge & ~s.rows(b).node))
 
     @step
     def branch_isolation(before, after: "PublishContent") -> Truth:
         """The rows of a branch change by commits on it, and by merges into the main branch."""
-        was, now = before.rows(DEV), after.rows(DEV)
-        dev = any_of([was.counter != now.counter, was.node != now.node, was.edge != now.edge])
+
+        def changes(b: int) -> Truth:
+            was, now = before.rows(b), after.rows(b)
+            return (was.counter != now.counter) | (was.node != now.node) | (was.edge != now.edge)
+
         stayed = (before.dev == "there") & (after.dev == "there")
-        was, now = before.rows(MAIN), after.rows(MAIN)
-        main = any_of([was.counter != now.counter, was.node != now.node, was.edge != now.edge])
-        merged = all_of(after.pin[MAIN][t] == after.pin[DEV][t] for t in TABLES)
-        return implies(stayed & dev, before.is_published_on(after, DEV)) & implies(
-            main & before.founded, before.is_published_on(after, MAIN) | merged
+        on_main = before.is_published_on(after, MAIN) | (after.pin[MAIN] == after.pin[DEV])
+        return implies(stayed & changes(DEV), before.is_published_on(after, DEV)) & implies(
+            changes(MAIN) & before.founded, on_main
         )
 
-    @invariant
-    def no_head_of_another_branch(s) -> Truth:
+    @invariant(b=BRANCHES, t=TABLES, number=3)
+    def no_head_of_another_branch(s, b: int, t: int, number: int) -> Truth:
         """Nothing stands above the pins of a branch in the lineages that belong to it."""
-        heads = [
-            implies(
-                (s.lineage[b][t] == number) & s.is_own(b, t) & s.is_there(b), s.head[t][number] == s.pin[b][t]
-            )
-            for b in BRANCHES
-            for t in TABLES
-            for number in range(3)
-        ]
-        return all_of(heads)
+        own = (s.lineage[b][t] == number) & s.is_own(b, t) & s.is_there(b)
+        return implies(own, s.head[t][number] == s.pin[b][t])
 
-    @step
-    def compaction_is_invisible(before, after: "PublishContent") -> Truth:
+    @step(b=BRANCHES)
+    def compaction_is_invisible(before, after: "PublishContent", b: int) -> Truth:
         """A commit that only rewrites runs changes no row."""
-        published = [
-            (before.at[d] != after.at[d]) & (after.at[d] == "published") for d in range(before.drafts)
-        ]
-        only = any_of(published) & all_of(
-            implies(p, after.kind[d] == "compact") for d, p in enumerate(published)
-        )
-        same = [
-            all_of(pair[0] == pair[1] for pair in zip(before.rows(b), after.rows(b), strict=True))
-            for b in BRANCHES
-        ]
-        return implies(only, all_of(same))
+        compacts = [(before.publishes(after, d), after.kind[d] == "compact") for d in range(before.drafts)]
+        only = any_of(p for p, _ in compacts) & all_of(implies(p, kind) for p, kind in compacts)
+        rows = zip(before.rows(b), after.rows(b), strict=True)
+        return implies(only, all_of(was == now for was, now in rows))
 
     # Properties: sometimes good.
 
-    @reachable
-    def group_published(s) -> Truth:
-        """Two drafts can share a commit."""
-        return (s.clock == 1) & (count_of(s.at[d] == "published" for d in range(s.drafts)) > 1)
-
-    @reachable
-    def published_on_retry(s) -> Truth:
-        """A plan can still be good after another writer's commit."""
-        return (s.phase == "staged") & (s.clock > 0) & s.may_commit()
-
-    @reachable
-    def compacted(s) -> Truth:
-        """A removed row can disappear from the runs."""
-        return s.founded & ~s.node[MAIN]
-
-    @reachable
-    def merged(s) -> Truth:
-        """The main branch can pin the lineage of the other."""
-        return s.lineage[MAIN][NODES] == 1
-
-    @reachable
-    def forked_after_merge(s) -> Truth:
-        """The main branch can go on in a lineage of its own after a merge."""
-        return s.lineage[MAIN][NODES] == 2
-
-    @may_end
-    def done(s) -> Truth:
-        return all_of(s.at[d].is_in("published", "refused") for d in range(s.drafts)) & (s.phase == "idle")
+    group_published = reachable("Two drafts can share a commit.")(
+        lambda s: (s.clock == 1) & (s.at.count("published") > 1)
+    )
+    published_on_retry = reachable("A plan can still be good after another writer's commit.")(
+        lambda s: (s.phase == "staged") & (s.clock > 0) & s.may_commit()
+    )
+    compacted = reachable("A removed row can disappear from the runs.")(lambda s: s.founded & ~s.node[MAIN])
+    merged = reachable("The main branch can pin the lineage of the other.")(
+        lambda s: s.lineage[MAIN][NODES] == 1
+    )
+    forked_after_merge = reachable("The main branch can go on in a lineage of its own after a merge.")(
+        lambda s: s.lineage[MAIN][NODES] == 2
+    )
+    done = may_end(lambda s: s.at.all(lambda at: at.is_in("published", "refused")) & (s.phase == "idle"))

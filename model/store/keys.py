@@ -40,8 +40,7 @@ from fencepost.model.kernel.language.fields import (
 )
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import EnumKind, PackedState, Slot
-from fencepost.model.kernel.language.members import Members
-from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.numbers import Number, least, most
 from fencepost.model.kernel.language.views import Array, ArrayAccess
 from fencepost.model.kernel.report.counterexample import format_value
 from fencepost.model.store.requests import APPLIED, CONDITIONAL, WRITES, Reply
@@ -49,15 +48,11 @@ from fencepost.model.store.requests import APPLIED, CONDITIONAL, WRITES, Reply
 R = TypeVar("R")
 
 if TYPE_CHECKING:
+    from fencepost.model.kernel.language.records import Part as PartOfRecord
 
-    class Part(Truth, Number, Choice, Members):  # type: ignore[misc]  # whichever of them the part was declared as
-        """A part of a record, to a type checker: parts are found by name, so it cannot know the kind."""
+    class Part(PartOfRecord):
+        """A part of an object, which may be an array."""
 
-        def __eq__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
-        def __ne__(self, other: object) -> Truth: ...  # type: ignore[override]  # columns compare to columns
-        def __and__(self, other: Any) -> Any: ...
-        def __or__(self, other: Any) -> Any: ...
-        def __sub__(self, other: Any) -> Any: ...
         def __getitem__(self, index: Index) -> "Part": ...
 
 else:
@@ -385,10 +380,8 @@ def content_of(value: object, name: str) -> Mapping[str, object] | None:
 def late_slot(late: Any, name: str) -> Any:
     """The place for a late request: the one given, or the first free one of an array."""
     if isinstance(late, Array) and len(late) and hasattr(late[0], "hold"):
-        first: Number | int = len(late) - 1
-        for number in reversed(range(len(late) - 1)):
-            first = pick(late[number].is_free, number, first)
-        return late[first]
+        last = len(late) - 1
+        return late[least(pick(each.is_free, number, last) for number, each in enumerate(late))]
     if not hasattr(late, "hold"):
         raise ModellingMistake(
             f"a late request for `{name}` needs a place where it waits: declare late = Late({name}) and "
@@ -417,20 +410,12 @@ class VersionedKeyView(KeyView):
     @property
     def written(self) -> Number:
         """How many versions there have been: the number of the next one."""
-        count: Number | int = 0
-        for number in range(self.access.places):
-            count = pick(self._is(number) != FREE, number + 1, count)
-        assert isinstance(count, Number)
-        return count
+        return most(pick(self._is(n) != FREE, n + 1, 0) for n in range(self.access.places))
 
     @property
     def newest(self) -> Number:
         """The number of the newest version that is not gone; 0 when there is none."""
-        number: Number | int = 0
-        for place in range(self.access.places):
-            number = pick(self._is(place).is_in(OBJECT, MARKER), place, number)
-        assert isinstance(number, Number)
-        return number
+        return most(pick(self._is(n).is_in(OBJECT, MARKER), n, 0) for n in range(self.access.places))
 
     @must_call
     def has_version(self, number: "int | Number") -> Truth:
@@ -441,7 +426,7 @@ class VersionedKeyView(KeyView):
     @must_call
     def version(self, number: "int | Number", part: str) -> Any:
         """A part of one version; its first value where that is no object."""
-        return self._array(part)[number]
+        return self.part(part)[number]
 
     @must_call
     def any_version(self, **content: Any) -> Truth:
@@ -451,11 +436,11 @@ class VersionedKeyView(KeyView):
         )
 
     def current(self, name: str) -> Any:
-        return self._array(name)[self.newest]
+        return self.part(name)[self.newest]
 
     def apply(self, operation: "str | Choice", content: Mapping[str, Any]) -> None:
         if isinstance(operation, str) and operation == "delete-version":
-            self._array(IS)[content["version"]] = GONE
+            self.part(IS)[content["version"]] = GONE
             self._fill(content["version"], {})
             return
         full = self.written.values() >= self.access.places
@@ -464,7 +449,7 @@ class VersionedKeyView(KeyView):
                 self.frame, self.access.name, f"beyond its {self.access.places} versions", int(full.argmax())
             )
         number = self.written
-        self._array(IS)[number] = pick(leaves_object(operation), OBJECT, MARKER)
+        self.part(IS)[number] = pick(leaves_object(operation), OBJECT, MARKER)
         self._fill(number, content)
 
     @must_call
@@ -491,18 +476,15 @@ class VersionedKeyView(KeyView):
         return super().takes_effect(operation, match)
 
     def _is(self, number: "int | Number") -> Choice:
-        state: Choice = self._array(IS)[number]
+        state: Choice = self.part(IS)[number]
         return state
 
     def _has(self, number: int, content: Mapping[str, Any]) -> Truth:
         return all_of(self.version(number, part) == value for part, value in content.items())
 
-    def _array(self, part: str) -> Any:
-        return self.part(part)
-
     def _fill(self, number: "int | Number", content: Mapping[str, Any]) -> None:
         for part in self.access.content:
-            self._array(part)[number] = content.get(part, self.access.firsts[part])
+            self.part(part)[number] = content.get(part, self.access.firsts[part])
 
 
 class VersionedKey(Key):
