@@ -3,10 +3,9 @@ r"""Protocols in both languages: NAME.tla beside NAME.py, or beside a model that
 Both texts are our own, action by action alike. `RUNS` has for each the sizes, the checks, and what TLC and
 Fencepost find: `python -m bench.tlaplus` runs both, tests/docs/test_from_tla.py ours alone.
 
-TLC counts a successor once for each witness of an existential quantifier, and we once for each choice of a
-parameter, so the texts quantify over the same things. Two differences of counting remain, and are avoided:
-TLC counts a successor twice if a disjunction in a guard holds twice (hence `(p \/ q) = TRUE`), and it does
-not count a state that a CONSTRAINT cuts, which we judge and count (hence bounds are guards, in both).
+Two differences of counting are avoided. TLC generates a successor, or a start, once for each witness of an
+existential quantifier, and we once for each choice of a parameter: the texts quantify over the same things.
+And TLC generates it once for each disjunct of a guard that holds: a guard is written `(p \/ q) = TRUE`.
 """
 
 from dataclasses import dataclass, field
