@@ -1,0 +1,1 @@
+"""Why lifecycles delete what they should: an oracle that walks the bucket."""
