@@ -17,7 +17,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-OPTIONS = ("-O2", "-std=c99", "-fwrapv", "-fPIC", "-shared", "-w")
+OPTIONS = ("-O1", "-std=c99", "-fwrapv", "-fPIC", "-shared", "-w")
 
 
 class NoCompiler(Exception):

@@ -22,7 +22,7 @@ from fencepost.model.kernel.language.layout import U64, PackedState, packed
 from fencepost.model.kernel.language.model import Model, Transition
 from fencepost.model.kernel.search.expand import PENDING, Begun, Expanded, expand, keep_first, set_of
 
-_RECENT = 1 << 18
+_RECENT = 1 << 20
 """Bytes, at most, for the successors that were written last: they fit into the nearer caches."""
 
 _NOWHERE = (1 << 63) - 1

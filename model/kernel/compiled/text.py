@@ -274,6 +274,14 @@ def _expression(node: Node) -> str:
     if name == "invert":
         return f"!{given[0]}" if node.dtype == "bool" else f"({kind})~{given[0]}"
     if name in ("left_shift", "right_shift"):
+        by = node.arguments[1]
+        if isinstance(by, Node) and by.operation == "constant" and by.arguments[0] in range(64):
+            # Of a signed number to the left as NumPy does it: the bits move, and the type is kept.
+            return (
+                f"({kind})((u64){given[0]} << {by.arguments[0]})"
+                if name == "left_shift"
+                else (f"({kind})({given[0]} >> {by.arguments[0]})")
+            )
         return f"shift_{name.removesuffix('_shift')}_{kind}({given[0]}, (u64){given[1]})"
     if name in ("maximum", "minimum"):
         return f"{given[0]} {'>' if name == 'maximum' else '<'} {given[1]} ? {given[0]} : {given[1]}"
