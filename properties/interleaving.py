@@ -135,8 +135,8 @@ class Interleaved(Layer):
     def send(self, request: Request[R]) -> R:
         self._threads.pause()
         reply = self.inner.send(request)
-        order = self._threads.order
-        if self._threads.inside and isinstance(request, Put | Delete) and order.lost and order.choose(2):
+        order, writes = self._threads.order, isinstance(request, Put | Delete)
+        if writes and self._threads.inside and order.lost and order.choose(2):
             order.lost -= 1
             return request.ends(Outcome.UNKNOWN)
         return reply

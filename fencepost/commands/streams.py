@@ -286,7 +286,7 @@ def status(url: str, name: str) -> Result:
         "incarnation": manifest.incarnation,
         "owner": manifest.owner,
         "next_offset": manifest.offset(manifest.tail),
-        "segments": len(manifest.segments),
+        "segments": sum(one.count for one in manifest.segments),
         "closed": manifest.closed,
         "deleted": manifest.is_tombstone,
         "forks": list(manifest.forks),

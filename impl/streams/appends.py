@@ -16,7 +16,7 @@ from fencepost.impl.store import ABSENT
 from fencepost.impl.store.requests import Outcome, Put
 from fencepost.impl.streams.context import StreamContext
 from fencepost.impl.streams.errors import Fenced, Refusal, Refused, StoreUnavailable
-from fencepost.impl.streams.manifest import Manifest, Segment
+from fencepost.impl.streams.manifest import Manifest, Segment, write_index
 from fencepost.impl.streams.settings import Durability
 from fencepost.impl.streams.state import Record
 from fencepost.impl.streams.stream import Accepted, Appended, Stream
@@ -180,12 +180,12 @@ class Appends:
     def flush(self, stream: Stream, accepted: Accepted | None = None) -> None:
         """Seal what is buffered, upload it, list it. Returns when what was `accepted` is durable."""
         with stream.flushing:
-            if accepted is not None and accepted.is_durable(stream.manifest):
+            if accepted is not None and self._is_durable(accepted, stream.manifest):
                 return
             with stream.lock:
                 held, records, closing = stream.held, stream.records, stream.closing
             if accepted is not None and held != (accepted.incarnation, accepted.owner):
-                if accepted.is_durable(self._context.load(stream)):
+                if self._is_durable(accepted, self._context.load(stream)):
                     return
                 raise Fenced(f"this node no longer owns {stream.name!r}")
             if not records and closing is None:
@@ -200,8 +200,11 @@ class Appends:
             except Exception:
                 self._let_go(stream, Accepted(*held))  # what was in flight may have taken the key
                 raise
-            if accepted is not None and not accepted.is_durable(after):
+            if accepted is not None and not self._is_durable(accepted, after):
                 raise Fenced(f"what {stream.name!r} had accepted was dropped")
+
+    def _is_durable(self, accepted: Accepted, manifest: Manifest | None) -> bool:
+        return accepted.is_durable(manifest, self._context.segments_after)
 
     def _let_go(self, stream: Stream, accepted: Accepted) -> None:
         """Of this epoch: another thread may have taken the stream anew."""
@@ -222,13 +225,15 @@ class Appends:
             segment = Segment(owner, start, start + len(body), hashlib.sha256(body).hexdigest())
             self._check_unflagged(stream, incarnation)
             self._upload(manifest.segment_key(owner, start), body)
+        parts = manifest.full(self._context.settings.index_width)
+        index = self._index(manifest, owner, parts) if parts else None
         producers = {one.producer: (one.epoch, one.seq) for one in records if one.producer}
         seqs = [one.stream_seq for one in records if one.stream_seq is not None]
 
         def move(found: Manifest | None) -> Manifest | None:
             if found is None or found.incarnation != incarnation:
                 raise Fenced(f"the stream {stream.name!r} was deleted")
-            if segment in found.segments:
+            if segment and segment == next(self._context.segments_after(found, segment.start), None):
                 return None  # even if another node has taken the stream over since
             if found.owner != owner:
                 raise Fenced(f"another node has taken {stream.name!r} over")
@@ -238,9 +243,10 @@ class Appends:
                 raise Fenced(f"the segment does not follow the tail of {stream.name!r}")
             self._check_unflagged(stream, incarnation, buried=found.is_tombstone)
             now_ns = self._context.now_ns()
+            before = found.indexed(parts, index) if index else found.segments
             return replace(
                 found,
-                segments=(*found.segments, segment) if segment else found.segments,
+                segments=(*before, segment) if segment else before,
                 tail=segment.end if segment else found.tail,
                 producers={**found.producers, **producers},
                 stream_seq=seqs[-1] if seqs else found.stream_seq,
@@ -262,6 +268,14 @@ class Appends:
                 stream.committed = bool(stream.records)
         self._context.on_change(stream.name)
         return after
+
+    def _index(self, manifest: Manifest, owner: int, parts: Sequence[Segment]) -> Segment:
+        """Upload the index of these entries. What this epoch writes to its key is always the same."""
+        body, count = write_index(parts), sum(one.count for one in parts)
+        index = Segment(owner, parts[0].start, parts[-1].end, hashlib.sha256(body).hexdigest(), count)
+        self._upload(manifest.key_of(index), body)
+        self._context.remember(manifest.key_of(index), body)
+        return index
 
     def _check_unflagged(self, stream: Stream, incarnation: str, *, buried: bool = False) -> None:
         flagged = buried or self._context.state.is_flagged(stream.name, incarnation)

@@ -14,7 +14,7 @@ from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.store import ANYTHING, Matches
 from fencepost.impl.store.requests import NOT_NOW, Condition, Delete, Get, Outcome
 from fencepost.impl.streams.errors import Damaged, Fenced, Refusal, Refused, StoreUnavailable
-from fencepost.impl.streams.manifest import Manifest, Segment, manifest_key
+from fencepost.impl.streams.manifest import Manifest, Segment, manifest_key, read_index
 from fencepost.impl.streams.safeguards import STANDARD, Safeguards
 from fencepost.impl.streams.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.streams.state import MemoryState, State
@@ -185,8 +185,23 @@ class StreamContext(Context):
 
     # Segments.
 
+    def segments_after(self, manifest: Manifest, start: int) -> Iterator[Segment]:
+        """The segments with bytes behind the position, in order: of the manifest and its indexes."""
+        return self._segments_in(manifest, manifest.segments, start)
+
+    def _segments_in(self, manifest: Manifest, entries: Sequence[Segment], start: int) -> Iterator[Segment]:
+        for entry in entries:
+            if entry.end > start and entry.count > 1:
+                yield from self._segments_in(manifest, self.parts(manifest, entry), start)
+            elif entry.end > start:
+                yield entry
+
+    def parts(self, manifest: Manifest, index: Segment) -> tuple[Segment, ...]:
+        return read_index(self.segment(manifest, index))
+
     def segment(self, manifest: Manifest, segment: Segment) -> bytes:
-        key = manifest.segment_key(segment.owner, segment.start)
+        """The body of a segment, or of an index."""
+        key = manifest.key_of(segment)
         with self._guard:
             if key in self._segments:
                 self._segments.move_to_end(key)

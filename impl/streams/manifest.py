@@ -2,6 +2,7 @@
 
     streams/<hash>/manifest.json                                        moves by if-match
     streams/<hash>/segments/<incarnation>.<owner>-<first offset>.seg    created once
+    streams/<hash>/segments/<incarnation>.<owner>-<first offset>.<count>.idx    created once: `Manifest.full`
 
 The hash is of the stream's name. An epoch is `<incarnation>.<owner>`: a new incarnation has a new identifier,
 and every owner a number of its own, so no two epochs write one key. Every body has a revision and the writer,
@@ -11,15 +12,17 @@ so an ETag never returns. An offset is `<lineage>_<position>`; forks keep the li
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import groupby
 from typing import Any
 
 from fencepost.impl.streams.errors import Damaged, Refusal, Refused
 
 FORMAT = 1
 ROOT = "streams/"
-_KEY = re.compile(r"streams/([0-9a-f]{32})/(?:(manifest\.json)|segments/(.+)\.(\d{8})-(\d{16})\.seg)")
+_DATA = r"segments/(.+)\.(\d{8})-(\d{16})(?:\.seg|\.(\d+)\.idx)"
+_KEY = re.compile(rf"streams/([0-9a-f]{{32}})/(?:(manifest\.json)|{_DATA})")
 _OFFSET = re.compile(r"(\d{16})_(\d{16})")
 
 
@@ -43,6 +46,7 @@ class Place:
     incarnation: str = ""
     owner: int = 0
     start: int = 0
+    count: int = 1
 
 
 def parse_key(key: str) -> Place | None:
@@ -51,7 +55,7 @@ def parse_key(key: str) -> Place | None:
         return None
     if found[2]:
         return Place(found[1])
-    return Place(found[1], found[3], int(found[4]), int(found[5]))
+    return Place(found[1], found[3], int(found[4]), int(found[5]), int(found[6] or 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,23 @@ class Segment:
     start: int
     end: int
     sha256: str
+    count: int = 1
+    """More than 1: an index, an object that lists so many segments, itself or by further indexes."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _SEGMENT_NAMES if name != "count" or self.count > 1}
+
+
+def write_index(parts: Sequence[Segment]) -> bytes:
+    return _json({"format": FORMAT, "segments": [one.as_json() for one in parts]})
+
+
+def read_index(body: bytes) -> tuple[Segment, ...]:
+    return tuple(Segment(**one) for one in json.loads(body)["segments"])
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +123,32 @@ class Manifest:
     def is_expired(self, now_ns: int) -> bool:
         return self.deadline_ns is not None and now_ns >= self.deadline_ns
 
-    def segment_key(self, owner: int, start: int) -> str:
-        return f"{prefix_of(self.name)}segments/{self.incarnation}.{owner:08d}-{start:016d}.seg"
+    def segment_key(self, owner: int, start: int, count: int = 1) -> str:
+        kind = "seg" if count == 1 else f"{count}.idx"
+        return f"{prefix_of(self.name)}segments/{self.incarnation}.{owner:08d}-{start:016d}.{kind}"
+
+    def key_of(self, segment: Segment) -> str:
+        return self.segment_key(segment.owner, segment.start, segment.count)
+
+    def full(self, width: int) -> tuple[Segment, ...]:
+        """The oldest `width` of neighbours of one count, once there are twice as many; else nothing.
+
+        An index takes their place: a manifest stays short however long its stream becomes. The newest `width`
+        segments are always listed by the manifest itself.
+        """
+        for _, run in groupby(self.segments, key=lambda one: one.count):
+            entries = tuple(run)
+            if len(entries) >= 2 * width:
+                return entries[:width]
+        return ()
+
+    def indexed(self, parts: Sequence[Segment], index: Segment) -> tuple[Segment, ...]:
+        """The entries with the index in place of its parts, if they are still listed here."""
+        at = self.segments.index(parts[0]) if parts[0] in self.segments else 0
+        end = at + len(parts)
+        if self.segments[at:end] != tuple(parts):
+            return self.segments
+        return (*self.segments[:at], index, *self.segments[end:])
 
     def offset(self, position: int) -> str:
         return f"{self.lineage:016d}_{position:016d}"
@@ -124,9 +169,8 @@ class Manifest:
 
     def body(self) -> bytes:
         parts = {name: getattr(self, name) for name in _NAMES}
-        segments = [{name: getattr(one, name) for name in _SEGMENT_NAMES} for one in self.segments]
-        found = {**parts, "format": FORMAT, "segments": segments, "producers": dict(self.producers)}
-        return json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
+        segments = [one.as_json() for one in self.segments]
+        return _json({**parts, "format": FORMAT, "segments": segments, "producers": dict(self.producers)})
 
     def next(self, writer: str, **changes: Any) -> "Manifest":
         return replace(self, **changes, revision=self.revision + 1, writer=writer)
@@ -170,5 +214,5 @@ def trace_fields(key: str, body: bytes) -> str:
     listed = f" start={last.start} listed={last.owner}" if last else ""
     return (
         f"incarnation={manifest.incarnation} owner={manifest.owner} state={state} "
-        f"segments={len(manifest.segments)}{listed}"
+        f"segments={sum(one.count for one in manifest.segments)}{listed}"
     )

@@ -1,10 +1,8 @@
 """Reads by offset: what the manifest lists, and under durability `local` what this node accepted."""
 
-from collections.abc import Iterator
-
 from fencepost.impl.streams.context import StreamContext
 from fencepost.impl.streams.errors import Refusal, Refused
-from fencepost.impl.streams.manifest import Manifest, Segment
+from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.settings import Durability
 from fencepost.impl.streams.state import Record
 from fencepost.impl.streams.stream import Chunk, Stream
@@ -25,7 +23,7 @@ class Reads:
             raise Refused(Refusal.INVALID, f"the offset {offset} is behind the end of the stream")
         pieces: list[bytes] = []
         at = start
-        for segment in self._after(manifest, start):
+        for segment in self._context.segments_after(manifest, start):
             if pieces and at - start >= self._context.settings.chunk_bytes:
                 return Chunk(manifest, b"".join(pieces), start, at, up_to_date=False)
             pieces.append(self._context.segment(manifest, segment)[at - segment.start :])
@@ -49,10 +47,6 @@ class Reads:
         ):
             return []
         return [one for one in stream.records if one.end > manifest.tail]
-
-    @staticmethod
-    def _after(manifest: Manifest, start: int) -> Iterator[Segment]:
-        return (segment for segment in manifest.segments if segment.end > start)
 
     def everything(self, name: str) -> bytes:
         found, offset = b"", "-1"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from fencepost.impl.store.requests import Anything, Delete, Get, Head, List, Outcome
 from fencepost.impl.streams.context import StreamContext
 from fencepost.impl.streams.errors import Damaged, RetentionError, StoreUnavailable, StreamError, Trouble
-from fencepost.impl.streams.manifest import ROOT, Manifest, manifest_key, parse_key, prefix_of
+from fencepost.impl.streams.manifest import ROOT, Manifest, Place, Segment, manifest_key, parse_key, prefix_of
 from fencepost.impl.streams.stream import Stream
 
 BACKOFF_S = 1.0
@@ -231,7 +231,7 @@ class Reaper:
         doomed = self.is_doomed(manifest)
         if not self.node.safeguards.tombstone_short_circuit(doomed):
             for segment in manifest.segments:
-                key = manifest.segment_key(segment.owner, segment.start)
+                key = manifest.key_of(segment)
                 if self.node.read(Head(key)).outcome is Outcome.MISSING:
                     raise Damaged(f"{key} is listed by its manifest and is missing")
         if doomed:
@@ -256,9 +256,32 @@ class Reaper:
         if manifest is not None and self.restore(manifest):
             self.counters.scan_restored += 1
             return
-        orphans = [one for one in keys if one != key and _is_garbage(one, manifest)]
+        orphans = [one for one in keys if one != key and self._is_garbage(one, manifest)]
         self.counters.scan_orphans += len(orphans)
         self._delete(orphans)
+
+    def _is_garbage(self, key: str, manifest: Manifest | None) -> bool:
+        """Whether the manifest, which was read after this key was listed, can never list it."""
+        place = parse_key(key)
+        if place is None:
+            return False
+        if manifest is None or place.incarnation != manifest.incarnation:
+            return True
+        return place.owner < manifest.owner and not self._is_listed(manifest, manifest.segments, place)
+
+    def _is_listed(self, manifest: Manifest, entries: Sequence[Segment], place: Place) -> bool:
+        """By one of the entries, or by an index among them. An index that is missing was reaped meanwhile."""
+        for entry in entries:
+            if entry.start <= place.start < entry.end:
+                if (entry.owner, entry.start, entry.count) == (place.owner, place.start, place.count):
+                    return True
+                try:
+                    return entry.count > 1 and self._is_listed(
+                        manifest, self.node.parts(manifest, entry), place
+                    )
+                except Damaged:
+                    return True
+        return False
 
     def flag_expired(self) -> None:
         for stream in self.node.known():
@@ -297,14 +320,3 @@ class Reaper:
                 self.counters.reap_failures += not young
                 if not young:
                     yield name, error
-
-
-def _is_garbage(key: str, manifest: Manifest | None) -> bool:
-    """Whether the manifest, which was read after this key was listed, can never list it."""
-    place = parse_key(key)
-    if place is None:
-        return False
-    if manifest is None or place.incarnation != manifest.incarnation:
-        return True
-    listed = any((one.owner, one.start) == (place.owner, place.start) for one in manifest.segments)
-    return place.owner < manifest.owner and not listed

@@ -22,6 +22,9 @@ class Settings:
     """A segment is sealed at this size."""
     segment_age_s: float = 1.0
     """Under `local`, records are uploaded when the oldest is this old."""
+    index_width: int = 64
+    """Segments, or indexes of one size, that one index lists; at least 2. A manifest itself lists less than
+    twice as many of each size."""
     chunk_bytes: int = 1024 * 1024
     """A read returns about so much at most."""
     cache_bytes: int = 64 * 1024 * 1024

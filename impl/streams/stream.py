@@ -6,9 +6,10 @@ during a flush; who holds both took `flushing` first.
 """
 
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from fencepost.impl.streams.manifest import Manifest
+from fencepost.impl.streams.manifest import Manifest, Segment
 from fencepost.impl.streams.state import Record
 
 
@@ -85,15 +86,18 @@ class Accepted:
     """0 if nothing was buffered."""
     closing: tuple[str, int, int] | None = None
 
-    def is_durable(self, manifest: Manifest | None) -> bool:
+    def is_durable(
+        self, manifest: Manifest | None, segments_after: Callable[[Manifest, int], Iterator[Segment]]
+    ) -> bool:
         """Another owner's bytes may stand at the same position, so the length of a stream says nothing."""
         if manifest is None or manifest.incarnation != self.incarnation:
             return False
         if self.closing is not None and manifest.closed_by != self.closing:
             return False
-        return not self.end or any(
-            one.owner == self.owner and one.start < self.end <= one.end for one in manifest.segments
-        )
+        if not self.end:
+            return True
+        segment = next(segments_after(manifest, self.end - 1), None)
+        return segment is not None and segment.owner == self.owner and self.end <= segment.end
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ The invariants of the model have the same names. What becomes of the bucket is j
 fresh node with an empty disk sweeps until nothing is left to do: whoever died, and whatever disk was lost.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -14,7 +14,7 @@ from fencepost.impl.store import ABSENT
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import STANDARD, Manifest, Node, Reaper, Safeguards, Settings, StreamError
 from fencepost.impl.streams.errors import Damaged
-from fencepost.impl.streams.manifest import manifest_key, parse_key, prefix_of
+from fencepost.impl.streams.manifest import Segment, manifest_key, parse_key, prefix_of, read_index
 
 TICKS = 3
 """One restores, one reaps, one finds what the others left."""
@@ -74,7 +74,7 @@ class StreamState:
         """Segments that the live manifest lists and that do not stand as listed."""
         if self.live is None:
             return ()
-        wanted = {self.live.segment_key(one.owner, one.start): one.sha256 for one in self.live.segments}
+        wanted = {self.live.key_of(one): one.sha256 for one in self.entries(self.live.segments)}
         return tuple(
             key for key, digest in wanted.items() if sha256(self.contents.get(key, b"")).hexdigest() != digest
         )
@@ -85,8 +85,20 @@ class StreamState:
         live = self.live
         if live is None:
             return b""
-        keys = (live.segment_key(one.owner, one.start) for one in live.segments)
-        return b"".join(self.contents.get(key, b"") for key in keys)
+        return b"".join(self.contents.get(live.key_of(one), b"") for one in self.segments)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Those that the live manifest lists, itself or by an index."""
+        return [one for one in self.entries(self.live.segments if self.live else ()) if one.count == 1]
+
+    def entries(self, listed: Sequence[Segment]) -> Iterator[Segment]:
+        """Segments and indexes; a missing index lists nothing."""
+        for one in listed:
+            yield one
+            index = self.contents.get(self.live.key_of(one)) if self.live and one.count > 1 else None
+            if index is not None:
+                yield from self.entries(read_index(index))
 
     @cached_property
     def healed(self) -> tuple[Mapping[str, bytes], str]:
@@ -137,7 +149,7 @@ def immutable_by_position(state: StreamState, outcomes: Outcomes) -> Iterator[st
 
 def zombie_fenced(state: StreamState, _: Outcomes) -> Iterator[str]:
     if state.live is not None:
-        owners = [segment.owner for segment in state.live.segments]
+        owners = [segment.owner for segment in state.segments]
         if owners != sorted(owners) or any(owner > state.live.owner for owner in owners):
             yield f"segments of the owners {owners} are listed in this order by owner {state.live.owner}"
         epochs = [byte - 48 for at, byte in enumerate(state.body) if state.body[at - 1 : at] == b"p"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.streams import Appended, Configuration, Node, Settings, StreamError
+from fencepost.impl.streams import Configuration, Node, Settings, StreamError
 from fencepost.impl.streams.stream import Stream
 from fencepost.properties.interleaving import Interleaved, Order, Threads
 from fencepost.properties.streams.checks import CHECKS, Acknowledged, Outcomes, StreamState
@@ -72,7 +72,7 @@ class Clients:
         except StreamError:
             return
         manifest = node.stream(NAME).manifest
-        if isinstance(done, Appended) and manifest is not None and not done.duplicate:
+        if manifest is not None and not done.duplicate:
             lineage, end = (int(part) for part in done.offset.split("_"))
             if lineage == manifest.lineage:
                 self.acknowledged.append(Acknowledged(manifest.incarnation, end, body))

@@ -43,10 +43,10 @@ OLD = Configuration("text/old")
 NEW = Configuration("text/new")
 TTL_S = 100
 EXPIRING = Configuration("text/old", ttl_s=TTL_S)
-SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=20.0, backoff_s=0.0, attempts=2)
+SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=20.0, backoff_s=0.0, attempts=2, index_width=2)
 LOCAL = replace(SETTINGS, durability=Durability.LOCAL)
 AT_REST_NS = START_NS + 10 * 3600 * 10**9
-READERS = Readers(lambda _: StreamsRefinement(owners=8), StreamsRefinement)
+READERS = Readers(lambda _: StreamsRefinement(owners=8, places=6), StreamsRefinement)
 _fields = cached(trace_fields)
 
 

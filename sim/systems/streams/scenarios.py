@@ -1,10 +1,10 @@
 """The scenarios of streams, each small enough to be explored to its end, and the program that sets one up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.impl.streams import STANDARD, MemoryState, Node, Safeguards, StreamError
+from fencepost.impl.streams import STANDARD, MemoryState, Node, Reaper, Safeguards, StreamError
 from fencepost.impl.streams.manifest import Manifest, trace_fields
 from fencepost.impl.streams.stream import Accepted
 from fencepost.sim.systems.lockstep import prepare_world
@@ -24,12 +24,15 @@ from fencepost.sim.world import World
 Setup = Callable[[ScenarioRun], None]
 
 
-def _founded(run: ScenarioRun, *, expiring: bool = False, deleted: bool = False) -> Manifest:
-    """A stream with `old` in it."""
+def _founded(
+    run: ScenarioRun, *, expiring: bool = False, deleted: bool = False, more: Sequence[bytes] = ()
+) -> Manifest:
+    """A stream with `old` in it, and more."""
 
     def act(node: Node) -> None:
         node.create(NAME, EXPIRING if expiring else OLD)
-        node.append(NAME, b"old", content_type="text/old")
+        for body in (b"old", *more):
+            node.append(NAME, body, content_type="text/old")
         if deleted:
             node.delete(NAME)
 
@@ -197,6 +200,24 @@ def beside(run: ScenarioRun) -> None:
     run.world.spawn(live, name="ann", restart=False)
 
 
+def indexed(run: ScenarioRun) -> None:
+    """An append after which an index lists the oldest segments, and a node that takes the stream over and
+    scans the prefix for what nothing lists."""
+    _founded(run, more=(b"1", b"2", b"3"))
+    run.world.spawn(_appends, run, b"a", None, "text/old", True, name="ann", restart=False)
+
+    def scan() -> None:
+        node, _ = run.node()
+
+        def work() -> None:
+            node.own(node.stream(NAME))
+            Reaper(node).scan()
+
+        _quietly(work)
+
+    run.world.spawn(scan, name="bob", restart=False)
+
+
 def disk(run: ScenarioRun) -> None:
     """A node answers after its local commit. Its disk is kept over a crash, which loses nothing that was
     answered; or it is lost, which loses nothing that was uploaded."""
@@ -224,7 +245,7 @@ def _commits(run: ScenarioRun, kept: MemoryState | None, bodies: list[bytes], *,
         run.world.note("acknowledged", done)
     if run.upload(node, tries) and done is not None and not promised:
         stream = node.stream(NAME)
-        if Accepted(*stream.held, done.end).is_durable(stream.manifest):
+        if Accepted(*stream.held, done.end).is_durable(stream.manifest, node.segments_after):
             run.world.note("acknowledged", done)
 
 
@@ -247,6 +268,7 @@ SCENARIOS: dict[str, Setup] = {
     "skewed": skewed,
     "flagged": flagged,
     "beside": beside,
+    "indexed": indexed,
     "disk": disk,
     "overtaken": overtaken,
 }
