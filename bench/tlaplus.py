@@ -106,13 +106,13 @@ def _tlc(name: str, run: Run, jar: Path) -> dict[str, Any]:
         java = ["java", "-XX:+UseParallelGC", "-cp", str(jar), "tlc2.TLC", "-workers", "1", "-nowarning"]
         ends = [] if "\\* may not end" in text else ["-deadlock"]
         found = _measured([*java, *ends, f"{module}.tla"], home)
-    said = found.pop("text")
-    counts = re.findall(r"(\d+) states generated, (\d+) distinct", said)
+    output = found.pop("text")
+    counts = re.findall(r"(\d+) states generated, (\d+) distinct", output)
     if not counts:
-        raise SystemExit(f"TLC failed on {name}:\n{said}")
-    depth = re.findall(r"depth of the complete state graph search is (\d+)", said)
-    violated = "Error:" in said
-    trace = len(re.findall(r"^State \d+:", said, re.MULTILINE))
+        raise SystemExit(f"TLC failed on {name}:\n{output}")
+    depth = re.findall(r"depth of the complete state graph search is (\d+)", output)
+    violated = "Error:" in output
+    trace = len(re.findall(r"^State \d+:", output, re.MULTILINE))
     return {
         **found,
         "verdict": "violated" if violated else "holds",

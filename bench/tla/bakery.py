@@ -1,10 +1,10 @@
-"""Lamport's bakery: who comes takes a number, and the lowest number is served."""
+"""Lamport's bakery: each customer takes a number, and the lowest number is served."""
 
 from fencepost.model import *
 
 
 class Bakery(Machine):
-    """Customers who draw numbers, one step for drawing and one for each look at another customer."""
+    """Customers draw numbers, one step for drawing and one for each look at another customer."""
 
     customers = Size(2, most=6)
     numbers = Size(4, doc="highest number")
@@ -53,5 +53,5 @@ class Bakery(Machine):
         fair=(together("come", "draw", "show", "look", "passes", "served", "leave", by="c"),), c=customers
     )
     def is_served(s, c: int) -> tuple[Truth, Truth]:
-        """Who has a number is served."""
+        """A customer with a number is served."""
         return s.customer[c] == "look", s.customer[c] == "served"

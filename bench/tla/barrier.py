@@ -38,5 +38,5 @@ class Barrier(Machine):
 
     @leads_to(fair=(process.fairly(),), p=processes)
     def passes(s, p: int) -> tuple[Truth, Truth]:
-        """Who comes passes."""
+        """A process that comes passes."""
         return s.process[p] == "pass_first", s.process[p] == "go"

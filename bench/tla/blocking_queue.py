@@ -4,7 +4,7 @@ from fencepost.model import *
 
 
 class BlockingQueue(Machine):
-    """Who cannot go on waits; who goes on wakes one of those that wait, perhaps of its own kind."""
+    """A thread that cannot go on waits; one that goes on wakes a waiting one, perhaps of its own kind."""
 
     producers, consumers, room = Size(3), Size(2), Size(1)
 

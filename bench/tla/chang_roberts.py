@@ -1,4 +1,4 @@
-"""Chang and Roberts: election in a ring. The lowest number of those who begin wins."""
+"""Chang and Roberts: election in a ring. The lowest number of those that begin wins."""
 
 from fencepost.model import *
 

@@ -4,7 +4,7 @@ from fencepost.model import *
 
 
 class Ewd998(Machine):
-    """A token goes round, adds up what each node sent and received, and is black if somebody received."""
+    """A token adds up what each node sent and received; it is black if a node received a message."""
 
     nodes = Size(3, doc="nodes in the ring")
     most = Size(1, doc="messages on their way to a node, and counted by it", most=9)

@@ -1,4 +1,4 @@
-"""Reliable broadcast by folklore: who accepts tells all others, so that all who work accept or none does."""
+"""Reliable broadcast by folklore: a process that accepts sends to all, so all correct ones accept, or none."""
 
 from fencepost.model import *
 
@@ -44,5 +44,5 @@ class Folklore(Machine):
 
     @leads_to(fair=("hear", "accept"))
     def relay(s) -> tuple[Truth, Truth]:
-        """If one accepts, all who work accept."""
+        """If one process accepts, all accept that do not crash."""
         return s.at.any("accepted"), s.at.all(lambda at: at.is_in("accepted", "crashed"))

@@ -14,7 +14,7 @@ class German(Machine):
     request = Each(nodes, Enum("none", "shared", "exclusive"))
     answer = Each(nodes, Record(type=Enum("none", "shared", "exclusive", "invalidate"), value=Id(values)))
     returned = Each(nodes, Record(there=Bool(), value=Id(values)))
-    granted, pending = Flags(nodes), Flags(nodes)  # who has a copy, who must still return it
+    granted, pending = Flags(nodes), Flags(nodes)  # caches with a copy; those that must still return it
     is_exclusive = Bool()
     serving = Enum("none", "shared", "exclusive")
     client = Id(nodes)

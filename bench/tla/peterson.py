@@ -38,5 +38,5 @@ class Peterson(Machine):
 
     @leads_to(fair=(side.fairly(),), p=sides)
     def served(s, p: int) -> tuple[Truth, Truth]:
-        """Who waits gets in."""
+        """A process that waits gets in."""
         return s.side[p] == "wait", s.side[p] == "critical"

@@ -1,4 +1,4 @@
-"""Prisoners who see a room with two switches one by one, and count without talking."""
+"""Prisoners visit a room with two switches one by one, and count their visits without talking."""
 
 from fencepost.model import *
 

@@ -1,15 +1,15 @@
-"""Cigarette smokers: a dealer offers two of three ingredients, and who has the third one smokes."""
+"""Cigarette smokers: a dealer offers two of three ingredients, and the smoker with the third one smokes."""
 
 from fencepost.model import *
 
 
 class Smokers(Machine):
-    """The smoker who has what the dealer keeps back smokes; then the dealer offers again."""
+    """The smoker with the third ingredient smokes; then the dealer offers again."""
 
     smokers = Size(3)
     symmetric = ("smokers",)
 
-    missing = Id(smokers, nobody=True)  # who has what is not on the table
+    missing = Id(smokers, nobody=True)  # the smoker with what is not on the table
     smoking = Each(smokers, Bool())
 
     @initial

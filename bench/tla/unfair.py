@@ -16,7 +16,7 @@ class WeaklyFairBit(AlternatingBit):
 
 
 class ReadersWritersStay(ReadersWriters):
-    """Who is inside may stay there."""
+    """An actor that is inside may stay there."""
 
     @leads_to(fair=("enter",), a=ReadersWriters.actors)
     def served(s, a: int) -> tuple[Truth, Truth]:
