@@ -1,4 +1,4 @@
-"""Reliable broadcast by folklore: a process that accepts sends to all, so all correct ones accept, or none."""
+"""Reliable broadcast by folklore: a process that accepts sends to all, so all correct ones accept or none."""
 
 from fencepost.model import *
 
