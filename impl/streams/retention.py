@@ -11,10 +11,10 @@ A flagged row is the one reapable state; `delete` flags, and so do expiry, `rest
 the durable driver: it finds tombstones without a row, and data that no manifest can ever list.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from fencepost.impl.store.requests import Anything, Delete, Get, Head, List, Outcome
+from fencepost.impl.store.requests import Anything, Delete, Get, GetReply, Head, List, Outcome
 from fencepost.impl.streams.context import StreamContext
 from fencepost.impl.streams.errors import Damaged, RetentionError, StoreUnavailable, StreamError, Trouble
 from fencepost.impl.streams.manifest import ROOT, Manifest, Place, Segment, manifest_key, parse_key, prefix_of
@@ -22,6 +22,8 @@ from fencepost.impl.streams.stream import Stream
 
 BACKOFF_S = 1.0
 BACKOFF_MAX_S = 300.0
+SCAN_WIDTH = 64
+"""Manifests that a scan reads at once."""
 
 
 @dataclass
@@ -226,13 +228,15 @@ class Reaper:
 
     # What finds work.
 
-    def restore(self, manifest: Manifest) -> bool:
-        """Flag a doomed manifest; whether it was. A live one is served when somebody asks for it."""
+    def restore(self, manifest: Manifest, present: Collection[str] = ()) -> bool:
+        """Flag a doomed manifest; whether it was. A live one is served when it is requested.
+
+        `present`: keys that a listing has shown, which need no look."""
         doomed = self.is_doomed(manifest)
         if not self.node.safeguards.tombstone_short_circuit(doomed):
             for segment in manifest.segments:
                 key = manifest.key_of(segment)
-                if self.node.read(Head(key)).outcome is Outcome.MISSING:
+                if key not in present and self.node.read(Head(key)).outcome is Outcome.MISSING:
                     raise Damaged(f"{key} is listed by its manifest and is missing")
         if doomed:
             self.node.state.flag(manifest.name, manifest.incarnation)
@@ -246,14 +250,23 @@ class Reaper:
             place = parse_key(key)
             if place is not None:
                 groups.setdefault(key[: len(ROOT) + len(place.hash) + 1], []).append(key)
-        for prefix, keys in groups.items():
-            self._scan_one(prefix, keys)
+        damaged: list[Damaged] = []
+        prefixes = list(groups)
+        for at in range(0, len(prefixes), SCAN_WIDTH):
+            part = prefixes[at : at + SCAN_WIDTH]
+            # After the listing: see docs/decisions/0020-streams.md, (b).
+            replies = self.node.read_all([Get(f"{prefix}manifest.json") for prefix in part])
+            for prefix, reply in zip(part, replies, strict=True):
+                try:
+                    self._scan_one(f"{prefix}manifest.json", groups[prefix], reply)
+                except Damaged as error:
+                    damaged.append(error)
+        if damaged:
+            raise damaged[0]
 
-    def _scan_one(self, prefix: str, keys: Sequence[str]) -> None:
-        key = f"{prefix}manifest.json"
-        reply = self.node.read(Get(key))  # after the listing: see docs/decisions/0020-streams.md, (b)
+    def _scan_one(self, key: str, keys: Sequence[str], reply: GetReply) -> None:
         manifest = Manifest.read(reply.body, key) if reply.outcome is Outcome.DONE else None
-        if manifest is not None and self.restore(manifest):
+        if manifest is not None and self.restore(manifest, frozenset(keys)):
             self.counters.scan_restored += 1
             return
         orphans = [one for one in keys if one != key and self._is_garbage(one, manifest)]
@@ -301,6 +314,8 @@ class Reaper:
                 self.scan()
                 self._scanned_ns = now_ns
             except StreamError as error:
+                if isinstance(error, Damaged):  # everything else was scanned
+                    self._scanned_ns = now_ns
                 yield ROOT, error
         reaped = 0
         for name, incarnation in self.node.state.flagged().items():

@@ -1,16 +1,16 @@
 """The HTTP server of streams, as an ASGI callable: what its responses look like on the wire."""
 
 import asyncio
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import Configuration, Node
 from fencepost.impl.streams.app import StreamServer
+
+from .counting import Counting
 
 
 @pytest.fixture
@@ -47,18 +47,6 @@ def test_an_event_of_data_and_its_offset_are_sent_in_one_piece(server: StreamSer
     assert piece.startswith(b"event: data\ndata:start\ndata:event: control\n")
     assert b'\n\nevent: control\ndata:{"streamNextOffset":' in piece
     server.close()
-
-
-class Counting(Layer):
-    """Counts the requests that reach the store, by kind."""
-
-    def __init__(self, inner: MemoryStore) -> None:
-        super().__init__(inner)
-        self.sent: Counter[str] = Counter()
-
-    def send(self, request: Any) -> Any:
-        self.sent[request.kind] += 1
-        return self.inner.send(request)
 
 
 READERS = 12

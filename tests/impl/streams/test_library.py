@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.store import ABSENT
+from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import (
     Configuration,
@@ -23,8 +23,11 @@ from fencepost.impl.streams import (
     SqliteState,
     Trouble,
 )
+from fencepost.impl.streams.errors import Damaged
 from fencepost.impl.streams.manifest import manifest_key, prefix_of
 from fencepost.impl.streams.stream import Accepted
+
+from .counting import Counting
 
 NAME = "/a"
 TEXT = Configuration("text/plain")
@@ -304,3 +307,35 @@ def test_names_that_do_not_exist_take_no_memory(store, env) -> None:
         with pytest.raises(Refused):
             node.read_from(f"/none/{number}")
     assert node.known() == []
+
+
+def test_one_damaged_manifest_stops_no_scan(store, env) -> None:
+    """What another program wrote under one name would otherwise keep every doomed stream for ever."""
+    node = node_of(store, env)
+    for name in ("/a", "/b", "/c"):
+        node.create(name, TEXT, b"x")
+    names = sorted(("/a", "/b", "/c"), key=manifest_key)
+    store.put(manifest_key(names[0]), b"{", when=ANYTHING)
+    for name in names[1:]:
+        node.delete(name)
+    other = node_of(store, env)
+    failures = dict(Reaper(other).sweep())
+    assert list(failures) == ["streams/"]
+    assert not [key for key in store.contents() if not key.startswith(prefix_of(names[0]))]
+
+
+def test_a_scan_asks_for_no_segment_that_its_listing_shows(env) -> None:
+    """A stream has thousands of segments; a live one without a listed segment is still reported."""
+    store = Counting(MemoryStore(env=env))
+    node = node_of(store, env)
+    node.create(NAME, TEXT)
+    append(node, b"1")
+    append(node, b"2")
+    Reaper(node).scan()
+    assert store.sent["head"] == 0
+    manifest = node.load(node.stream(NAME))
+    last = manifest.segments[-1]
+    store.delete(manifest.key_of(last), when=ANYTHING)
+    with pytest.raises(Damaged, match="is missing"):
+        Reaper(node).scan()
+    assert store.sent["head"] == 1
