@@ -73,7 +73,7 @@ Left out: lists (read the keys one by one, in as many steps as the list has page
 upload that was overtaken is a flag of the protocol), stores that break their promises.
 '''
 
-from fencepost.model.store.keys import Key, KeyView, VersionedKey, VersionedKeyView
+from fencepost.model.store.keys import Key, KeyView
 from fencepost.model.store.late import Late, LateView
 from fencepost.model.store.requests import (
     CREATE,
@@ -88,6 +88,7 @@ from fencepost.model.store.requests import (
     Trouble,
     restart,
 )
+from fencepost.model.store.versions import VersionedKey, VersionedKeyView
 
 __all__ = [
     "CREATE",
