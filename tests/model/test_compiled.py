@@ -3,12 +3,15 @@
 If these fail, `--engine compiled` misses states, invents them, or reports another error than the default.
 """
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -43,7 +46,10 @@ from fencepost.model import (
     total,
 )
 from fencepost.model.kernel.compiled import build, engine
+from fencepost.model.kernel.compiled import text as c
 from fencepost.model.kernel.compiled.engine import Compiled
+from fencepost.model.kernel.compiled.trace import Program, Trace, Traced
+from fencepost.model.kernel.language.layout import look_up
 from fencepost.model.kernel.search import explore
 from fencepost.model.two_phase import TwoPhase
 from tests.depth import examples
@@ -340,6 +346,56 @@ def test_what_only_some_states_violate_is_the_same_error(mistake: Callable[[Any]
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
     assert "mistake()" in messages[0]
+
+
+OPERATIONS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "add": lambda x, y, a, b: (x + y) * 3,
+    "add signed": lambda x, y, a, b: a + b * -5 - 1,
+    "bits": lambda x, y, a, b: (x & y | 12) ^ ~y,
+    "bits signed": lambda x, y, a, b: ~(a & b) | 1,
+    "truths": lambda x, y, a, b: ~(x < y) ^ (a <= b) | (x != y) & ~(a > 7),
+    "left": lambda x, y, a, b: x << y,
+    "left by few": lambda x, y, a, b: np.left_shift(np.uint64(7), y & 127),
+    "left signed": lambda x, y, a, b: (a << (b & 127)) + (a << 3),
+    "right": lambda x, y, a, b: x >> (y & 127),
+    "right signed": lambda x, y, a, b: (a >> (b & 127)) + (a >> 3),
+    "floor": lambda x, y, a, b: a // 7 + b // 1,
+    "floor unsigned": lambda x, y, a, b: x // 7,
+    "rest": lambda x, y, a, b: a % 7 - b % 64,
+    "rest unsigned": lambda x, y, a, b: x % 7,
+    "both": lambda x, y, a, b: np.divmod(a, 9)[0] * 100 + np.divmod(a, 9)[1],
+    "most": lambda x, y, a, b: np.maximum(x, y),
+    "most signed": lambda x, y, a, b: np.maximum(a, b) - np.minimum(b, -3),
+    "least": lambda x, y, a, b: np.minimum(x, y),
+    "compared": lambda x, y, a, b: (x >= y).astype(np.int64) * 4 + (a >= b).astype(np.int64),
+    "compared signed": lambda x, y, a, b: (a < 0).astype(np.uint64) + (x == y).astype(np.uint64),
+    "count": lambda x, y, a, b: np.bitwise_count(x).astype(np.int64) + np.bitwise_count(a),
+    "count wraps": lambda x, y, a, b: np.bitwise_count(x) * np.bitwise_count(y),
+    "where": lambda x, y, a, b: np.where(x < y, a, np.where(a < b, b, -5)),
+    "where truths": lambda x, y, a, b: np.where(x < y, a < b, True),
+    "table": lambda x, y, a, b: look_up(np.array([5, -7, 9, 2], np.int64), (x & 3).view(np.int64)),
+}
+EDGES = [0, 1, 2, 3, 6, 7, 63, 64, 65, 1 << 31, *((1 << 63) + n for n in (-1, 0, 1)), (1 << 64) - 7]
+
+
+def test_every_operation_has_the_meaning_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On numbers at which signs, shifts and overflows differ between C and NumPy, if they do."""
+    monkeypatch.setattr(build, "OPTIONS", OPTIMIZED)
+    trace = Trace()
+    inputs = [Traced(trace, trace.node("input", np.dtype(np.uint64), n)) for n in range(2)]
+    functions = []
+    for number, operation in enumerate(OPERATIONS.values()):
+        node = operation(*inputs, *(each.view(np.int64) for each in inputs)).node
+        body = c.statements(Program([], [node]), {})
+        functions.append(f"u64 of_{number}(u64 w0, u64 w1) {{ {body} return (u64){c.variable(node)}; }}")
+    library = build.library_of(c.SHARED.replace("@JOB@", "") + "\n".join(functions)).functions
+    x, y = (np.array(side, np.uint64) for side in zip(*product(EDGES, EDGES), strict=True))
+    for number, (name, operation) in enumerate(OPERATIONS.items()):
+        found = getattr(library, f"of_{number}")
+        found.restype, found.argtypes = ctypes.c_uint64, [ctypes.c_uint64] * 2
+        expected = operation(x, y, x.view(np.int64), y.view(np.int64)).astype(np.uint64)
+        for one, other, wanted in zip(x.tolist(), y.tolist(), expected.tolist(), strict=True):
+            assert found(one, other) == wanted, (name, one, other)
 
 
 class Partly(Machine):

@@ -55,7 +55,7 @@ class Compiled:
             try:
                 judged.append(tracer.step(wanted))
             except NotCovered as reason:
-                left[wanted.name] = str(reason)
+                left[f"{wanted.name}, and with it every action,"] = str(reason)
         self._left = []
         self._is_plain = type(model).representatives is Model.representatives
         for label in model.labels if not left else ():
@@ -77,7 +77,7 @@ class Compiled:
                 left[wanted.name] = str(reason)
         self._first: dict[str, Any] = {}
         for name, reason_ in left.items():
-            self.notes.append(f"{name} is computed by NumPy: {reason_}")
+            self.notes.append(f"{name} is computed by NumPy, for it uses {reason_}")
         try:
             library = library_of(c_text(model.words, labels, truths.values(), judged))
         except NoCompiler as error:

@@ -37,7 +37,7 @@ _INFIX = {
 _BLOCK = 256
 """States that all labels work on before the next ones."""
 
-_SHARED = """\
+SHARED = """\
 #include <stdint.h>
 #include <stdlib.h>
 typedef uint64_t u64;
@@ -116,7 +116,7 @@ def c_text(
     most = max(labels, default=-1) + 1
     sizes = {"WORDS": words, "LABELS": most, "STEPS": len(judged), "NARROW": thin.WIDEST}
     parts = [f"#define {name} {size}\n" for name, size in sizes.items()]
-    parts.append(_SHARED.replace("@JOB@", job.C_TEXT))
+    parts.append(SHARED.replace("@JOB@", job.C_TEXT))
     parts += [_step(number, each, words) for number, each in enumerate(judged)]
     inline = "inline" if words <= 2 and len(judged) <= 2 else "__attribute__((noinline))"
     calls = "\n".join(_JUDGE_STEP.format(number=number) for number in range(len(judged)))
@@ -129,9 +129,9 @@ def c_text(
 
 
 def _label(number: int, program: Program, words: int) -> str:
-    after = ", ".join(_name(each) for each in program.values)
+    after = ", ".join(variable(each) for each in program.values)
     before = ", ".join(f"w{k}" for k in range(words))
-    body = _body(program, {"guard": "continue;", "trap": "return 1;"})
+    body = statements(program, {"guard": "continue;", "trap": "return 1;"})
     return f"""\
 static int label_{number}(Job *job, i64 from, i64 to) {{
     i64 fired = 0;
@@ -182,8 +182,8 @@ def _step(number: int, program: Program, words: int) -> str:
     return f"""\
 static int step_{number}(const u64 *before, const u64 *after) {{
 {inputs}
-{_body(program, {"guard": "return 2;", "trap": "return 2;"})}
-    return {_name(program.values[0])};
+{statements(program, {"guard": "return 2;", "trap": "return 2;"})}
+    return {variable(program.values[0])};
 }}
 """
 
@@ -194,8 +194,8 @@ i64 first_{number}(const u64 *in, i64 stride, i64 rows, i64 wanted) {{
     i64 found = -1;
     for (i64 row = 0; row < rows; row++) {{
 {_inputs("in", "stride", "row", words)}
-{_body(program, {"guard": "return -2;", "trap": "return -2;"})}
-        if (found < 0 && {_name(program.values[0])} == wanted) found = row;
+{statements(program, {"guard": "return -2;", "trap": "return -2;"})}
+        if (found < 0 && {variable(program.values[0])} == wanted) found = row;
     }}
     return found;
 }}
@@ -219,13 +219,13 @@ def _inputs(array: str, stride: str, row: str, words: int) -> str:
     return "\n".join(f"        const u64 w{k} = {array}[{k} * {stride} + {row}];" for k in range(words))
 
 
-def _body(program: Program, leave: Mapping[str, str]) -> str:
+def statements(program: Program, leave: Mapping[str, str]) -> str:
     """The checks in their order, each after what it needs, and then the values."""
     lines: list[str] = []
     known: set[int] = set()
     for kind, truth in program.checks:
         lines += _settled([truth], known)
-        lines.append(f"if ({'!' if kind == 'guard' else ''}{_name(truth)}) {leave[kind]}")
+        lines.append(f"if ({'!' if kind == 'guard' else ''}{variable(truth)}) {leave[kind]}")
     lines += _settled(program.values, known)
     return "\n".join(f"        {line}" for line in lines)
 
@@ -241,7 +241,7 @@ def _settled(wanted: list[Node], known: set[int]) -> list[str]:
             open_ += [each for each in node.arguments if isinstance(each, Node)]
     known |= set(missing)
     return [
-        f"const {_TYPES[node.dtype]} {_name(node)} = {_expression(node)};"
+        f"const {_TYPES[node.dtype]} {variable(node)} = {_expression(node)};"
         for _, node in sorted(missing.items())
     ]
 
@@ -249,7 +249,7 @@ def _settled(wanted: list[Node], known: set[int]) -> list[str]:
 _IN_PLACE = ("input", "constant")
 
 
-def _name(node: Node) -> str:
+def variable(node: Node) -> str:
     if node.operation == "input":
         return f"w{node.arguments[0]}"
     if node.operation == "constant":
@@ -267,7 +267,7 @@ def _constant(node: Node) -> str:
 
 def _expression(node: Node) -> str:
     kind = _TYPES[node.dtype]
-    given = [_name(each) for each in node.arguments if isinstance(each, Node)]
+    given = [variable(each) for each in node.arguments if isinstance(each, Node)]
     name = node.operation
     if name in _INFIX:
         return f"({kind})({given[0]} {_INFIX[name]} {given[1]})"
