@@ -77,7 +77,7 @@ class Compiled:
                 left[wanted.name] = str(reason)
         self._first: dict[str, Any] = {}
         for name, reason_ in left.items():
-            self.notes.append(f"{name} is computed by NumPy, for it uses {reason_}")
+            self.notes.append(f"{name} is computed by NumPy (not covered: {reason_})")
         try:
             library = library_of(c_text(model.words, labels, truths.values(), judged))
         except NoCompiler as error:
