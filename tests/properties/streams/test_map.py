@@ -7,7 +7,7 @@ import pytest
 from fencepost.model import Model, check
 from fencepost.model.streams import Streams
 from fencepost.properties.refinement import Automaton
-from fencepost.properties.streams.refinement import StreamsRefinement
+from fencepost.properties.streams.refinement import AsModelled, StreamsRefinement
 from tests.depth import examples
 from tests.properties.ingest.shown_events import follow, walks
 from tests.properties.streams.shown_events import EventWriter
@@ -20,12 +20,24 @@ OFTEN = ("create", "own", "accept", "upload", "late_upload_lands", "move", "ackn
 def test_every_walk_of_the_model_is_allowed(sizes) -> None:
     model = Model(Streams, {"troubles": 2, **sizes})
     fired: Counter[str] = Counter()
-    for walk in walks(model, rows=examples(15, 80), length=40, seed=1, often=OFTEN):
+    for walk in walks(model, rows=examples(12, 80), length=40, seed=1, often=OFTEN):
         writer = EventWriter(model)
         rows = [row for step in walk for row in writer.events(*step)]
         fired.update(step[0].action for step in walk)
         assert follow(AUTOMATON, rows) is None, [str(step[0]) for step in walk]
     assert {"move", "recreate", "delete_manifest", "late_upload_lands", "collect"} <= set(fired)
+
+
+@pytest.mark.slow
+def test_every_walk_of_the_bound_is_a_run_of_the_model_as_it_is_checked() -> None:
+    refinement = AsModelled()
+    automaton, driven = Automaton(refinement), set()
+    for walk in walks(refinement.model, rows=examples(10, 60), length=25, seed=5, often=OFTEN):
+        writer = EventWriter(refinement.model)
+        rows = [row for step in walk for row in writer.events(*step)]
+        driven.update(row[1:4:2] for row in rows)
+        assert follow(automaton, rows) is None, [str(step[0]) for step in walk]
+    assert {("put", "absent"), ("put", "matches"), ("delete", "anything"), ("delete", "matches")} <= driven
 
 
 UNSEEN = {
