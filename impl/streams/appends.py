@@ -225,7 +225,7 @@ class Appends:
             segment = Segment(owner, start, start + len(body), hashlib.sha256(body).hexdigest())
             self._check_unflagged(stream, incarnation)
             self._upload(manifest.segment_key(owner, start), body)
-        parts = manifest.full(self._context.settings.index_width)
+        parts = manifest.full(self._context.settings.index_width) if body else ()
         index = self._index(manifest, owner, parts) if parts else None
         producers = {one.producer: (one.epoch, one.seq) for one in records if one.producer}
         seqs = [one.stream_seq for one in records if one.stream_seq is not None]
