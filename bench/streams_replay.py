@@ -15,6 +15,7 @@ nothing else. Writes out/bench/streams-replay.json, and leaves the trace in `--k
 import argparse
 import contextlib
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -186,7 +187,7 @@ def replayed(path: Path, engine: str) -> dict[str, Any]:
     words = ["replay", str(path), "--model", "streams", "--runs", "run", "--engine", engine, "--json", "-"]
     for name, size in (("lives", LIVES), ("owners", OWNERS), ("places", PLACES)):
         words += ["--set", f"{name}={size}"]
-    begun = perf_counter()
+    begun, worked = perf_counter(), _worked()
     done = subprocess.run(  # noqa: S603 - ourselves
         [sys.executable, "-m", "fencepost", *words], capture_output=True, text=True, check=False
     )
@@ -195,7 +196,20 @@ def replayed(path: Path, engine: str) -> dict[str, Any]:
     found = json.loads(done.stdout)
     seconds = perf_counter() - begun
     counts = {name: found[name] for name in ("runs", "events", "accepted", "rejected", "undecided")}
-    return {**counts, "seconds": round(seconds, 1), "events_per_second": round(found["events"] / seconds)}
+    rate = round(found["events"] / seconds)
+    worked = _worked() - worked
+    return {
+        **counts,
+        "seconds": round(seconds, 1),
+        "processor_seconds": round(worked),
+        "events_per_second": rate,
+    }
+
+
+def _worked() -> float:
+    """Processor seconds of the processes that ended, with theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> int:

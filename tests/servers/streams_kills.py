@@ -1,9 +1,10 @@
-"""Clients of streams on nodes that are killed: each takes one name through many lives, and keeps account.
+"""Clients of streams on nodes that are killed: each takes a name through many lives, and keeps account.
 
 A life: create, appends with reads between, a read of everything, and an end by delete, by expiry, or by the
 end of the test. A request without an answer, or answered 503, is sent again if the protocol makes that safe;
 an append without a producer is not, and may be in the stream once or not at all. The content type of every
-life differs, so that a creation that meets an earlier life is refused instead of joining it.
+life differs, so that a creation that meets an earlier life is refused instead of joining it. Half of them
+have a new name: what nobody creates anew must be reaped, though the node that knew of it lost its disk.
 """
 
 import http.client
@@ -79,6 +80,8 @@ class Client:
 
     def live(self) -> None:
         self.lives += 1
+        if self.dice.random() < 0.5:
+            self.name = f"{self.name.partition('-')[0]}-{self.lives}"
         life = Life(self.lives, self.dice.random() < 0.3, self.dice.random() < 0.7)
         self.life = life
         headers = {"Content-Type": life.content_type, **({"Stream-TTL": str(TTL_S)} if life.ttl else {})}
