@@ -7,7 +7,9 @@ readers of one cursor the further one wins, because everything that either passe
 `model/cursor.py`.
 
 A rewind has items done again, for instance for something that was added to what the readers work for. It
-begins a new generation of the cursor: no reader that began before saves a position after it.
+begins a new generation of the cursor: no reader that began before saves a position after it. What the readers
+work for may have names in the cursor, `serves`; a name that is added comes with its rewind in one write, so
+that no reader passes items in between.
 
     cursor = Cursor(context, "cursors/v1/reconcile.json", back=lambda position: ...)
     for key in listing(after=cursor.start()):      # `back` puts the start before the position: an overlap,
@@ -21,7 +23,7 @@ A crash loses the time since the last save: the items since are found and done a
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from fencepost.impl.context import Context
@@ -68,6 +70,8 @@ class Cursor:
         self.position = ""
         """Everything found up to here is done, saved or not."""
         self.saved = ""
+        self.serves: frozenset[str] = frozenset()
+        """The names of what the position is true of, as `start` read them."""
         self.is_rewound = False
         """The cursor was moved back since `start`, so this pass saves nothing any more."""
         self._back = back
@@ -130,23 +134,34 @@ class Cursor:
         self._saved_at_ns = self.context.env.monotonic_ns()
         return self.saved
 
-    def rewind(self, position: str) -> str:
+    def rewind(self, position: str, *, serves: Collection[str] = ()) -> str:
         """Have everything after a position done again, also by readers under way; returns what is saved then.
 
-        The pass of this object, if there is one, ends too: call `start`.
+        These names are added to what the cursor serves. The pass of this object, if there is one, ends too:
+        call `start`.
         """
+        return self._begin_anew(position, lambda names: names | {*serves})
+
+    def forget(self, names: Collection[str]) -> None:
+        """Serve these no more. Passes under way end, because they would save the names again."""
+        self._begin_anew(None, lambda served: served - {*names})
+
+    def _begin_anew(self, position: str | None, change: Callable[[frozenset[str]], frozenset[str]]) -> str:
         for attempt in range(SWAPS_MAX):
             self._read()
             self.is_rewound = True
-            if self._swap(min(self.saved, position), self._generation + 1):
+            self.serves = change(self.serves)
+            target = self.saved if position is None else min(self.saved, position)
+            if self._swap(target, self._generation + 1):
                 return self.saved
-            self.context.back_off(attempt)  # a rewind that landed and was not answered is rewound once more
-        raise self._gave_up(position)
+            self.context.back_off(attempt)  # what landed and was not answered is made once more
+        raise self._gave_up(self.saved if position is None else position)
 
     def _swap(self, position: str, generation: int) -> bool:
         # The revision makes every body different: an ETag is a fingerprint of the content, no version.
         revision = self._revision + 1
         fields = {"format": FORMAT, "position": position, "generation": generation, "revision": revision}
+        fields |= {"serves": sorted(self.serves)} if self.serves else {}
         body = json.dumps(fields, sort_keys=True).encode()
         when = Matches(self._etag) if self._etag else ABSENT
         reply = self.context.store.put(self.key, body, when=when, content_type="application/json")
@@ -164,17 +179,19 @@ class Cursor:
     def _read(self) -> None:
         reply = self.context.read(Get(self.key))
         if reply.info is None:
-            self._etag = self.saved = ""
+            self._etag, self.saved, self.serves = "", "", frozenset()
             return
         try:
             fields = json.loads(reply.body)
             position, numbers = fields["position"], (fields["revision"], fields.get("generation", 0))
+            names = fields.get("serves", [])
             whole = isinstance(position, str) and all(isinstance(number, int) for number in numbers)
+            whole = whole and isinstance(names, list) and all(isinstance(name, str) for name in names)
             if fields["format"] != FORMAT or not whole:
                 raise ValueError("another format")
         except (ValueError, KeyError, TypeError) as error:
             raise CursorError(
                 f"{self.key} is no cursor ({error}); find out what wrote it, then delete it"
             ) from None
-        self._etag, self.saved = reply.info.etag, position
+        self._etag, self.saved, self.serves = reply.info.etag, position, frozenset(names)
         self._revision, self._generation = numbers

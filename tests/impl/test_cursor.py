@@ -173,6 +173,35 @@ def test_a_rewind_without_an_answer_is_made_all_the_same(effect: Effect) -> None
     assert cursor(store).start() == "c"
 
 
+def test_a_name_comes_with_its_rewind_and_stays() -> None:
+    """Otherwise a reader in between passes items that are not done for what was added."""
+    store = bucket()
+    first = passed(cursor(store), "m")
+    first.save()
+    writes: list[str] = []
+    reader = passed(cursor(store), "x")
+    other = cursor(Faulty(store, [Fault(Effect.REPLY_LOST, {"put"}, times=1)]))
+    assert other.rewind("c", serves=["two", "one"]) == "c"
+    writes += [body.decode() for key, body in store.contents().items() if key == KEY]
+    assert reader.save() == "c"
+    again = cursor(store)
+    assert (again.serves, again.position) == ({"one", "two"}, "c")
+    passed(again, "d").save()
+    assert cursor(store).serves == {"one", "two"}
+    assert writes == [
+        '{"format": 1, "generation": 2, "position": "c", "revision": 3, "serves": ["one", "two"]}'
+    ]
+
+
+def test_a_name_that_is_forgotten_is_not_saved_again_by_a_pass_under_way() -> None:
+    store = bucket()
+    cursor(store).rewind("", serves=["one", "two"])
+    reader = passed(cursor(store), "c")
+    cursor(store).forget(["one"])
+    assert reader.save() == ""
+    assert cursor(store).serves == {"two"}
+
+
 def test_a_late_save_never_moves_the_position_back() -> None:
     """The late swap names the ETag it was based on, and no two bodies are the same."""
     store = bucket()
@@ -193,7 +222,16 @@ def test_a_store_without_answers_raises() -> None:
         found.save()
 
 
-@pytest.mark.parametrize("body", [b"no json", b"[]", b'{"format": 2, "position": "a", "revision": 1}', b"{}"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"no json",
+        b"[]",
+        b'{"format": 2, "position": "a", "revision": 1}',
+        b"{}",
+        b'{"format": 1, "position": "a", "revision": 1, "serves": "one"}',
+    ],
+)
 def test_a_foreign_object_at_the_key_is_no_cursor(body: bytes) -> None:
     store = bucket()
     store.put(KEY, body, when=ANYTHING)

@@ -17,8 +17,9 @@ from tests.depth import examples
 
 KEY = "cursors/v1/test.json"
 RETRY = RetryPolicy("test", RuntimeError, attempts=4, backoff_s=0.01)
-SIZES = {"entries": 3, "late": 0, "losses": 0, "rewinds": 1, "troubles": 1}
+SIZES = {"entries": 3, "late": 0, "losses": 0, "rewinds": 2, "troubles": 1}
 """Lateness and losses are between the reader and the log, not the cursor's."""
+FILLED = [step for i in range(SIZES["entries"]) for step in ("time_passes()", f"appear(i={i})")]
 BY_ITSELF = ("time_passes", "appear")
 
 
@@ -32,6 +33,12 @@ class InStep(machine_for(Model, SIZES)):  # type: ignore[misc]  # the base is ma
         super().__init__()
         self.store = MemoryStore(env=SeededEnvironment(1))
         self.readers: dict[int, Cursor] = {}
+
+    def enter(self, state: State) -> None:
+        """Begin where the log is whole, so that the steps are those of readers."""
+        for label in FILLED if not self.states else ():
+            state = self.stepper.step(state, self.stepper.label(label))
+        super().enter(state)
 
     def cursor(self) -> Cursor:
         return Cursor(Context(self.store, self.store.env, retry=RETRY), KEY, pace=Pace(1_000, 1e9))
