@@ -27,6 +27,7 @@ from fencepost.model import (
     Machine,
     Model,
     ModellingMistake,
+    Progress,
     Record,
     Result,
     Seq,
@@ -433,6 +434,20 @@ def test_other_engines_of_the_search_are_kept() -> None:
     both(TwoPhase, {"managers": 4}, max_states=700)
     threaded = check(TwoPhase, {"managers": 6}, workers=2, compiled=True)
     assert measured(threaded) == measured(check(TwoPhase, {"managers": 6}, workers=2))
+
+
+def test_a_search_is_continued_by_the_other_engine(tmp_path: Path) -> None:
+    def stop(at: Progress) -> None:
+        if at.depth == 6:
+            raise KeyboardInterrupt
+
+    for number, way in enumerate((False, True)):
+        record = tmp_path / str(number)
+        with pytest.raises(KeyboardInterrupt):
+            check(TwoPhase, resume=record, compiled=way, progress=stop)
+        continued = check(TwoPhase, resume=record, compiled=not way)
+        assert "the first 6 levels were taken" in continued.notes[0]
+        assert measured(continued) == measured(check(TwoPhase))
 
 
 def test_few_states_and_successors_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,13 @@ import numpy as np
 from fencepost.model.kernel.compiled.job import Job
 from fencepost.model.kernel.language.layout import I64, U64
 
-WIDEST = 64
+WIDEST = 1 << 8
 """States of a level that is narrow."""
 
 _STATES = 1 << 15
 """States that one call finds at most."""
+
+_RECENT_BITS = 8
 
 C_TEXT = """\
 /* As in thin.py. `rows` are those of the last level, at `at` of `states`; levels end at `ends`. */
@@ -162,12 +164,12 @@ def narrow_levels(
     table, order = np.zeros((1 << bits, 2), np.uint64), np.empty((WIDEST, 2), np.int64)
     out, alive = np.empty((words, room), np.uint64), np.empty(WIDEST, np.bool_)
     once, fired = np.zeros(labels[0], np.int64), np.zeros(labels[0], np.int64)
-    recent = np.zeros((16, words), np.uint64)
+    recent = np.zeros((1 << _RECENT_BITS, words), np.uint64)
     recent[0] = level[:, 0]
     sizes = np.array([len(run) for run in runs], np.int64)
     pointers = np.array([run.ctypes.data for run in runs], np.uint64)
     decides = np.array([*wanted, -1], np.int64)
-    job = Job(stride=states.shape[1], room=room, recent_bits=4)
+    job = Job(stride=states.shape[1], room=room, recent_bits=_RECENT_BITS)
     job.out, job.alive, job.fired = out.ctypes.data, alive.ctypes.data, once.ctypes.data
     job.recent, job.bad = recent.ctypes.data, bad.ctypes.data
     most_levels = min(most_levels, len(ends))
