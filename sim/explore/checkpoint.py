@@ -90,6 +90,7 @@ def packed(search: ReducedSearch) -> dict[str, Any]:
         "version": VERSION,
         "timed": search.timed,
         "deadlines": search.setting.deadlines.packed(),
+        "sharing": search.setting.sharing.packed(),
         "base": search.base,
         "exhausted": search.exhausted,
         "footprints": search.footprints.packed(),
@@ -105,6 +106,8 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.timed = data["timed"]
     search.setting.deadlines.add(data["deadlines"])
     search.setting.deadlines.adopt()
+    search.setting.sharing.add(data.get("sharing", []))
+    search.setting.sharing.adopt()
     search.clear()
     search.base = data["base"]
     search.reset(Footprints.unpacked(data["footprints"]))
@@ -195,6 +198,7 @@ class Together:
         timed: int | None = self.whole.timed
         while timed is not None:
             self.setting.deadlines.adopt()
+            self.setting.sharing.adopt()
             self.whole = ReducedSearch(self.setting, timed=timed)
             pieces = split(self.whole, self.jobs * PIECES_EACH)
             timed = self._share_out(pieces, stop)
@@ -231,6 +235,7 @@ class Together:
                 report = _received(ready, workers[ready])
                 if report["stale"]:
                     self.setting.deadlines.add(report["deadlines"])
+                    self.setting.sharing.add(report["sharing"])
                     return int(report["timed"])
                 self._add(report)
                 if report["done"]:
@@ -346,6 +351,7 @@ def _report(pipe: Connection, search: ReducedSearch) -> None:
             "stale": search.stale,
             "timed": search.timed,
             "deadlines": search.setting.deadlines.packed(),
+            "sharing": search.setting.sharing.packed(),
             "done": search.exhausted or bool(failures),
             "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
             "coverage": _pack_coverage(search.coverage),

@@ -126,7 +126,7 @@ class _Bounded:
     def search(self) -> list[Target] | None:
         """The names of the steps of a run that fails in the same property."""
         while time.perf_counter() < self._deadline:
-            world = self.setting.world(self._footprints, recall=self._recall)
+            world = self.setting.world(self._footprints, recall=self._recall, sharing=True)
             try:
                 if self._run(world):
                     return self._names()

@@ -109,9 +109,9 @@ class ReducedSearch:
             self.setting.deadlines.adopt()
         while not self.exhausted:
             world = self._run()
-            learnt = self.setting.deadlines.adopt()
+            learnt = self.setting.deadlines.adopt() | self.setting.sharing.adopt()
             if learnt or world.time_mattered > self.timed:
-                # Time matters more than was thought, so more steps depend on it: start over.
+                # Time matters more than was thought, or threads share more: more steps conflict. Start over.
                 self.timed = max(self.timed, world.time_mattered)
                 if self.base:
                     self.stale = True
@@ -172,7 +172,7 @@ class ReducedSearch:
 
     def _run(self) -> World:
         """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
-        world = self.setting.world(self.footprints, timed=self.timed, recall=self._recall)
+        world = self.setting.world(self.footprints, timed=self.timed, recall=self._recall, sharing=True)
         world.judge.goes_on = not self._first_only
         stack = self.stack
         try:
@@ -257,7 +257,7 @@ class ReducedSearch:
         happened, races = self._races.conflicts(POWER_ACTOR, EVERYTHING, 0, 0, place)
         if self._reversing:
             for earlier in races:
-                self._races.reverse(earlier, place, POWER_ACTOR, "power_loss", happened)
+                self._races.reverse(earlier, place, (POWER_ACTOR, "power_loss"), happened)
         if self._merge:
             self._states.sum_up_observer(POWER_ACTOR, happened)
         if key is None or key not in self._endured:
@@ -320,13 +320,15 @@ class ReducedSearch:
             self.coverage.conflicts += len(races)
             if self._reversing:
                 for earlier in races:
-                    self._races.reverse(earlier, place, node.actor, node.alternative, happened)
+                    self._races.reverse(earlier, place, (node.actor, node.alternative), happened)
+        if node.r & self.footprints.waits and self._reversing:
+            self._races.reverse_waits(place, (node.actor, node.alternative), before, (node.r, node.w))
         if self._merge:
             self._states.sum_up(place)
 
     def relive(self) -> None:
         """Run the path once, to compute again what a checkpoint leaves out. Its last step is not taken."""
-        world = self.setting.world(self.footprints, timed=self.timed)
+        world = self.setting.world(self.footprints, timed=self.timed, sharing=True)
         try:
             world.start(self.setting.program)
             memories = self._memory.start(world)
@@ -353,7 +355,7 @@ class ReducedSearch:
         self.widen(path)
         node: Node | None = None
         while True:
-            world = self.setting.world(self.footprints, timed=self.timed)
+            world = self.setting.world(self.footprints, timed=self.timed, sharing=True)
             try:
                 world.start(self.setting.program)
                 for earlier in path:

@@ -5,7 +5,9 @@ when they conflict (see `sim.world.footprints`) and came in this order, or by wa
 this is kept as one integer: a bit for each earlier place on the path. Two steps *race* when they conflict,
 belong to different actors, and nothing else orders them. The other order of a race is a run that may differ;
 it begins, at the node of the earlier step, with a step that did not need the earlier one. One such actor must
-be tried there: if none is in the node's `backtrack` yet, one is added (source sets).
+be tried there: if none is in the node's `backtrack` yet, one is added (source sets). A thread that waits for
+a lock races with whoever took it before, but could not step while the other had it. So where a step waited,
+its order with every earlier step that used the lock is reversed, and not only with the last.
 
 *Sleep sets.* Two branches of a node begin with steps of two actors, a then b or b then a. Where the two do
 not conflict, both orders lead to the same state, and the branch that is explored second can leave one out:
@@ -22,7 +24,7 @@ from typing import Any
 
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
-from fencepost.sim.world.footprints import Footprint
+from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
 
 Entry = tuple[int, int, int, int, int, int]
 """Of a summary: actor, what it read, what it wrote; the same of the first step on which it depends."""
@@ -138,8 +140,8 @@ class RaceTracker:
                     races.append(earlier)
         return before, races
 
-    def reverse(self, earlier: int, place: int, actor: int, alternative: str, happened: int) -> None:
-        """Have the steps after `earlier` tried without it as well."""
+    def reverse(self, earlier: int, place: int, choice: Choice, happened: int) -> None:
+        """Have the steps after `earlier` tried without it as well, up to `choice`."""
         stack = self._stack
         node = stack[earlier]
         independent = 0
@@ -152,23 +154,20 @@ class RaceTracker:
                 starters.append((other.actor, other.alternative))
             independent |= 1 << between
         if not happened & independent:
-            starters.append((actor, alternative))
-        if all(one not in node.alternatives for one, _ in starters):
-            self._reverse_disabling(earlier, actor)
+            starters.append(choice)
         self._schedule(node, starters)
 
-    def _reverse_disabling(self, place: int, actor: int) -> None:
-        """A thread could not have stepped before the step at `place`, which released what it waited for. So
-        what it raced with is the last step that took that from it; or it may give up before.
+    def reverse_waits(self, place: int, choice: Choice, before: int, touched: Footprint) -> None:
+        """Have a step that waited tried before each step that may have taken what it waited for, or released
+        it; and have it give up there.
         """
-        if CLOCK_ACTOR in self._stack[place].alternatives:
-            self._stack[place].backtrack.add(CLOCK_ACTOR)
-        for earlier in range(place, -1, -1):
+        for earlier in range(place - 1, -1, -1):
             node = self._stack[earlier]
-            if actor in node.alternatives:
-                if node.actor != actor:
-                    node.backtrack.add(actor)
-                return
+            if before >> earlier & 1 or node.actor == choice[0] or not conflict(touched, (node.r, node.w)):
+                continue
+            self.reverse(earlier, place, choice, before)
+            if touched[0] & CLOCK and CLOCK_ACTOR in node.alternatives:
+                node.backtrack.add(CLOCK_ACTOR)
 
     def take_in(self, actor: int, r: int, w: int, past: int) -> None:
         """Have the step tried that `actor` would take after the end of a run that was cut."""
@@ -176,7 +175,7 @@ class RaceTracker:
         past = self.closure(past)
         happened, races = self.conflicts(actor, r, w, past, place)
         for earlier in races:
-            self.reverse(earlier, place, actor, "ok", happened)
+            self.reverse(earlier, place, (actor, "ok"), happened)
         possible = past.bit_length()
         if possible < place:
             # Where it became possible; if nothing conflicts with it, one place is as good as another.

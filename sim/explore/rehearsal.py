@@ -184,11 +184,11 @@ class Variables:
     """What the program can change in the user's modules, classes, functions and objects."""
 
     def __init__(self, program: Any) -> None:
-        self._objects = [one for one in reachable(program, _is_users) if _content(one) is not None]
+        self._objects = [one for one in reachable(program, is_followed) if content_of(one) is not None]
 
     def copy(self) -> list[tuple[Any, Any]]:
         """The variables as they are: each container with its content."""
-        return [(one, _content(one)) for one in self._objects]
+        return [(one, content_of(one)) for one in self._objects]
 
     def changed(self, before: Sequence[tuple[Any, Any]]) -> list[str]:
         """The names of what has changed, as far as it has one."""
@@ -201,12 +201,12 @@ class Variables:
         return [
             names.get(id(one)) or _named(one, content)
             for one, content in before
-            if not _same(_content(one), content)
+            if not same_content(content_of(one), content)
         ]
 
     def put_back(self, copies: Sequence[tuple[Any, Any]]) -> None:
         for one, content in copies:
-            if not _same(_content(one), content):
+            if not same_content(content_of(one), content):
                 _restore(one, content)
 
 
@@ -237,7 +237,7 @@ def _container(value: Any) -> Any:
     return next((kind for kind in type(value).__mro__ if kind in _CONTAINERS), None)
 
 
-def _content(value: Any) -> Any:
+def content_of(value: Any) -> Any:
     """What is in a container; None for what is none."""
     kind = _container(value)
     if kind is not None:
@@ -247,13 +247,13 @@ def _content(value: Any) -> Any:
     return slots(value) or None
 
 
-def _is_users(value: Any) -> bool:
+def is_followed(value: Any) -> bool:
     """Whether the walk for variables enters it: objects of libraries are their own business."""
     kind = type(value)
     return bool(_container(value) or kind.__module__ in ("builtins", "functools") or is_users_class(kind))
 
 
-def _same(one: Any, other: Any) -> bool:
+def same_content(one: Any, other: Any) -> bool:
     """By identity: two containers with equal content may part later."""
     if type(one) in (list, dict) and len(one) == len(other):
         pairs = zip(one.items(), other.items(), strict=True) if type(one) is dict else ()
@@ -281,7 +281,7 @@ def _restore(target: Any, content: Any) -> None:
         if content:
             target.cell_contents = content[0]
     else:
-        now = _content(target)
+        now = content_of(target)
         for name in now.keys() - content.keys():
             dict.pop(target, name) if kind is dict else delattr(target, name)
         for name, value in content.items():

@@ -4,9 +4,11 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from fencepost.sim.faults import PASSING_TIME, PAUSE, kind_of, pause_ns
+from fencepost.sim.threads.sharing import Sharing
 from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
@@ -35,6 +37,11 @@ class Setting:
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
     """What the runs so far compared with the clock."""
 
+    @cached_property
+    def sharing(self) -> Sharing:
+        """What the runs so far showed of threads that share memory."""
+        return Sharing(self.program)
+
     def world(
         self,
         footprints: Footprints | None = None,
@@ -42,7 +49,11 @@ class Setting:
         timed: int = STAMPED,
         budget: Budget | None = None,
         recall: Recall | None = None,
+        sharing: bool = False,
     ) -> World:
+        """A new run. `sharing`: it finds out which threads share what; without, all steps of threads of one
+        process conflict.
+        """
         return World(
             footprints,
             budget or self.budget,
@@ -51,6 +62,7 @@ class Setting:
             recall=recall,
             deadlines=self.deadlines if self.budget.pause else None,
             muted=self.muted,
+            sharing=self.sharing if sharing else None,
         )
 
 

@@ -114,7 +114,10 @@ class StateCache:
             _, races = self._races.conflicts(actor, r, w, before, place)
             if self._reversing:
                 for earlier in races:
-                    self._races.reverse(earlier, place, first, "", happened)
+                    self._races.reverse(earlier, place, (first, ""), happened)
+            if r & self._footprints.waits and self._reversing:
+                past = self._races.closure(world.past(first) | world.past(actor))
+                self._races.reverse_waits(place, (first, ""), past, (r, w))
             self._hand_up((actor, r, w, first, first_r, first_w), happened)
 
     def _hand_up(self, entry: Entry, happened: int, own: int = -1) -> None:

@@ -5,6 +5,7 @@
     queues      queue.Queue and its relatives
     pool        ThreadPoolExecutor and its futures
     loop        asyncio
+    sharing     whether a thread changed memory that another may look at
     routing     the stand-ins, which `sim.world.places` puts in place while worlds run
 
 Theory. A thread runs until it sends a request, waits, or does something to a lock, an event or a queue that
@@ -13,9 +14,10 @@ another thread may notice. That is one step, and what Python code does between t
 (releasing, setting, putting, starting a thread) takes effect at once, and a step follows it, before which
 others may go on. A process that has no other thread needs none of these steps.
 
-Threads share memory, and which of two went first may decide what the other finds there. So the steps of two
-threads of one process conflict, whatever they touch; steps of threads of different processes conflict as
-those of processes do. No thread of the operating system is started.
+Threads share memory, and which of two went first may decide what the other finds there. So a step of one
+conflicts with all steps of the others when it changes what they can reach, see `sharing`; two that use one
+lock, event, queue or future conflict too. Steps of different processes conflict as ever. No thread of the
+operating system is started.
 """
 
 from fencepost.sim.threads import routing

@@ -95,6 +95,8 @@ class Lock:
 
     def locked(self) -> bool:
         now = caller()
+        if now is not None:
+            now.touch(self.name)
         return bool(self._outside().locked()) if now is None else self._held(now).owner is not None
 
     acquire_lock, release_lock, locked_lock = acquire, release, locked
@@ -153,13 +155,58 @@ def _stand_in(owner: type, name: str, function: Callable[..., Any]) -> Real:
             return real(self, *args, **kwargs)
         return function(now, self, *args, **kwargs)
 
+    if (owner.__name__, name) in _USES:
+        function = _touched(function)
+
     stand_in.__name__, stand_in.__qualname__ = name, getattr(real, "__qualname__", name)
     return stand_in
 
 
+_USES = {
+    ("Event", "is_set"),
+    ("Event", "isSet"),
+    ("Condition", "wait"),
+    ("Condition", "notify"),
+    ("Barrier", "wait"),
+    ("Barrier", "abort"),
+    *(("Queue", name) for name in ("task_done", "qsize", "empty", "full")),
+    *(
+        ("Future", name)
+        for name in (
+            *("set_running_or_notify_cancel", "cancel", "cancelled", "running", "done"),
+            *("add_done_callback", "result", "exception"),
+        )
+    ),
+}
+"""The methods that use an object when they are called, and not only when what they wait for is there."""
+
+
+def _touched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Every call of such a method uses the object."""
+
+    def touching(now: Caller, self: Any, *args: Any, **kwargs: Any) -> Any:
+        now.touch(name_of(now, self))
+        return function(now, self, *args, **kwargs)
+
+    return touching
+
+
 def name_of(now: Caller, it: Any) -> str:
     """The name of an object of the standard library."""
-    return now.state(("name", it), lambda: now.number(type(it).__name__))
+    found: str = getattr(it, "_made_as", "") or f"{type(it).__name__} of the module"
+    return found
+
+
+def named(real: Callable[..., None]) -> Callable[..., None]:
+    """In the place of `__init__` of a class of the standard library."""
+
+    def stand_in(self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        now = caller()
+        if now is not None:
+            self._made_as = now.number(type(self).__name__)
+
+    return stand_in
 
 
 # Conditions.
@@ -202,8 +249,10 @@ def _wait(now: Caller, self: Any, timeout: float | None = None) -> bool:
     held.count = 0
 
     def take() -> None:
+        now.touch(lock.name)
         held.owner, held.count = now.process, count
 
+    now.touch(lock.name)
     got = now.wait(
         "wait",
         name_of(now, self),

@@ -34,6 +34,7 @@ class _Selector:
         if now is None:
             raise RuntimeError("this event loop belongs to a run that is over")
         ready = self._loop._ready
+        now.touch(self._loop.name)
         if ready:
             now.gave("round", self._loop.name)
         else:
@@ -69,6 +70,7 @@ class Loop(base_events.BaseEventLoop):
         self._process = now.process
         self._world.has_loops = True
         self.name = now.number("EventLoop")
+        now.state(self, list)
         self._selector = _Selector(self)
 
     _forever = _real("run_forever")

@@ -60,10 +60,10 @@ def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwa
 
     def work() -> None:
         mine[1] = True
+        others(process := _now_running())
         try:
             if not future.set_running_or_notify_cancel():
                 return
-            process = _now_running()
             try:
                 if self._initializer is not None and pool.workers < self._max_workers:
                     pool.workers += 1
@@ -77,6 +77,13 @@ def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwa
                 future.set_result(result)
         finally:
             mine[2] = True
+            others(process)
+
+    def others(process: Any) -> None:
+        """More work than workers: who begins and ends decides when the others may begin."""
+        running = caller()
+        if len(pool.work) > self._max_workers and running is not None and not process.crashing:
+            running.touch(name_of(running, self))
 
     prefix = self._thread_name_prefix
     name = "pool" if prefix.startswith("ThreadPoolExecutor-") else prefix
@@ -93,6 +100,8 @@ def _shutdown(now: Caller, self: Any, wait: bool = True, *, cancel_futures: bool
         for future, _, _ in pool.work:
             future.cancel()
     if wait and not now.process.crashing:
+        for future, _, _ in pool.work:
+            now.touch(name_of(now, future))
         now.wait("join", name_of(now, self), lambda: all(one[2] or one[0].cancelled() for one in pool.work))
 
 
@@ -126,9 +135,6 @@ def _end(now: Caller, self: Any, state: str) -> None:
 def _close(now: Caller, self: Any, state: str) -> None:
     """It has ended: its callbacks run, and those that wait for it may go on."""
     self._state = state
-    order = now.state("ended", lambda: [0])
-    order[0] += 1
-    self._ended = order[0]
     callbacks, self._done_callbacks = self._done_callbacks, []
     for callback in callbacks:
         _call(callback, self)
@@ -234,7 +240,9 @@ def as_completed(now: Caller, fs: Iterable[Any], timeout: float | None = None) -
         limit = None if end is None else max(0.0, (end - now.world.clock_ns) / 1e9)
         if not now.wait("wait", "futures", lambda: any(one._state in _ENDED for one in left), timeout=limit):
             raise TimeoutError(f"{len(left)} futures unfinished")
-        first = min((one for one in left if one._state in _ENDED), key=lambda one: one._ended)
+        for one in left:
+            now.touch(name_of(now, one))
+        first = next(one for one in left if one._state in _ENDED)
         left.remove(first)
         yield first
 
@@ -254,5 +262,7 @@ def wait(
         return len(ended) == len(every)
 
     now.wait("wait", "futures", enough, timeout=timeout)
+    for one in every:
+        now.touch(name_of(now, one))
     done = {one for one in every if one._state in _ENDED}
     return DoneAndNotDoneFutures(done, set(every) - done)

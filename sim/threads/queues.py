@@ -33,6 +33,7 @@ def made(self: Any, maxsize: int = 0) -> None:
     now = caller()
     if now is not None:
         self._made_by = now.process.machine
+        self._made_as = now.number(type(self).__name__)
 
 
 @replaces(queue.Queue, "put")
@@ -111,6 +112,7 @@ class SimpleQueue:
         self._name = name or (now.number("SimpleQueue") if now is not None else "SimpleQueue")
 
     def _items(self, now: Caller) -> deque[Any]:
+        now.touch(self._name)
         return now.state(self, deque[Any])
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fencepost.sim.threads import pool, queues
-from fencepost.sim.threads.locks import METHODS, Local, Lock, RLock
+from fencepost.sim.threads.locks import METHODS, Local, Lock, RLock, named
 from fencepost.sim.threads.waiting import caller, outer_frame
 from fencepost.sim.world import places
 from fencepost.sim.world.escapes import starting
@@ -70,7 +70,12 @@ def _join(self: Any, timeout: float | None = None) -> None:
 
 def _is_alive(self: Any) -> bool:
     strand = getattr(self, "_strand", None)
-    return _real_alive(self) if strand is None else strand.pending is not None
+    now = caller()
+    if strand is None:
+        return _real_alive(self)
+    if now is not None:
+        now.touch(strand.name.partition("/")[2])
+    return strand.pending is not None
 
 
 def _newname(form: str) -> str:
@@ -147,6 +152,15 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield threading, "local", _made(threading.local, Local)
     yield queue, "SimpleQueue", _made(queue.SimpleQueue, queues.SimpleQueue)
     yield queue.Queue, "__init__", queues.made
+    for owner in (
+        threading.Event,
+        threading.Condition,
+        threading.Semaphore,
+        threading.Barrier,
+        concurrent.futures.Future,
+        concurrent.futures.ThreadPoolExecutor,
+    ):
+        yield owner, "__init__", named(owner.__init__)
     for module in (concurrent.futures, concurrent.futures._base):
         yield module, "as_completed", _waiting(concurrent.futures._base.as_completed, pool.as_completed)
         yield module, "wait", _waiting(concurrent.futures._base.wait, pool.wait)

@@ -27,13 +27,8 @@ class Caller:
         self.process = process
 
     def alone(self) -> bool:
-        """Whether its process has no other thread, so that nobody can notice what it does."""
-        machine = self.process.machine
-        if machine.threads is None:
-            return True
-        return not any(
-            one.pending is not None and one is not self.process for one in (machine, *machine.threads)
-        )
+        """Whether its process never had another thread, so that nobody can notice what it does."""
+        return self.process.machine.threads is None
 
     def state(self, key: Any, make: Callable[[], S]) -> S:
         """What the object `key` knows in this process."""
@@ -44,6 +39,12 @@ class Caller:
         if found is None:
             found = machine.sync[key] = make()
         return found
+
+    def touch(self, name: str) -> None:
+        """The step uses a lock, a queue or a future of this name: steps that do conflict."""
+        process, world = self.process, self.world
+        if process.machine.threads is not None:
+            world.touched |= world.footprints.bit("sync", f"{process.machine.name}/{name}")
 
     def number(self, kind: str) -> str:
         """A name for a new object of this kind: the same in every run in which this thread makes it."""
@@ -85,6 +86,7 @@ class Caller:
 
     def gave(self, kind: str, subject: str) -> None:
         """Something was done that lets others go on: they may do so before the caller does."""
+        self.touch(subject)
         if not self.process.crashing and not self.process.ending and not self.alone():
             issue(self.world, self.process, Sync(kind, subject))
 
@@ -116,6 +118,9 @@ def wait_for_all(machine: Any) -> None:
     now = caller()
     if now is None or machine.threads is None or machine.crashing:
         return
+
+    for thread in machine.threads:
+        now.touch(thread.name.partition("/")[2])
 
     def ended() -> bool:
         return all(one.pending is None or one.daemon for one in machine.threads)

@@ -77,6 +77,8 @@ class Executor:
         self._monitor = monitor
         self.here = 0
         """The place of the step that is being taken, as a bit."""
+        self._changed = True
+        """Whether the thread that stepped changed memory that others share."""
         self._ticks = 0
         """The steps of the clock, as a bit set."""
         self._powered = 0
@@ -97,6 +99,8 @@ class Executor:
         world.w = 0
         world.learnt = None
         world.is_barrier = False
+        world.touched = 0
+        self._changed = world.sharing is None
         self.here = 1 << len(world.trace)
         monitor = self._monitor
         if world.has_step_properties:
@@ -138,14 +142,18 @@ class Executor:
             return
         machine = process.machine
         memory = world.footprints.bit("memory", machine.name)
-        world.r |= memory
-        world.w |= memory
-        if world.learnt is not None:
+        world.r |= memory | world.touched
+        world.w |= world.touched
+        if self._changed:
+            world.w |= memory
+        if world.sharing is not None:
+            world.learnt = None
+        elif world.learnt is not None:
             index, answer = world.learnt
             answer = tuple(answer) if type(answer) is list else answer
             world.learnt = (machine.index, ("thread", index, answer))
         machine.effective = process.effective
-        if not process.naps and not process.spins:
+        if (self._changed or world.touched) and not process.naps and not process.spins:
             for other in (machine, *machine.threads):
                 if other is not process:
                     # It may have waited for a variable.
@@ -338,6 +346,8 @@ class Executor:
             self._begin(process)
 
     def _ended(self, process: Process) -> None:
+        if process.machine is not process:
+            self._world.touched |= self._world.footprints.bit("sync", process.name)
         process.release()
         process.pending = None
         process.state = "done" if process.error is None else "failed"
@@ -596,11 +606,39 @@ class Executor:
         if not process.index:
             self._setup_answers = (*self._setup_answers, answer)
         world.running = process if process.index else None
-        op = process.resume(answer)
+        if process.machine.threads is None:
+            op = process.resume(answer)
+        else:
+            op = self._watched(process, lambda: process.resume(answer), answer)
         world.running = None
         process.ops += 1
         process.retried = False
         self._proceed(process, op)
+
+    def _watched(self, process: Process, act: Callable[[], Any], answer: Any) -> Any:
+        """Let a thread go on, and find out whether it changes memory that others share."""
+        world = self._world
+        sharing, machine = world.sharing, process.machine
+        if sharing is None:
+            return act()
+        site = (process.name, process.pending.kind, process.pending.subject)
+        answer = tuple(answer) if type(answer) is list else answer
+        history = process.history = sharing.number((process.history, machine.version, answer))
+        if site in sharing.writers:
+            self._changed = True
+            op = act()
+        elif history in sharing.known:
+            self._changed = sharing.known[history]
+            op = act()
+        else:
+            before = sharing.take(process)
+            op = act()
+            self._changed = sharing.known[history] = sharing.changed(before)
+            if self._changed:
+                sharing.found.add(site)
+        if self._changed or world.touched:
+            machine.version = sharing.number(("changed", history))
+        return op
 
     def _proceed(self, process: Process, op: Any) -> None:
         """A process, freshly started or resumed, waits for `op`."""
@@ -652,16 +690,26 @@ class Executor:
     def _start(self, process: Process, op: Start, alternative: str) -> None:
         """A thread begins."""
         process.effective = False
+        if op.ready is not None:
+            self._world.r |= self._waits()
         self._log(process.index, alternative, process, process.ops, op, None)
         process.last = self.here
         process.ops += 1
         self._world.learnt = (process.index, None)
         self._begin(process)
 
+    def _waits(self) -> int:
+        footprints = self._world.footprints
+        footprints.waits = footprints.bit("waits", "")
+        return int(footprints.waits)
+
     def _sync(self, process: Process, op: Sync, alternative: str) -> None:
         world = self._world
         ready = op.ready is None or op.ready()
         answer = ready
+        world.touched |= world.footprints.bit("sync", f"{process.machine.name}/{op.subject}")
+        if op.ready is not None:
+            world.r |= self._waits()
         if ready and op.take is not None:
             world.running = process
             taken = op.take()
@@ -682,7 +730,8 @@ class Executor:
     def _begin(self, process: Process) -> None:
         world = self._world
         world.running = process
-        op = process.start()
+        thread = process.machine is not process
+        op = self._watched(process, process.start, None) if thread else process.start()
         world.running = None
         self._proceed(process, op)
 
@@ -698,7 +747,7 @@ class Executor:
             read, written = world.files.end(process.index)
             world.r, world.w = world.r | read, world.w | written
         self._forget(process)
-        world.learnt = (process.index, ("crash", process.incarnation))
+        world.learnt = (process.index, ("crash", process.incarnation, process.ended))
         if process.restart and world.restarts_run_out:
             # Who starts again is decided by the order of the crashes.
             restarts = world.footprints.bit("restarts", "")
@@ -725,6 +774,8 @@ class Executor:
         memory = world.footprints.bit("memory", process.name)
         world.r |= memory
         world.w |= memory
+        histories = tuple(one.history for one in (process, *process.threads))
+        process.ended = (*process.ended, (process.version, *sorted(histories)))
         for thread in process.threads:
             self._kill(thread, crash=True)
             del world.threads[thread.index]

@@ -62,6 +62,8 @@ class Footprints:
         """Whether some request of the search was refused before it was sent."""
         self.valid: dict[int, Any] = {}
         """By identity, requests that were found valid and may be sent again in another run."""
+        self.waits = 0
+        """Read by steps that waited for another thread; nothing writes it."""
         self.generation = 0
         self.stamp = 0
         """`CLOCK` when writes carry the time at which they landed, else nothing."""

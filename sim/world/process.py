@@ -141,10 +141,12 @@ class Process:
         "crashing",
         "daemon",
         "effective",
+        "ended",
         "ending",
         "error",
         "fn",
         "group",
+        "history",
         "incarnation",
         "index",
         "kwargs",
@@ -176,6 +178,7 @@ class Process:
         "thread",
         "threads",
         "trace",
+        "version",
         "waits",
         "worker",
     )  # fmt: skip
@@ -204,6 +207,8 @@ class Process:
         self.may_raise = may_raise
         self.machine: Process = self
         """The process whose memory it shares: itself, unless it is a thread."""
+        self.ended: tuple[Any, ...] = ()
+        """What its threads knew when a crash ended them: variables around the function keep of it."""
         self.thread: Any = None
         """Of a thread: the object by which the code knows it."""
         self.after_power_loss = after_power_loss
@@ -254,6 +259,10 @@ class Process:
         """What its locks, events and queues know, by object."""
         self.leave: Callable[[], None] | None = None
         """Called when the entry point has ended: waits for the threads."""
+        self.history = 0
+        """With threads: a number for what it learnt, and what it found in memory."""
+        self.version = 0
+        """With threads: a number for who changed memory so far."""
         self.ending = False
         """Of a thread: whether nothing of the user's code comes after what it does now."""
         self.worker: Any = None

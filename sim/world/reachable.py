@@ -25,15 +25,23 @@ _ATOMS = frozenset({str, bytes, int, float, bool, complex, type(None), types.Cod
 
 def reachable(root: Any, enter: Callable[[Any], bool] = lambda _: True) -> list[Any]:
     """Every object that `root` leads to and that `enter` lets in, each once, the nearest first."""
-    libraries = {
-        id(vars(module)): module.__name__
-        for module in list(sys.modules.values())
-        if isinstance(module, types.ModuleType) and not is_users(module)
-    }
     found: list[Any] = [root]
-    seen = {id(root)}
+    _walk(found, enter, OBJECTS_MAX)
+    return found
+
+
+def follow(roots: list[Any], enter: Callable[[Any], bool], most: int) -> list[Any] | None:
+    """The same from several objects that `enter` lets in; None where it is more than `most`."""
+    found = [one for one in roots if type(one) not in _ATOMS and not _closed(one) and enter(one)]
+    _walk(found, enter, most)
+    return None if len(found) > most else found
+
+
+def _walk(found: list[Any], enter: Callable[[Any], bool], most: int) -> None:
+    libraries = _library_names()
+    seen = {id(one) for one in found}
     for place in found:  # the list grows behind the loop
-        if len(found) > OBJECTS_MAX:
+        if len(found) > most:
             break
         for child in _children(place):
             if type(child) in _ATOMS or id(child) in seen or id(child) in libraries:
@@ -41,7 +49,22 @@ def reachable(root: Any, enter: Callable[[Any], bool] = lambda _: True) -> list[
             seen.add(id(child))
             if not _closed(child) and enter(child):
                 found.append(child)
-    return found
+
+
+_libraries: tuple[int, frozenset[int]] = (0, frozenset())
+"""How many modules there were, and the identities of the namespaces of libraries."""
+
+
+def _library_names() -> frozenset[int]:
+    global _libraries
+    if _libraries[0] != len(sys.modules):
+        names = frozenset(
+            id(vars(module))
+            for module in list(sys.modules.values())
+            if isinstance(module, types.ModuleType) and not is_users(module)
+        )
+        _libraries = (len(sys.modules), names)
+    return _libraries[1]
 
 
 def _children(value: Any) -> list[Any]:

@@ -41,6 +41,7 @@ from fencepost.sim.world.operations import (
     ADVANCE,
     BLOCKED,
     POWER_LOSS,
+    Call,
     Finish,
     Pick,
     Post,
@@ -214,8 +215,16 @@ class Scheduler:
         world = self._world
         if 0 < actor <= len(world.processes):
             process = world.processes[actor - 1]
-            ends = type(process.pending) is Finish and process.threads
-            return [one.index for one in process.threads if one.pending is not None] if ends else []
+            if type(process.pending) is Finish and process.threads:
+                return [one.index for one in process.threads if one.pending is not None]
+        if world.left[fault.CRASH] and actor not in world.flights and actor not in _NOBODY:
+            # A crash may come after this step and before theirs.
+            strand = world.strand(actor)
+            machine = strand.machine
+            op = strand.pending
+            lasting = not op.reads if isinstance(op, req.Request) else type(op) is Call
+            if machine.threads is not None and (lasting or op.kind in _LASTING):
+                return [one.index for one in (machine, *machine.threads) if one is not strand]
         flight = world.flights.get(actor)
         if flight is None or flight.zombie or not world.left[fault.CRASH]:
             return []
@@ -272,6 +281,9 @@ class Scheduler:
 
 
 _known: dict[Any, tuple[str, ...]] = {}
+_NOBODY = frozenset({0, CLOCK_ACTOR, POWER_ACTOR})
+_LASTING = frozenset({"note", "post"})
+"""Besides requests: what a crash does not undo."""
 _TIME = {
     (sleep, tick, pause): tuple(
         name for name, offered in (("advance", sleep), ("tick", tick), ("pause", pause)) if offered

@@ -62,6 +62,7 @@ class World(Declaring):
         recall: Recall | None = None,
         deadlines: Deadlines | None = None,
         muted: frozenset[str] = frozenset(),
+        sharing: Any = None,
     ) -> None:
         self.footprints = footprints or Footprints()
         self.seed = seed
@@ -101,6 +102,10 @@ class World(Declaring):
         self.processes: list[Process] = []
         self.threads: dict[int, Process] = {}
         """By the number of the actor: threads of processes, see `sim.threads`."""
+        self.sharing = sharing
+        """Finds out which threads share memory, see `sim.threads.sharing`; None: all steps of threads do."""
+        self.touched = 0
+        """The locks, queues and futures that the step used, as a mask."""
         self.strands: list[Process] = self.processes
         """Processes and threads."""
         self.has_loops = False
@@ -427,12 +432,26 @@ class World(Declaring):
         """The process or thread with this number."""
         return self.processes[actor - 1] if actor < FLIGHTS_FROM else self.threads[actor]
 
+    def _history(self, machine: Process) -> tuple[Any, ...]:
+        """All that a process learnt so far, and what the program picked that set it up."""
+        return tuple(
+            [
+                (alternative, tuple(answer) if type(answer) is list else answer)
+                for _, alternative, process, _, _, _, answer, _ in self.trace
+                if process is machine or (process is not None and not process.index)
+            ]
+        )
+
     def start_thread(self, name: str, fn: Callable[[], Any], *, daemon: bool, start: Start) -> Process:
         """A thread of the running process; it begins when the scheduler takes its step `start`."""
         assert self.running is not None, "threads are started by processes"
         machine = self.running.machine
         if machine.threads is None:
             machine.threads = []
+            if self.sharing is not None:
+                machine.history = self.sharing.number(
+                    ("process", machine.index, machine.ended, self._history(machine))
+                )
         taken = {thread.name for thread in machine.threads}
         base = full = f"{machine.name}/{name}"
         number = 1
@@ -443,6 +462,8 @@ class World(Declaring):
         thread = type(machine)(
             actor, full, fn, (), {}, restart=False, may_raise=machine.may_raise, trace=self.trace
         )
+        if self.sharing is not None:
+            thread.history = self.sharing.number(("thread", full, machine.history, machine.version))
         thread.machine, thread.incarnation = machine, machine.incarnation
         thread.ops = machine.incarnation * OPERATIONS
         thread.daemon = daemon or machine.daemon
@@ -533,8 +554,11 @@ class World(Declaring):
                         None if one.group is None else tuple(one.group.replies),
                         one.taken,
                         getattr(one.pending, "until_ns", 0),
+                        one.history,
+                        one.version,
                     )
-                    for one in self.strands[len(self.processes) :]
+                    for one in (self.strands if self.threads else ())
+                    if one.machine.threads is not None
                 )
             ),
         )

@@ -1,0 +1,117 @@
+"""Whether a thread changed memory that another thread of its process may look at.
+
+Theory. Threads of one process share memory, so the order of two of their steps may matter whatever requests
+they send. It does not if neither changed what the other can reach. What a thread did since its last step is a
+function of its history and of the memory it found; so the question is answered once for every such pair, by
+comparing what the other threads can reach before and after: module variables of the user, and the local
+variables and arguments of the others with all that these lead to. Locks, events, queues and futures are not
+looked into: every use of one is noted.
+
+A step that changed something in one run may change nothing in the next. So that the steps that conflict do
+not depend on that, a place of the code (the thread, and the operation it waited for) that changed something
+once counts as one that does, and a search that learns of such a place starts over.
+
+Not seen: state of objects that are written in C (a generator of a library, an iterator besides those of
+itertools), and of objects of libraries.
+"""
+
+import asyncio
+import sys
+import types
+from collections import deque
+from typing import Any
+
+from fencepost.sim.world.present import is_users
+from fencepost.sim.world.reachable import follow
+
+Site = tuple[str, str, str]
+"""The thread, and kind and subject of the operation it waited for."""
+OBJECTS_MAX = 5_000
+"""Where others can reach more than this, everything counts as changed."""
+
+
+class Sharing:
+    """What a search has learnt of the threads of its program."""
+
+    def __init__(self, program: Any) -> None:
+        self._program = program
+        self._numbers: dict[Any, int] = {}
+        self.writers: frozenset[Site] = frozenset()
+        """The places that change memory."""
+        self.found: set[Site] = set()
+        self.known: dict[int, bool] = {}
+        """By history: whether memory was changed after it."""
+        self._variables: list[Any] | None = None
+
+    def number(self, history: Any) -> int:
+        """A number that stands for a history."""
+        try:
+            return self._numbers.setdefault(history, len(self._numbers) + 1)
+        except TypeError:
+            number = self._numbers[object()] = len(self._numbers) + 1
+            return number
+
+    def adopt(self) -> bool:
+        """Count the places that were found from the next run on; whether there are any new ones."""
+        news = not self.found <= self.writers
+        self.writers |= self.found
+        return news
+
+    def packed(self) -> list[Any]:
+        """As plain data."""
+        return sorted(map(list, self.writers | self.found))
+
+    def add(self, data: list[Any]) -> None:
+        self.found.update((who, kind, subject) for who, kind, subject in data)
+
+    def take(self, process: Any) -> list[tuple[Any, Any]] | None:
+        """What the other threads can reach, with its content; None: too much."""
+        from fencepost.sim.explore.rehearsal import Variables, is_followed
+
+        if self._variables is None:
+            self._variables = [one for one, _ in Variables(self._program).copy()]
+        roots: list[Any] = [*self._variables]
+        machine = process.machine
+        for other in (machine, *machine.threads):
+            if other is not process and other.pending is not None:
+                roots += [other.fn, other.args, other.kwargs]
+                roots += _locals(other.worker)
+        for made, kept in (machine.sync or {}).items():
+            if hasattr(made, "_ready"):  # an event loop
+                roots += [task.get_coro() for task in asyncio.all_tasks(made)]
+            roots.append(kept if type(kept) is deque else getattr(getattr(kept, "it", None), "queue", None))
+        found = follow(roots, is_followed, OBJECTS_MAX)
+        return None if found is None else [(one, _content(one)) for one in found]
+
+    def changed(self, before: list[tuple[Any, Any]] | None) -> bool:
+        """Whether something is not as it was."""
+        from fencepost.sim.explore.rehearsal import same_content
+
+        return before is None or any(
+            content is not None and not same_content(_content(one), content) for one, content in before
+        )
+
+
+def _locals(worker: Any) -> list[Any]:
+    """The local variables of the user's functions that a thread is in."""
+    frame = None if worker is None else worker.gr_frame
+    found: list[Any] = []
+    while frame is not None:
+        module = sys.modules.get(frame.f_globals.get("__name__", ""))
+        if module is None or is_users(module):
+            found.extend(frame.f_locals.values())
+        frame = frame.f_back
+    return found
+
+
+def _content(value: Any) -> Any:
+    from fencepost.sim.explore.rehearsal import content_of
+
+    if type(value).__module__ == "itertools":
+        return repr(value)
+    if type(value) is types.GeneratorType:
+        frame = value.gi_frame
+        return (None if frame is None else frame.f_lasti,)
+    if hasattr(type(value), "__length_hint__"):  # an iterator
+        return (value.__length_hint__(),)
+    return content_of(value)
