@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.node import Node
 from fencepost.impl.streams.stream import Chunk
 
@@ -24,12 +25,22 @@ class _Tail:
     """Set once, when the stream has moved; the next wait is for another event."""
     reads: dict[str, asyncio.Future[Chunk]] = field(default_factory=dict)
     """By offset: those under way that began after the last move."""
+    seen: tuple[str, int] | None = None
+    """Incarnation and revision of the oldest manifest that they read after the last move."""
     watch: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
         self.moved.set()
         self.moved = asyncio.Event()
         self.reads.clear()
+        self.seen = None
+
+    def see(self, manifest: Manifest) -> None:
+        version = (manifest.incarnation, manifest.revision)
+        if self.seen is None:
+            self.seen = version
+        else:
+            self.seen = min(self.seen, version) if self.seen[0] == version[0] else ("", 0)
 
 
 class Tailing:
@@ -86,29 +97,29 @@ class Tailing:
             tail.reads[offset] = read
 
             def done(ended: asyncio.Future[Chunk]) -> None:
+                # `exception` is read even if nobody waits any more, or asyncio reports it.
+                failed = ended.cancelled() or ended.exception() is not None
                 if tail.reads.get(offset) is ended:
                     del tail.reads[offset]
-                if not ended.cancelled():
-                    ended.exception()  # it may be that nobody waits any more
+                    if not failed:
+                        tail.see(ended.result().manifest)
 
             read.add_done_callback(done)
         return await asyncio.shield(read)
 
     async def _watch(self, name: str, tail: _Tail) -> None:
-        """Wake the readers when the stream is not what it was: this node or another has moved it."""
-        seen: Any = None
+        """Wake the readers when the stream is not what they have read: another node has moved it."""
         while True:
             await asyncio.sleep(self._poll_s)
-            found = await self._in_thread(self._look, name)
-            if found != seen or self._closed():
-                seen = found
+            if await self._in_thread(self._look, name) != tail.seen or self._closed():
                 tail.wake()
 
-    def _look(self, name: str) -> Any:
-        """The ETag of the manifest; or why there is nothing to read. To wait for a stream is to use it."""
+    def _look(self, name: str) -> tuple[str, int]:
+        """Incarnation and revision; -1 if there is nothing to read. To wait for a stream is to use it."""
         try:
             stream = self._node.visible(name)
             self._node.touch(stream)
-        except Exception as error:  # noqa: BLE001 - the readers' own read raises it again, and is answered
-            return f"{error}"
-        return stream.known.etag
+            manifest = self._node.check_visible(stream)
+        except Exception:  # noqa: BLE001 - the readers' own read raises it again, and is answered
+            return "", -1
+        return manifest.incarnation, manifest.revision
