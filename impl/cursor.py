@@ -134,24 +134,32 @@ class Cursor:
         self._saved_at_ns = self.context.env.monotonic_ns()
         return self.saved
 
-    def rewind(self, position: str, *, serves: Collection[str] = ()) -> str:
+    def rewind(self, position: str, *, serves: Collection[str] = (), begins: bool = False) -> str:
         """Have everything after a position done again, also by readers under way; returns what is saved then.
 
-        These names are added to what the cursor serves. The pass of this object, if there is one, ends too:
-        call `start`.
+        These names are added to what the cursor serves. A cursor that is not there has passed nothing; with
+        `begins` it begins at the position. The pass of this object, if there is one, ends too: call `start`.
         """
-        return self._begin_anew(position, lambda names: names | {*serves})
+        return self._begin_anew(position, lambda names: names | {*serves}, begins=begins)
 
     def forget(self, names: Collection[str]) -> None:
         """Serve these no more. Passes under way end, because they would save the names again."""
         self._begin_anew(None, lambda served: served - {*names})
 
-    def _begin_anew(self, position: str | None, change: Callable[[frozenset[str]], frozenset[str]]) -> str:
+    def _begin_anew(
+        self,
+        position: str | None,
+        change: Callable[[frozenset[str]], frozenset[str]],
+        *,
+        begins: bool = False,
+    ) -> str:
         for attempt in range(SWAPS_MAX):
             self._read()
             self.is_rewound = True
             self.serves = change(self.serves)
             target = self.saved if position is None else min(self.saved, position)
+            if begins and position is not None and not self._etag:
+                target = position
             if self._swap(target, self._generation + 1):
                 return self.saved
             self.context.back_off(attempt)  # what landed and was not answered is made once more

@@ -193,6 +193,14 @@ def test_a_name_comes_with_its_rewind_and_stays() -> None:
     ]
 
 
+@pytest.mark.parametrize(("begins", "expected"), [(True, "c"), (False, "")])
+def test_a_cursor_that_is_not_there_may_begin_at_a_position(begins: bool, expected: str) -> None:
+    store = bucket()
+    assert cursor(store).rewind("c", serves=["one"], begins=begins) == expected
+    assert cursor(store).rewind("x", serves=["two"], begins=begins) == expected
+    assert cursor(store).serves == {"one", "two"}
+
+
 def test_a_name_that_is_forgotten_is_not_saved_again_by_a_pass_under_way() -> None:
     store = bucket()
     cursor(store).rewind("", serves=["one", "two"])
