@@ -108,7 +108,7 @@ def test_every_model_has_the_same_result_with_and_without_its_safeguards(
     machine = find_machine(name)
     for without in ([], *([switch] for switch in machine.safeguards)):
         plain, compiled = (
-            check(machine, without=without, max_states=60_000, compiled=way) for way in (False, True)
+            check(machine, without=without, max_states=20_000, compiled=way) for way in (False, True)
         )
         assert measured(compiled) == measured(plain), without
 
@@ -425,6 +425,15 @@ def test_what_is_not_covered_is_computed_by_numpy_and_named() -> None:
     assert measured(plain) == measured(compiled)
     assert compiled.coverage == {"up": 9, "shown": 2}
     assert [note.split(" is ")[0] for note in compiled.notes] == ["shown", "goes_on"]
+
+
+def test_labels_beyond_what_is_compiled_in_time_stay_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MOST_EXPRESSIONS", 100)
+    result = check(TwoPhase, compiled=True, keep_going=True)
+    assert measured(result) == measured(check(TwoPhase, keep_going=True))
+    assert (
+        result.notes[-1] == "hear_abort is computed by NumPy (not covered: more than 100 expressions in all)"
+    )
 
 
 def test_other_engines_of_the_search_are_kept() -> None:

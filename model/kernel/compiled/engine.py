@@ -26,6 +26,8 @@ _RECENT = 1 << 20
 """Bytes, at most, for the successors that were written last: they fit into the nearer caches."""
 
 _NOWHERE = (1 << 63) - 1
+MOST_EXPRESSIONS = 1 << 17
+"""Of all labels together: the compiler takes some ten seconds for so many."""
 
 
 class Compiled:
@@ -57,11 +59,15 @@ class Compiled:
             except NotCovered as reason:
                 left[f"{wanted.name}, and with it every action,"] = str(reason)
         self._left = []
+        size = 0
         self._is_plain = type(model).representatives is Model.representatives
         for label in model.labels if not left else ():
             try:
                 program = tracer.label(label)
                 if program is not None:
+                    if size + program.size > MOST_EXPRESSIONS:
+                        raise NotCovered(f"more than {MOST_EXPRESSIONS:,} expressions in all")
+                    size += program.size
                     labels[label.number] = program
             except NotCovered as reason:
                 left.setdefault(label.action, str(reason))

@@ -63,6 +63,8 @@ class Program:
 
     checks: list[tuple[str, Node]]
     values: list[Node]
+    size: int = 0
+    """The number of its expressions."""
 
 
 class Trace:
@@ -84,6 +86,11 @@ class Trace:
                 raise self.not_covered(f"more than {MOST_EXPRESSIONS:,} expressions")
             found = self._nodes[key] = Node(operation, _TYPES[dtype], arguments, len(self._nodes))
         return found
+
+    @property
+    def size(self) -> int:
+        """The number of expressions."""
+        return len(self._nodes)
 
     def constant(self, value: Any, dtype: "np.dtype[Any]") -> Node:
         return self.node("constant", dtype, int(value))
@@ -380,7 +387,7 @@ class Tracer:
     def _program(self, words: Words, values: list[Any]) -> Program:
         trace: Trace = words[0].trace
         nodes = [self._of(trace, value) for value in values]
-        return Program(trace.checks, nodes)
+        return Program(trace.checks, nodes, trace.size)
 
     @staticmethod
     def _of(trace: Trace, value: Any) -> Node:
