@@ -248,11 +248,11 @@ class FileStore(Store):
             session = self._opened(writes=False)
             return None if session is None else session.uploads.result(key, upload)
 
-    def uploads(self, prefix: str) -> list[ask.UploadInfo]:
+    def uploads(self, prefix: str) -> tuple[ask.UploadInfo, ...]:
         """Every upload of keys with a prefix, in the order of listings, of one moment."""
         with self._failures(f"list-uploads {prefix!r}"):
             session = self._opened(writes=False)
-            return [] if session is None else session.uploads.all(prefix)
+            return () if session is None else session.uploads.all(prefix)
 
     def parts(self, key: str, upload: str) -> list[PartInfo] | None:
         """The parts of an upload, by number; None when there is no such upload."""

@@ -416,11 +416,9 @@ class Uploads:
         found = self.all(request.prefix)
         start = int(request.token or 0)
         stop = start + request.limit
-        return ask.UploadsReply(
-            Outcome.DONE, "", tuple(found[start:stop]), str(stop) if stop < len(found) else ""
-        )
+        return ask.UploadsReply(Outcome.DONE, "", found[start:stop], str(stop) if stop < len(found) else "")
 
-    def all(self, prefix: str) -> "list[ask.UploadInfo]":
+    def all(self, prefix: str) -> tuple[ask.UploadInfo, ...]:
         """Those of keys with a prefix, in the order of listings. Each is read when it is seen first."""
         uploads = self._internals.existing("uploads")
         names = [] if uploads is None else os.listdir(uploads)
@@ -432,7 +430,7 @@ class Uploads:
             if info is not None
         }
         found = [info for info in self._listed.values() if info.key.startswith(prefix)]
-        return sorted(found, key=lambda info: (info.key, info.upload))
+        return tuple(sorted(found, key=lambda info: (info.key, info.upload)))
 
     def _info(self, upload: str, uploads: int | None) -> ask.UploadInfo | None:
         try:
