@@ -1,11 +1,7 @@
 """Stand-ins for the system's file functions: what is below the mount of the world goes there.
 
 They are put in place like those of clocks (see `sim.world.places`), so code calls `open` and `os.rename` as
-it always did. A path belongs to the world when it begins with the mount, or when it is relative to a
-descriptor of the world; a descriptor does when its number says so. Everything else goes to the system.
-
-What the world cannot answer is refused in one line: functions that are not listed here (mmap, sqlite3,
-`os.symlink`, record locks) would otherwise fail far from the cause, or act on the real disk.
+it always did. `lookup` decides which calls are the world's, and `refusals` has those that it cannot answer.
 """
 
 import builtins
@@ -13,26 +9,19 @@ import errno
 import fcntl
 import io
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 from fencepost.impl.store.files import together, writing
 from fencepost.sim.filesystem import handles
+from fencepost.sim.filesystem.drawn_names import REAL_CREATE, Openings, candidates, create
 from fencepost.sim.filesystem.handles import Descriptor, RawFile, handle, is_ours, submit
-from fencepost.sim.filesystem.inodes import DATA_ONLY, EVERYTHING, ROOT, Found, Target
+from fencepost.sim.filesystem.inodes import DATA_ONLY, EVERYTHING, Found
+from fencepost.sim.filesystem.lookup import REAL, target_of, text_of, world_here
+from fencepost.sim.filesystem.refusals import REFUSED, copying, refusing
 from fencepost.sim.world import places, present, stamps
 from fencepost.sim.world.escapes import escape
-from fencepost.sim.world.present import here
-from fencepost.sim.world.stand_ins import stream
-
-_OF_THIS_PROCESS = ("/proc/self/fd/", "/dev/fd/")
-_real = {
-    **{name: getattr(os, name) for name in dir(os) if callable(getattr(os, name))},
-    "builtins.open": builtins.open,
-    "flock": fcntl.flock,
-}
 
 
 def use(world: Any) -> None:
@@ -42,56 +31,6 @@ def use(world: Any) -> None:
     places.apply()
 
 
-def _world() -> Any:
-    """The world that runs in this thread, if it has a file system."""
-    world = here()
-    return world if world is not None and world.files is not None else None
-
-
-def _path(path: Any) -> str | None:
-    """A path as text; None for what is no path."""
-    try:
-        found = os.fspath(path)
-    except TypeError:
-        return None
-    return os.fsdecode(found)
-
-
-def _target(world: Any, path: Any, dir_fd: Any = None) -> tuple[Target, str] | None:
-    """What a path or a descriptor stands for in the world, with its text; None when it is the system's."""
-    if isinstance(path, int):
-        if not is_ours(path):
-            return None
-        found = handle(world, path)
-        return found.inode, found.path
-    text = _path(path)
-    if text is None:
-        return None
-    for prefix in _OF_THIS_PROCESS:
-        if text.startswith(prefix) and is_ours(_number(text.removeprefix(prefix))):
-            found = handle(world, int(text.removeprefix(prefix)))
-            return found.inode, found.path
-    mount = world.files.mount
-    if text.startswith("/"):
-        if ".." in text:
-            text = os.path.normpath(text)
-        if text != mount and not text.startswith(mount + "/"):
-            return None
-        rest = text[len(mount) :].strip("/")
-        return (ROOT, rest), rest or "."
-    if dir_fd is None or not is_ours(dir_fd):
-        return None
-    base = handle(world, dir_fd)
-    if not base.folder:
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), text)
-    joined = os.path.normpath(os.path.join(base.path, text)) if text else base.path  # noqa: PTH118 - a path of the world
-    return (base.inode, text), joined.removeprefix("./")
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else -1
-
-
 Function = Callable[..., Any]
 _functions: dict[str, Function] = {}
 
@@ -99,13 +38,13 @@ _functions: dict[str, Function] = {}
 def _on_path(function: Function) -> Function:
     """Of a function of `os` whose first argument is a path or a descriptor."""
     name = function.__name__.strip("_")
-    real = _real[name]
+    real = REAL[name]
 
     def stand_in(path: Any, *args: Any, **kwargs: Any) -> Any:
-        world = _world()
+        world = world_here()
         if world is None:
             return real(path, *args, **kwargs)
-        found = _target(world, path, kwargs.get("dir_fd"))
+        found = target_of(world, path, kwargs.get("dir_fd"))
         if found is None:
             return real(path, *args, **kwargs)
         kwargs.pop("dir_fd", None)
@@ -117,21 +56,21 @@ def _on_path(function: Function) -> Function:
 def _on_two(function: Function) -> Function:
     """Of a function of `os` with two paths."""
     name = function.__name__.strip("_")
-    real = _real[name]
+    real = REAL[name]
 
     def stand_in(src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None, **kwargs: Any) -> Any:
-        world = _world()
+        world = world_here()
         one = other = None
         if world is not None:
-            one, other = _target(world, src, src_dir_fd), _target(world, dst, dst_dir_fd)
+            one, other = target_of(world, src, src_dir_fd), target_of(world, dst, dst_dir_fd)
         if one is None and other is None:
             return real(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, **kwargs)
         if one is None or other is None:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), _path(src), None, _path(dst))
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), text_of(src), None, text_of(dst))
         try:
             return function(world, one, other)
         except OSError as error:
-            raise OSError(error.errno, error.strerror, _path(src), None, _path(dst)) from None
+            raise OSError(error.errno, error.strerror, text_of(src), None, text_of(dst)) from None
 
     return _named(stand_in, name)
 
@@ -139,13 +78,13 @@ def _on_two(function: Function) -> Function:
 def _on_descriptor(function: Function) -> Function:
     """Of a function of `os` whose first argument is a descriptor."""
     name = function.__name__.strip("_")
-    real = _real[name]
+    real = REAL[name]
 
     def stand_in(fd: Any, *args: Any) -> Any:
         number = fd if isinstance(fd, int) else _fileno(fd)
         if not is_ours(number):
             return real(fd, *args)
-        world = _world()
+        world = world_here()
         if world is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return function(world, handle(world, number), *args)
@@ -163,7 +102,7 @@ def _fileno(fd: Any) -> Any:
 def _named(stand_in: Function, name: str) -> Function:
     stand_in.__name__ = stand_in.__qualname__ = name
     for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
-        if _real.get(name) in known:
+        if REAL.get(name) in known:
             known.add(stand_in)
     _functions[name] = stand_in
     return stand_in
@@ -173,10 +112,10 @@ def _named(stand_in: Function, name: str) -> Function:
 
 
 def _open_stand_in(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
-    world = _world()
-    found = None if world is None else _target(world, path, dir_fd)
+    world = world_here()
+    found = None if world is None else target_of(world, path, dir_fd)
     if world is None or found is None:
-        return int(_real["open"](path, flags, mode, dir_fd=dir_fd))
+        return int(REAL["open"](path, flags, mode, dir_fd=dir_fd))
     target = found[0]
     if isinstance(target, int):
         raise escape(f"open of {path}", "a descriptor is opened once; open the file by its name")
@@ -188,9 +127,9 @@ _functions["open"] = _open_stand_in
 
 def _close_stand_in(fd: Any) -> None:
     if not is_ours(fd):
-        _real["close"](fd)
+        REAL["close"](fd)
         return
-    handles.close(_world(), fd)
+    handles.close(world_here(), fd)
 
 
 _functions["close"] = _close_stand_in
@@ -206,10 +145,10 @@ def _io_open(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    world = _world()
-    found = None if world is None else _target(world, file)
+    world = world_here()
+    found = None if world is None else target_of(world, file)
     if world is None or found is None:
-        return _real["builtins.open"](file, mode, buffering, encoding, errors, newline, closefd, opener)
+        return REAL["builtins.open"](file, mode, buffering, encoding, errors, newline, closefd, opener)
     flags = handles.flags_of(mode)
     if isinstance(file, int):
         opened = handle(world, file)
@@ -327,10 +266,10 @@ def _utime(world: Any, found: Any, path: Any, times: Any = None, *, ns: Any = No
 
 
 def _listdir_stand_in(path: Any = ".") -> list[Any]:
-    world = _world()
-    found = None if world is None else _target(world, path)
+    world = world_here()
+    found = None if world is None else target_of(world, path)
     if world is None or found is None:
-        return list(_real["listdir"](path))
+        return list(REAL["listdir"](path))
     names = submit(world, "listdir", found[1], found[0], name=path)
     as_bytes = isinstance(path, bytes)
     return [os.fsencode(name) if as_bytes else name for name, _, _ in names]
@@ -397,12 +336,12 @@ class _Scan:
 
 
 def _scandir_stand_in(path: Any = ".") -> Any:
-    world = _world()
-    found = None if world is None else _target(world, path)
+    world = world_here()
+    found = None if world is None else target_of(world, path)
     if world is None or found is None:
-        return _real["scandir"](path)
+        return REAL["scandir"](path)
     names = submit(world, "listdir", found[1], found[0], name=path)
-    parent = path if isinstance(path, int) else _path(path)
+    parent = path if isinstance(path, int) else text_of(path)
     return _Scan([Entry(parent, *entry) for entry in names])
 
 
@@ -541,9 +480,9 @@ def _posix_fadvise(world: Any, found: Any, *_: int) -> None:
 def _flock(fd: Any, operation: int) -> None:
     number = fd if isinstance(fd, int) else fd.fileno()
     if not is_ours(number):
-        _real["flock"](fd, operation)
+        REAL["flock"](fd, operation)
         return
-    world = _world()
+    world = world_here()
     if world is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     found = handle(world, number)
@@ -554,133 +493,14 @@ def _flock(fd: Any, operation: int) -> None:
 
 
 def _sync_stand_in() -> None:
-    world = _world()
+    world = world_here()
     if world is not None and world.running is not None:
         submit(world, "sync", "")
     else:
-        _real["sync"]()
+        REAL["sync"]()
 
 
 _functions["sync"] = _sync_stand_in
-
-
-# What is refused, and what is left to other means.
-
-
-def _copying(name: str) -> Function:
-    """Copying inside the kernel: libraries fall back to reading and writing where it is refused so."""
-    real = _real[name]
-
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        if any(is_ours(one) for one in args[:2]):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-        return real(*args, **kwargs)
-
-    return stand_in
-
-
-_INSTEAD = "the world's file system cannot answer it; write it with open, os.link, os.rename, fcntl.flock"
-
-
-def _refusing(name: str, real: Function) -> Function:
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
-        world = _world()
-        for one in (*args[:2], *kwargs.values()):
-            if is_ours(one) or (
-                world is not None and isinstance(one, str | bytes | os.PathLike) and _target(world, one)
-            ):
-                raise escape(name, _INSTEAD, sys._getframe(1))
-        return real(*args, **kwargs)
-
-    return stand_in
-
-
-_REFUSED = (
-    "symlink chdir fchdir mkfifo mknod statvfs fstatvfs dup dup2 preadv readv splice chroot lchmod "
-    "lchown fchown"
-).split()
-
-_EVENTS = {
-    "open": 0,
-    "os.listdir": 0,
-    "os.scandir": 0,
-    "os.rename": 0,
-    "os.link": 0,
-    "os.symlink": 1,
-    "os.mkdir": 0,
-    "os.remove": 0,
-    "os.rmdir": 0,
-    "os.truncate": 0,
-    "sqlite3.connect": 0,
-    "mmap.__new__": 0,
-    "fcntl.fcntl": 0,
-    "fcntl.flock": 0,
-    "fcntl.lockf": 0,
-    "fcntl.ioctl": 0,
-}
-"""The audit events that show that a call went past the stand-ins, and which argument names the file."""
-
-
-def _hook(event: str, args: tuple[Any, ...]) -> None:
-    place = _EVENTS.get(event)
-    if place is None or place >= len(args):
-        return
-    world = _world()
-    if world is None or (world.running is None and world.setup is None):
-        return
-    given = args[place]
-    if (is_ours(given) and event != "open") or (
-        isinstance(given, str | bytes | os.PathLike) and _target(world, given) is not None
-    ):
-        raise escape(f"{event} on {_path(given) or 'a file of the world'}", _INSTEAD, sys._getframe(1))
-
-
-sys.addaudithook(_hook)
-
-
-class _Names:
-    """Random names for temporary files: drawn from the stream of the process."""
-
-    _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789_"
-
-    def __iter__(self) -> "_Names":
-        return self
-
-    def __next__(self) -> str:
-        return "".join(stream().choices(self._LETTERS, k=8))
-
-
-_names = _Names()
-_real_names = tempfile._get_candidate_names  # type: ignore[attr-defined]  # where tempfile draws names
-
-
-def _candidates() -> Any:
-    return _real_names() if present.controlled() is None else _names
-
-
-class _Openings:
-    """Numbers the openings of stores; in a world from the beginning, since a run repeats itself."""
-
-    _real = writing._OPENINGS
-
-    def __next__(self) -> int:
-        world = present.controlled()
-        if world is None:
-            return next(self._real)
-        kept = present.memory(world)
-        kept["files", "openings"] = number = kept.get(("files", "openings"), -1) + 1
-        return int(number)
-
-
-_real_create = together.create
-
-
-def _create(drafts_fd: int, *args: Any) -> Any:
-    """The compiled call writes past the stand-ins; the answer makes the store go step by step."""
-    if is_ours(drafts_fd):
-        return together.DRAFT, errno.ENOSYS, 0, ""
-    assert _real_create is not None, "it is put in place where there is one"
-    return _real_create(drafts_fd, *args)
 
 
 def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
@@ -691,17 +511,17 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
             yield os, name, stand_in
     for name in ("sendfile", "copy_file_range"):
         if hasattr(os, name):
-            yield os, name, _copying(name)
-    for name in _REFUSED:
+            yield os, name, copying(name)
+    for name in REFUSED:
         if hasattr(os, name):
-            yield os, name, _refusing(f"os.{name}", _real[name])
+            yield os, name, refusing(f"os.{name}", REAL[name])
     yield fcntl, "flock", _flock
     yield builtins, "open", _io_open
     yield io, "open", _io_open
-    yield tempfile, "_get_candidate_names", _candidates
-    yield writing, "_OPENINGS", _Openings()
-    if _real_create is not None:
-        yield together, "create", _create
+    yield tempfile, "_get_candidate_names", candidates
+    yield writing, "_OPENINGS", Openings()
+    if REAL_CREATE is not None:
+        yield together, "create", create
 
 
 places.sources.append(_stand_ins)

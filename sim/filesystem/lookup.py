@@ -1,0 +1,73 @@
+"""Whether a path or a descriptor belongs to the world that runs in this thread, and what it stands for there.
+
+A path belongs to the world when it begins with the mount, or when it is relative to a descriptor of the
+world; a descriptor does when its number says so. Everything else is the system's, whose functions are in
+`REAL` as they were before any stand-in.
+"""
+
+import builtins
+import errno
+import fcntl
+import os
+from typing import Any
+
+from fencepost.sim.filesystem.handles import handle, is_ours
+from fencepost.sim.filesystem.inodes import ROOT, Target
+from fencepost.sim.world.present import here
+
+_OF_THIS_PROCESS = ("/proc/self/fd/", "/dev/fd/")
+REAL = {
+    **{name: getattr(os, name) for name in dir(os) if callable(getattr(os, name))},
+    "builtins.open": builtins.open,
+    "flock": fcntl.flock,
+}
+
+
+def world_here() -> Any:
+    """The world that runs in this thread, if it has a file system."""
+    world = here()
+    return world if world is not None and world.files is not None else None
+
+
+def text_of(path: Any) -> str | None:
+    """A path as text; None for what is no path."""
+    try:
+        found = os.fspath(path)
+    except TypeError:
+        return None
+    return os.fsdecode(found)
+
+
+def target_of(world: Any, path: Any, dir_fd: Any = None) -> tuple[Target, str] | None:
+    """What a path or a descriptor stands for in the world, with its text; None when it is the system's."""
+    if isinstance(path, int):
+        if not is_ours(path):
+            return None
+        found = handle(world, path)
+        return found.inode, found.path
+    text = text_of(path)
+    if text is None:
+        return None
+    for prefix in _OF_THIS_PROCESS:
+        if text.startswith(prefix) and is_ours(_number(text.removeprefix(prefix))):
+            found = handle(world, int(text.removeprefix(prefix)))
+            return found.inode, found.path
+    mount = world.files.mount
+    if text.startswith("/"):
+        if ".." in text:
+            text = os.path.normpath(text)
+        if text != mount and not text.startswith(mount + "/"):
+            return None
+        rest = text[len(mount) :].strip("/")
+        return (ROOT, rest), rest or "."
+    if dir_fd is None or not is_ours(dir_fd):
+        return None
+    base = handle(world, dir_fd)
+    if not base.folder:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), text)
+    joined = os.path.normpath(os.path.join(base.path, text)) if text else base.path  # noqa: PTH118 - a path of the world
+    return (base.inode, text), joined.removeprefix("./")
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else -1
