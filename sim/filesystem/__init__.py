@@ -5,7 +5,7 @@
         world.spawn(save, root / "out", b"text")
 
 From here to the end of the run plain `open`, `os`, `pathlib`, `shutil`, `tempfile` and `fcntl.flock` calls on
-paths below `root` are answered by a file system in memory, one step each. `inodes` holds it, `survival` says
+paths below `root` are answered by a file system in memory, one step each. `files` holds it, `survival` says
 what a power loss leaves of it, `routing` stands in for the system's functions, and `handles` holds the file
 objects.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.filesystem import routing as _routing  # puts the stand-ins in place
-from fencepost.sim.filesystem.inodes import Files, check_mount
+from fencepost.sim.filesystem.files import Files, check_mount
 
 __all__ = ["mount"]
 

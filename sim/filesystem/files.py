@@ -1,0 +1,245 @@
+"""The file system of a world, as executor and checks see it.
+
+One call is one step. It lands on a tree of inodes as Linux would answer it, and leaves its footprint in `r`
+and `w`.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fencepost.impl.store.errors import Misuse
+from fencepost.sim.filesystem.calls import CALLS
+from fencepost.sim.filesystem.inodes import FDS, FIRST_FD, ROOT, Failed, Image, Inode, Opened, Refused
+from fencepost.sim.filesystem.survival import Journal, Outcome
+from fencepost.sim.filesystem.tree import Tree
+from fencepost.sim.world.operations import Call
+
+_CONTENT = frozenset({"open", "write", "truncate", "fsync", "setxattr", "removexattr", "utime"})
+"""Calls that change one file and no name."""
+
+
+class Files:
+    """The file system mounted at `mount`, for all processes of a world."""
+
+    def __init__(self, world: Any, mount: str, profile: str, volatile: Iterable[str] = ()) -> None:
+        self.mount = mount
+        self.profile = profile
+        self._volatile = tuple(volatile)
+        self.tree = Tree(world, profile)
+        self.outlives = False
+        """Whether the last call changed what a kill of its process leaves."""
+        self._setup_calls = 0
+        self._state: Any = None
+
+    @property
+    def r(self) -> int:
+        """What the last call read."""
+        return self.tree.r
+
+    @property
+    def w(self) -> int:
+        return self.tree.w
+
+    # For the executor.
+
+    def perform(self, owner: int, number: int, call: Call) -> Any:
+        """The answer of a call of process `owner`; `Failed` when it fails, `BLOCKED` when it has to wait."""
+        self.tree.begin(owner, number)
+        for fd in call.closed:
+            self.tree.opened.pop(fd, None)
+            self._state = None
+        self._call = call
+        try:
+            answer = CALLS[call.kind](self.tree, *call.args)
+        except Refused as error:
+            answer = Failed(error.number)
+        self.outlives = bool(self.tree.w & ~self._private(answer))
+        if self.tree.w or call.kind == "open":
+            self._state = None
+        if self.tree.w:
+            self.tree.r |= self.tree.world.footprints.stamp
+        return answer
+
+    def _private(self, answer: Any) -> int:
+        """What the last call wrote of a file without a name that only its process has open."""
+        call = self._call
+        found = answer.inode if type(answer) is Opened else call.args[0] if call.args else None
+        inode = self.tree.inodes.get(found) if type(found) is int else None
+        if inode is None or inode.folder or inode.links or call.kind not in _CONTENT or self.tree.journal:
+            return 0  # where power may be lost, its name may come back
+        low = FIRST_FD + self.tree.owner * FDS
+        if any(number == found and not low <= fd < low + FDS for fd, number in self.tree.opened.items()):
+            return 0
+        return self.tree.bit("inode", str(found)) | self.tree.bit("durable", str(found))
+
+    def at_setup(self, call: Call) -> Any:
+        """The answer to the program that sets the world up; no step."""
+        self._setup_calls += 1
+        return self.perform(0, self._setup_calls, call)
+
+    def settle(self) -> None:
+        """The program is set up: what it wrote is durable."""
+        if self.tree.journal is not None:
+            found = [self.tree.resolve((ROOT, path))[2] for path in self._volatile]
+            self.tree.journal.volatile = frozenset(one.number for one in found if one is not None)
+            self.tree.journal.keep_everything()
+
+    def image(self) -> Image:
+        """What the program has set up so far; not what it has open or locked."""
+        kept = [
+            (n, one.parent, dict(one.entries) if one.folder else None, one.body, dict(one.attributes))
+            for n, one in self.tree.inodes.items()
+        ]
+        return Image(self._setup_calls, tuple(kept))
+
+    def restore(self, image: Image) -> None:
+        """Begin with an image, in place of the calls that made it."""
+        self.tree.inodes.clear()
+        for number, parent, names, body, attributes in image.inodes:
+            made = self.tree.inodes[number] = Inode(number, folder=names is not None, parent=parent)
+            made.entries, made.body, made.attributes = dict(names or {}), body, dict(attributes)
+        for folder in [one for one in self.tree.inodes.values() if one.folder]:
+            for number in folder.entries.values():
+                self.tree.inodes[number].links += not self.tree.inodes[number].folder
+        self.tree.locks.clear()
+        self.tree.opened.clear()
+        # What the program has open, and how often it has opened a store, is forgotten as well.
+        for name in [name for name in self.tree.world.streams if name[0] == "files"]:
+            del self.tree.world.streams[name]
+        self._setup_calls, self._state = image.calls, None
+
+    def end(self, owner: int) -> tuple[int, int]:
+        """A process ended or was killed: its locks are released. What that reads and writes."""
+        read = written = 0
+        for inode, holders in self.tree.locks.items():
+            mine = [holder for holder in holders if holder[0] == owner]
+            for holder in mine:
+                if holders.pop(holder):
+                    read |= self.tree.bit("flock", str(inode))
+                else:
+                    written |= self.tree.bit("shared flock", str(inode))
+        low = FIRST_FD + owner * FDS
+        for fd in [fd for fd in self.tree.opened if low <= fd < low + FDS]:
+            del self.tree.opened[fd]
+        self._state = None
+        return read, written | read
+
+    def holder(self, inode: int) -> int:
+        """A process that has a file locked."""
+        return next(iter(self.tree.locks[inode]))[0]
+
+    def outcomes(self) -> list[Outcome]:
+        """What a power loss may leave, the most of it first."""
+        assert self.tree.journal is not None, "power is lost where the budget allows it"
+        return self.tree.journal.outcomes(self.tree.path_of)
+
+    def survive(self, outcome: Outcome) -> None:
+        """After a power loss: this is left, and it is durable."""
+        old = dict(self.tree.inodes)
+        self.tree.inodes.clear()
+        for number, entries in outcome.folders.items():
+            folder = self.tree.inodes[number] = Inode(number, folder=True)
+            folder.entries = dict(entries)
+            folder.modified_ns = old[number].modified_ns
+        for number, (body, attributes) in outcome.files.items():
+            file = self.tree.inodes[number] = Inode(number, folder=False)
+            file.body, file.attributes = body, dict(attributes)
+            file.modified_ns = old[number].modified_ns
+        for folder in [one for one in self.tree.inodes.values() if one.folder]:
+            for number in folder.entries.values():
+                inside = self.tree.inodes[number]
+                inside.parent = folder.number
+                inside.links += not inside.folder
+        self.tree.locks.clear()
+        self.tree.opened.clear()
+        self._state = None
+        if self.tree.journal is not None and self.tree.world.loses_power:
+            self.tree.journal = Journal(self.profile, self.tree.inodes, ROOT, self.tree.journal.volatile)
+            self.tree.journal.keep_everything()
+        else:
+            self.tree.journal = None
+
+    def state(self) -> Any:
+        """Everything that a call could ever learn, hashable."""
+        if self._state is None:
+            seen: set[int] = set()
+            waiting = [ROOT, *self.tree.opened.values()]
+            while waiting:
+                number = waiting.pop()
+                if number not in seen:
+                    seen.add(number)
+                    waiting += self.tree.inodes[number].entries.values()
+            self._state = (
+                tuple([self._shown(self.tree.inodes[number]) for number in sorted(seen)]),
+                tuple(
+                    sorted(
+                        (inode, *held)
+                        for inode, holders in self.tree.locks.items()
+                        for held in holders.items()
+                    )
+                ),
+                self.survivable(),
+            )
+        return self._state
+
+    def survivable(self) -> Any:
+        """Everything on which the state after a power loss depends, hashable."""
+        if self.tree.journal is None:
+            return None
+        times = [
+            (inode.number, inode.modified_ns) for inode in self.tree.inodes.values() if inode.modified_ns
+        ]
+        return self.tree.journal.state(), tuple(sorted(times))
+
+    def _shown(self, inode: Inode) -> Any:
+        if inode.shown is None:
+            inside: Any = tuple(sorted(inode.entries.items())) if inode.folder else inode.body
+            attributes = tuple(sorted(inode.attributes.items()))
+            inode.shown = (inode.number, inside, attributes, inode.modified_ns, inode.gone)
+        return inode.shown
+
+    # For checks.
+
+    def body(self, path: str) -> tuple[bytes | None, int]:
+        """The content of a file, None when there is none; and what was read to find out."""
+        self.tree.begin()
+        try:
+            found = self.tree.resolve((ROOT, path))[2]
+        except Refused:
+            return None, self.tree.r
+        if found is None or found.folder:
+            return None, self.tree.r
+        self.tree.reads("inode", found.number)
+        return found.body, self.tree.r
+
+    def bodies(self, path: str) -> tuple[dict[str, bytes], int]:
+        """All files below a directory, by their paths from the mount; and what was read."""
+        self.tree.begin()
+        try:
+            found = self.tree.resolve((ROOT, path))[2]
+        except Refused:
+            found = None
+        if found is None or not found.folder:
+            return {}, self.tree.r
+        return dict(self._walk(found, path.strip("/") + "/" if path.strip("/") else "")), self.tree.r
+
+    def _walk(self, folder: Inode, path: str) -> Iterator[tuple[str, bytes]]:
+        self.tree.reads("folder", folder.number)
+        for name, number in sorted(folder.entries.items()):
+            inside = self.tree.inodes[number]
+            if inside.folder:
+                yield from self._walk(inside, f"{path}{name}/")
+            else:
+                self.tree.reads("inode", number)
+                yield path + name, inside.body
+
+
+def check_mount(mount: str) -> str:
+    """The path of a mount, if nothing real is there."""
+    if not mount.startswith("/") or mount.rstrip("/") in ("", "/proc", "/dev", "/sys"):
+        raise Misuse(f"a file system is mounted at an absolute path such as '/world', not at {mount!r}")
+    found = os.path.normpath(mount)
+    if os.path.lexists(found):
+        raise Misuse(f"{found} exists on the real disk; mount the world's file system where nothing is")
+    return found
