@@ -70,15 +70,19 @@ class Cursor(Machine):
     position = Each(readers, Int(0, entries))  # up to which it has finished, saved or not
 
     # Definitions.
-    cutoff = define(
-        lambda s: most([s.clock - (s.late if s.overlap == 0 else 0), 0]),
-        without={"late-entries": lambda s: s.clock},
-    )
-    limit = define(lambda s, r: s.until[r], without={"fixed-cutoff": lambda s, r: s.cutoff()})
     may_save = define(lambda s, r: s.current[r], without={"compare-and-swap": True})
     may_skip = define(lambda s: s.lost >= s.start, without={"loss-recorded": True, "shown-start": True})
     is_same = define(lambda s, r: s.seen[r] == s.generation, without={"generations": True})
     is_passed = define(lambda s, i: s.saved - s.overlap > i)
+
+    @define(without={"late-entries": lambda s: s.clock})
+    def cutoff(s) -> Number:
+        """A pass that begins now ends before this entry."""
+        return most([s.clock - (s.late if s.overlap == 0 else 0), 0])
+
+    @define(without={"fixed-cutoff": lambda s, r: s.cutoff()})
+    def limit(s, r: int) -> Number:
+        return s.until[r]
 
     @define(without={"strict-past": lambda s: most([s.saved - s.back() - 1, 0])})
     def first(s) -> Number:

@@ -115,8 +115,11 @@ class Lifecycle(Machine):
         s.policy[0], s.policy[1] = anything(), True
 
     # Definitions.
-    stream = define(lambda s, k: 0 if s.merged else k)
     matches = define(lambda s, rule: s.there & (s.tagged if rule else s.there))
+
+    def stream(s, k: int) -> int:
+        """The cursor of a shard."""
+        return 0 if s.merged else k
 
     @define(without={"live-evaluation": lambda s, rule, e: s.there & (s.had_tag.has(e) if rule else s.there)})
     def applies(s, rule: int, e: int) -> Truth:
@@ -168,7 +171,7 @@ class Lifecycle(Machine):
             return s.kind[e] == "none"
         return s.policy[p] & s.applies(p, e) & (s.own == e) & ~s.seems_due(p, e)
 
-    def add_event(s, kind: str, k: int) -> None:
+    def add_event(s, kind: str | Choice, k: int) -> None:
         for e in range(s.writes + s.tags + s.others):
             here = s.count == e
             s.kind[e] = pick(here, kind, s.kind[e])
