@@ -99,7 +99,7 @@ RUNS = {
         _own("snapshots:Snapshots"),
         Counts(28_305, 314_965, 17),
         "Keys = {k0, k1} Values = {v0, v1} Transactions = {t0, t1}",
-        "INVARIANT Snapshot",
+        "INVARIANT Snapshot\nPROPERTY NoLostUpdate",
     ),
     "alternating-bit": Run("alternating-bit", Counts(252, 1_297, 16), *_ALTERNATING),
     "alternating-bit-weak": Run(

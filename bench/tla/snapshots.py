@@ -54,3 +54,9 @@ class Snapshots(Machine):
         """What nobody wrote since the transaction began, it sees as it is in the store."""
         unwritten = s.open.has(t) & ~s.written[t].has(k) & ~s.missed[t].has(k)
         return implies(unwritten, s.seen[t][k] == s.store[k])
+
+    @step(t=transactions, k=keys)
+    def no_lost_update(before, after: "Snapshots", t: int, k: int) -> Truth:
+        """A commit overwrites nothing that another one wrote since it began."""
+        commits = before.open.has(t) & ~after.open.has(t) & before.missed[t].has(k)
+        return implies(commits, before.store[k] == after.store[k])

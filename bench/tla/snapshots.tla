@@ -23,4 +23,5 @@ Next == \E t \in Transactions : \/ Begin(t) \/ Commit(t) \/ RollBack(t)
                                 \/ \E k \in Keys, v \in Values \cup {"none"} : Put(t, k, v)
 Spec == Init /\ [][Next]_vars
 Snapshot == \A t \in open, k \in Keys : k \notin written[t] \cup missed[t] => seen[t][k] = store[k]
+NoLostUpdate == [][\A t \in open \ open' : \A k \in missed[t] : store'[k] = store[k]]_vars
 ====

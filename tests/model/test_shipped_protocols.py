@@ -1,5 +1,7 @@
 """The protocols that people know from TLA+: what each safeguard prevents. `bench.tla` has their counts."""
 
+from bench.tla.raft_election import RaftElection
+from bench.tla.snapshots import Snapshots
 from fencepost.model import check
 from fencepost.model.allocator import Allocator
 from fencepost.model.paxos import Paxos, Voting
@@ -35,3 +37,15 @@ def test_clients_that_get_part_of_what_they_asked_for_wait_for_each_other() -> N
 def test_symmetry_changes_no_verdict_of_the_allocator() -> None:
     result = check(Allocator, symmetry=True)
     assert (result.verdict, result["served"].verdict) == ("holds", "holds")
+
+
+def test_servers_that_vote_twice_in_a_term_elect_two_leaders() -> None:
+    result = check(RaftElection, {"servers": 2}, without=["one-vote"])
+    assert result["one_leader"].verdict == "violated"
+    assert check(RaftElection, {"servers": 2}).verdict == "holds"
+
+
+def test_transactions_that_commit_over_others_lose_updates() -> None:
+    """With a size of 1 each for keys and values a transaction can still remove what another one wrote."""
+    result = check(Snapshots, {"keys": 1, "values": 1}, without=["first-committer-wins"])
+    assert result["no_lost_update"].verdict == "violated"
