@@ -110,7 +110,7 @@ def test_without_a_switch_its_property_is_violated(machine: type[Machine], switc
     assert len(steps(result, name)) == length
 
 
-# The designs of docs/decisions/0021-lifecycle-cursors.md.
+# The designs of docs/decisions/0022-lifecycle-cursors.md.
 
 
 def needed(sizes: dict[str, int], *without: str) -> Any:
