@@ -152,7 +152,7 @@ RUNS = {
     "peterson": Run(_own("peterson:Peterson"), Counts(26, 45, 8), "", _MUTEX),
     "bakery": Run(
         _own("bakery:Bakery"),
-        Counts(94, 151, 21),
+        Counts(133, 195, 28),
         "N = 2 Numbers = 4",
         "INVARIANT Exclusion\nPROPERTY IsServed",
     ),

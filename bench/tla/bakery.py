@@ -4,14 +4,14 @@ from fencepost.model import *
 
 
 class Bakery(Machine):
-    """Customers draw numbers, one step for drawing and one for each look at another customer."""
+    """Customers draw numbers, and show them one step later; then they look at the others one by one."""
 
     customers = Size(2, most=6)
     numbers = Size(4, doc="highest number")
 
     customer = Process(c=customers)
     drawing = Each(customers, Bool())
-    number = Each(customers, Int(0, numbers))
+    drawn, number = Each(customers, Int(0, numbers)), Each(customers, Int(0, numbers))
     passed = Each(customers, Flags(customers))
 
     @customer.step
@@ -21,11 +21,11 @@ class Bakery(Machine):
 
     @customer.step
     def draw(s, c: int) -> None:
-        s.number[c] = most(s.number) + 1
+        s.drawn[c] = most(s.number) + 1
 
     @customer.step
     def show(s, c: int) -> None:
-        s.drawing[c], s.passed[c] = False, {c}
+        s.number[c], s.drawn[c], s.drawing[c], s.passed[c] = s.drawn[c], 0, False, {c}
 
     @customer.step
     def look(s, c: int) -> None:
