@@ -34,9 +34,8 @@ not always the same one. That loses some reduction and no verdict.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations, permutations, product
 from math import factorial, prod
 from typing import Any
@@ -165,9 +164,10 @@ class Reduced(Model):
     def holds(self, wanted: Property, states: U64) -> Mask:
         """As for every model; and an error where renumbering changes what the property says."""
         found = super().holds(wanted, states)
-        for permuter, order in self._tried(states):
-            differs = found != super().holds(wanted, permuter.renumbered(states, order))
-            self._raise_where(permuter, order, states, differs, f"the verdict of `{wanted.name}`")
+        for permuter in self.permuters:
+            for order in self._tried(permuter, states):
+                differs = found != super().holds(wanted, permuter.renumbered(states, order))
+                self._raise_where(permuter, order, states, differs, f"the verdict of `{wanted.name}`")
         return found
 
     def check_claim(self, search: Search) -> str:
@@ -176,13 +176,16 @@ class Reduced(Model):
         An error if it does; otherwise what was tested, and what is assumed, in words.
         """
         sizes = names(permuter.size for permuter in self.permuters)
-        tested = 0
-        for level in search.levels:
-            size = level.shape[1]
-            sample = level[:, :: max(1, size // (_ALL_TESTED + size // _ONE_IN))]
-            tested += sample.shape[1]
-            for permuter, order in self._tried(sample):
-                self._compare(permuter, order, sample)
+        samples = [
+            level[:, :: max(1, level.shape[1] // (_ALL_TESTED + level.shape[1] // _ONE_IN))]
+            for level in search.levels
+        ]
+        tested = sum(sample.shape[1] for sample in samples)
+        together = list(_together(samples))
+        for permuter in self.permuters:
+            # Under every renumbering, or under other ones for each level.
+            for sample in together if permuter.renumberings <= _EVERY_ORDER else samples:
+                self._compare(permuter, self._tried(permuter, sample), sample)
         every = all(permuter.renumberings <= _EVERY_ORDER for permuter in self.permuters)
         if every and tested == search.distinct and search.distinct <= _ALL_TESTED:
             claim = f"the claim that {sizes} are interchangeable"
@@ -192,33 +195,30 @@ class Reduced(Model):
             f"{tested:,} of {search.distinct:,} for what may happen next, under some renumberings"
         )
 
-    def _tried(self, states: U64) -> Iterator[tuple["Permuter", tuple[int, ...]]]:
+    def _tried(self, permuter: "Permuter", states: U64) -> list[tuple[int, ...]]:
         """The renumberings under which a batch is tested: all for few rows, else other ones each time."""
         if not states.shape[1]:
-            return
+            return []
+        if states.shape[1] <= _FEW and permuter.renumberings <= _EVERY_ORDER:
+            return list(permutations(range(permuter.members)))[1:]
         turn = int(states[:, 0].sum()) ^ states.shape[1]
-        for permuter in self.permuters:
-            if states.shape[1] <= _FEW and permuter.renumberings <= _EVERY_ORDER:
-                orders = list(permutations(range(permuter.members)))[1:]
-            else:
-                known = permuter.orders()
-                mixed = np.random.default_rng(turn).permutation(permuter.members).tolist()
-                orders = [known[turn % len(known)], known[-1], tuple(mixed)] if known else []
-            for order in orders:
-                yield permuter, order
+        known = permuter.orders()
+        mixed = np.random.default_rng(turn).permutation(permuter.members).tolist()
+        return [known[turn % len(known)], known[-1], tuple(mixed)] if known else []
 
-    def _compare(self, permuter: "Permuter", order: tuple[int, ...], states: U64) -> None:
-        other = permuter.renumbered(states, order)
-        self._raise_where(
-            permuter, order, states, self.may_end(states) != self.may_end(other), "whether it may end"
-        )
-        same = partial(permuter.renumbered, order=order)
-        differs = self._outcomes(states, same) != self._outcomes(other, lambda after: after)
-        self._raise_where(permuter, order, states, differs, "what may happen next")
+    def _compare(self, permuter: "Permuter", orders: Sequence[tuple[int, ...]], states: U64) -> None:
+        ends, outcomes = self.may_end(states), list(self._outcomes(states))
+        for order in orders:
+            other = permuter.renumbered(states, order)
+            self._raise_where(permuter, order, states, ends != self.may_end(other), "whether it may end")
+            renamed = (
+                (origin, permuter.renumbered(after, order), verdicts) for origin, after, verdicts in outcomes
+            )
+            differs = _mark(states, renamed) != _mark(other, self._outcomes(other))
+            self._raise_where(permuter, order, states, differs, "what may happen next")
 
-    def _outcomes(self, states: U64, renamed: Callable[[U64], U64]) -> U64:
-        """A fingerprint of the successors of each state, independent of the order of the labels."""
-        total = np.zeros(states.shape[1], np.uint64)
+    def _outcomes(self, states: U64) -> Iterator[tuple[I64, U64, U64]]:
+        """By label: the rows that have a successor, the successors, and the verdicts on these steps."""
         steps = [wanted for wanted in self.properties if wanted.kind == "step"]
         for label in self.labels:
             found = self.successors(states, label)
@@ -228,9 +228,7 @@ class Reduced(Model):
             for wanted in steps:
                 before = states.take(found.origin, axis=1)
                 verdicts = verdicts * np.uint64(2) + self.holds_between(wanted, before, found.states)
-            after = renamed(found.states)
-            np.add.at(total, found.origin, keys.fingerprints(np.stack([*after, verdicts])))
-        return total
+            yield found.origin, found.states, verdicts
 
     def _raise_where(
         self, permuter: "Permuter", order: tuple[int, ...], states: U64, differs: Mask, what: str
@@ -654,6 +652,26 @@ def _weights(
                 kind = kind.places[name][1]
             found.append((weight, at, leaf))
     return found
+
+
+def _together(samples: Iterable[U64]) -> Iterator[U64]:
+    """The same rows in fewer batches, which are small as long as no sample is large."""
+    waiting: list[U64] = []
+    for sample in samples:
+        if waiting and sum(each.shape[1] for each in waiting) + sample.shape[1] > _FEW:
+            yield np.concatenate(waiting, axis=1)
+            waiting = []
+        waiting.append(sample)
+    if waiting:
+        yield np.concatenate(waiting, axis=1)
+
+
+def _mark(states: U64, outcomes: Iterable[tuple[I64, U64, U64]]) -> U64:
+    """A fingerprint of what may happen next in each state, independent of the order of the labels."""
+    total = np.zeros(states.shape[1], np.uint64)
+    for origin, after, verdicts in outcomes:
+        np.add.at(total, origin, keys.fingerprints(np.stack([*after, verdicts])))
+    return total
 
 
 def _flat(shape: tuple[int, ...], index: tuple[int, ...]) -> int:
