@@ -3,6 +3,7 @@
 python -m bench.explore            # writes out/bench/explore.json
 """
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,30 @@ def _five(store: Any, name: str) -> None:
     store.put("shared", name.encode(), when=Matches(found.info.etag))
     store.get("shared")
     store.put("shared", name.encode() + b"!", when=ANYTHING)
+
+
+def ten_requests_of_threads(world: World) -> None:
+    """One process, two threads of five requests each, a lock around the key that they fight for."""
+    store = world.store()
+    store.put("shared", b"0", when=ABSENT)
+    world.spawn(_threads, store, name="a")
+
+
+def _threads(store: Any) -> None:
+    lock = threading.Lock()
+
+    def five(name: str) -> None:
+        store.put(name, b"1", when=ANYTHING)
+        with lock:
+            store.get("shared")
+            store.put("shared", name.encode(), when=ANYTHING)
+        store.get(name)
+        store.put(name, b"2", when=ANYTHING)
+
+    other = threading.Thread(target=five, args=("a",))
+    other.start()
+    five("b")
+    other.join()
 
 
 def counter(world: World) -> None:
@@ -163,6 +188,7 @@ def headline(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 def main() -> None:
     ten = Setting(ten_requests, NO_FAULTS)
+    threads = Setting(ten_requests_of_threads, NO_FAULTS)
     faults = Setting(counter, Budget(crash=1, reply_lost=1, request_lost=1, pause=0))
     figures: dict[str, Any] = {
         "bare_greenlet_switch_us": round(median([bare_switch_us() for _ in range(5)]), 3),
@@ -171,6 +197,9 @@ def main() -> None:
         "single_runs_of_10_requests_per_second": round(runs_per_second(lambda w, e: by_rule(w, e, -1))),
         "reduced_10_requests": repeated(lambda: ReducedSearch(ten)),
         "plain_10_requests": repeated(lambda: Plain(ten)),
+        "reduced_10_requests_of_threads": searched(ReducedSearch(threads, merge=False)),
+        "plain_10_requests_of_threads": searched(Plain(threads)),
+        "bar_runs_per_second_of_threads": 1500,
         "bar_runs_per_second": 3000,
         "counter_of_3_crash_and_lost": searched(ReducedSearch(faults)),
         "counter_of_3_unmerged": searched(ReducedSearch(faults, merge=False)),

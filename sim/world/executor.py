@@ -220,7 +220,11 @@ class Executor:
 
     def _step_process(self, actor: int, alternative: str) -> None:
         world = self._world
-        process = world.strand(actor) if actor else world.setup
+        process = (
+            (world.processes[actor - 1] if actor < FLIGHTS_FROM else world.threads[actor])
+            if actor
+            else world.setup
+        )
         world.before = process.last
         op = process.pending
         if alternative == "crash":

@@ -37,6 +37,7 @@ from typing import Any
 from fencepost.impl.store import requests as req
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.executor import CLOCK_ACTOR, POWER_ACTOR, SPINS
+from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.operations import (
     ADVANCE,
     BLOCKED,
@@ -170,7 +171,11 @@ class Scheduler:
             return ("ok", "power_loss") if self._last else ("power_loss",)
         flight = world.flights.get(actor)
         if flight is None:
-            process = world.strand(actor) if actor else world.setup
+            process = (
+                (world.processes[actor - 1] if actor < FLIGHTS_FROM else world.threads[actor])
+                if actor
+                else world.setup
+            )
             assert process is not None
             op, retried, crashable = process.pending, process.retried, process.machine.effective
         elif flight.zombie:
@@ -203,7 +208,11 @@ class Scheduler:
         flight = world.flights.get(actor)
         if flight is not None:
             return flight.request
-        process = world.strand(actor) if actor else world.setup
+        process = (
+            (world.processes[actor - 1] if actor < FLIGHTS_FROM else world.threads[actor])
+            if actor
+            else world.setup
+        )
         return process.pending if process is not None else None
 
     def rivals(self, actor: int) -> list[int]:

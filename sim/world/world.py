@@ -542,25 +542,29 @@ class World(Declaring):
             tuple([follower.state() for _, follower in self.judge.followers]),
             tuple([_plain(fold.state) for fold in self.judge.folds]),
             None if self.files is None else (self.files.state(), self.stays_on, len(self.survivors or ())),
-            tuple(
-                sorted(
-                    (
-                        one.index,
-                        one.pending is None,
-                        crashes and one.effective,
-                        one.retried,
-                        one.spins,
-                        one.naps and (one.naps, one.nap_reads),
-                        None if one.group is None else tuple(one.group.replies),
-                        one.taken,
-                        getattr(one.pending, "until_ns", 0),
-                        one.history,
-                        one.version,
-                    )
-                    for one in (self.strands if self.threads else ())
-                    if one.machine.threads is not None
+            self._threads_state(crashes) if self.threads else None,
+        )
+
+    def _threads_state(self, crashes: int) -> tuple[Any, ...]:
+        """What the future depends on besides, where a process has threads."""
+        return tuple(
+            sorted(
+                (
+                    one.index,
+                    one.pending is None,
+                    crashes and one.effective,
+                    one.retried,
+                    one.spins,
+                    one.naps and (one.naps, one.nap_reads),
+                    None if one.group is None else tuple(one.group.replies),
+                    one.taken,
+                    getattr(one.pending, "until_ns", 0),
+                    one.history,
+                    one.version,
                 )
-            ),
+                for one in self.strands
+                if one.machine.threads is not None
+            )
         )
 
     @property
