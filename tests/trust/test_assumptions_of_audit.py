@@ -1,6 +1,7 @@
 """What an audit does not see of its program's isolation: the misses that the documentation names."""
 
 import os
+import queue
 import threading
 from pathlib import Path
 from typing import Any
@@ -77,14 +78,12 @@ def test_a_file_that_every_run_removes_is_shared(tmp_path: Path) -> None:
 
 def test_a_thread_from_before_the_audit_may_compute() -> None:
     """A thread that was there before is noticed where it uses the world, not where it only computes."""
-    box: dict[str, Any] = {}
-    requested, answered = threading.Event(), threading.Event()
+    requests: Any = queue.SimpleQueue()  # written in C, so those of before the audit stay the real ones
+    answers: Any = queue.SimpleQueue()
 
     def serve() -> None:
-        while requested.wait() and not box.get("end"):
-            requested.clear()
-            box["answer"] = b"computed"
-            answered.set()
+        while requests.get():
+            answers.put(b"computed")
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -93,16 +92,14 @@ def test_a_thread_from_before_the_audit_may_compute() -> None:
         store = world.store()
 
         def work() -> None:
-            answered.clear()
-            requested.set()
-            while not answered.is_set():
+            requests.put(True)
+            while answers.empty():
                 pass
-            store.put("k", box["answer"], when=ANYTHING)
+            store.put("k", answers.get(), when=ANYTHING)
 
         for name in ("ann", "bob"):
             world.spawn(work, name=name)
 
     assert audit(program, budget=NO_FAULTS).verdict == "holds"
-    box["end"] = True
-    requested.set()
+    requests.put(False)
     thread.join()
