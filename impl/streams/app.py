@@ -13,6 +13,7 @@ import base64
 import json
 import logging
 import re
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -26,7 +27,7 @@ from fencepost.impl.http.refusals import Refusal as HttpRefusal
 from fencepost.impl.http.service import Service, json_response
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.streams import framing
-from fencepost.impl.streams.errors import Fenced, Refusal, Refused, RetentionError, StreamError
+from fencepost.impl.streams.errors import Fenced, Refusal, Refused, RetentionError, StreamError, other_type
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.node import Node
 from fencepost.impl.streams.stream import Chunk, Configuration
@@ -216,12 +217,15 @@ class StreamServer(Service):
     ) -> Any:
         manifest = self.node.check_visible(self.node.visible(name))
         matches = framing.base_type(kind) == framing.base_type(manifest.content_type)
-        if body and matches and not manifest.closed:
+        if body and not manifest.closed:
+            if not matches:
+                raise other_type(manifest.content_type, kind)
             body = framing.to_stored(body, manifest.content_type)
         return self.node.append(
             name,
             body,
-            content_type=manifest.content_type if matches or not body else kind,
+            # As the body was framed: the name may be another stream's by now.
+            content_type=manifest.content_type if matches or not body else "",
             producer=producer,
             stream_seq=stream_seq,
             close=close,
@@ -299,15 +303,21 @@ class StreamServer(Service):
         loop = asyncio.get_running_loop()
         until = loop.time() + self._sse_s
         first = True
+        # A character may begin in one append and end in the next: the offset stays before it.
+        characters = getincrementaldecoder("utf-8")("replace")
         while True:
-            events = b""
-            if chunk.body:
-                shown = framing.to_shown(chunk.body, chunk.manifest.content_type)
-                data = shown.decode("utf-8", "replace") if text else base64.b64encode(shown).decode()
-                events = _event("data", data)
+            events, begun = b"", 0
+            if chunk.body or chunk.closed:
+                shown = framing.to_shown(chunk.body, chunk.manifest.content_type) if chunk.body else b""
+                if text:
+                    data = characters.decode(shown, final=chunk.closed)
+                    begun = len(characters.getstate()[0])
+                else:
+                    data = base64.b64encode(shown).decode()
+                events = _event("data", data) if data else b""
             if chunk.body or first or chunk.closed:
                 cursor = self._cursor(cursor)
-                control: dict[str, Any] = {"streamNextOffset": chunk.manifest.offset(chunk.end)}
+                control: dict[str, Any] = {"streamNextOffset": chunk.manifest.offset(chunk.end - begun)}
                 if chunk.closed:
                     control |= {"upToDate": True, "streamClosed": True}
                 else:

@@ -15,7 +15,7 @@ from typing import Any
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.requests import Outcome, Put
 from fencepost.impl.streams.context import StreamContext
-from fencepost.impl.streams.errors import Fenced, Refusal, Refused, StoreUnavailable
+from fencepost.impl.streams.errors import Fenced, Refusal, Refused, StoreUnavailable, other_type
 from fencepost.impl.streams.manifest import Manifest, Segment, write_index
 from fencepost.impl.streams.settings import Durability
 from fencepost.impl.streams.state import Record
@@ -130,9 +130,7 @@ class Appends:
                 return Appended(offset, duplicate=True, closed=True, epoch=epoch, seq=seq)
             raise Refused(Refusal.CLOSED, "the stream is closed", offset=offset)
         if body and content_type.lower() != manifest.content_type.lower():
-            raise Refused(
-                Refusal.CONTENT_TYPE, f"the stream holds {manifest.content_type}, not {content_type}"
-            )
+            raise other_type(manifest.content_type, content_type)
         if producer is not None and (known := self._duplicate(stream, manifest, producer, offset)):
             return known
         last = next(

@@ -10,7 +10,7 @@ from fencepost.impl.store import ABSENT
 from fencepost.impl.store.requests import Outcome
 from fencepost.impl.streams.appends import Appends
 from fencepost.impl.streams.context import JSON, RIVALS_MAX, StreamContext
-from fencepost.impl.streams.errors import Fenced, Refusal, Refused, StoreUnavailable
+from fencepost.impl.streams.errors import Fenced, Refusal, Refused, StoreUnavailable, other_type
 from fencepost.impl.streams.framing import base_type, inherited, to_stored
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.reads import Reads
@@ -77,7 +77,7 @@ class Creation:
                 raise Refused(Refusal.EXISTS, f"the source {source_name!r} was deleted") from None
             raise
         if content_type and base_type(content_type) != base_type(source.content_type):
-            raise Refused(Refusal.CONTENT_TYPE, f"the source holds {source.content_type}, not {content_type}")
+            raise other_type(source.content_type, content_type)
         bytes_ = self._reads.everything(source_name)
         try:
             position = len(bytes_) if offset is None else source.position(offset)

@@ -65,3 +65,7 @@ class Damaged(StreamError):
 
 class StoreUnavailable(StreamError):
     """The store did not answer in any attempt; nothing is known to have failed."""
+
+
+def other_type(held: str, given: str) -> Refused:
+    return Refused(Refusal.CONTENT_TYPE, f"the stream holds {held}, not {given or 'another type'}")

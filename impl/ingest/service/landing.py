@@ -77,7 +77,7 @@ class LocalSpool(Acceptance):
     def land(self, stop: Callable[[], bool] = lambda: False) -> int:
         """Land the waiting batches, in order, until `stop`; returns how many landed.
 
-        Raises what was wrong with the first that this disk does not give back, after the others.
+        Raises the error of the first that this disk does not give back, after the others.
         """
         with self._guard:
             waiting = sorted(self._waiting)

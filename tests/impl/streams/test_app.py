@@ -1,13 +1,14 @@
 """The HTTP server of streams, as an ASGI callable: what its responses look like on the wire."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.streams import Configuration, Node
+from fencepost.impl.streams import Configuration, Node, Refused, Settings
 from fencepost.impl.streams.app import StreamServer
 
 from .counting import Counting
@@ -46,6 +47,45 @@ def test_an_event_of_data_and_its_offset_are_sent_in_one_piece(server: StreamSer
     (piece,) = asyncio.run(get(server, "/s", "offset=-1&live=sse"))
     assert piece.startswith(b"event: data\ndata:start\ndata:event: control\n")
     assert b'\n\nevent: control\ndata:{"streamNextOffset":' in piece
+    server.close()
+
+
+def test_a_character_in_two_appends_reaches_a_reader_of_text_whole() -> None:
+    """The offset after the first part is before the character: who resumes there gets it whole, too."""
+    env = SeededEnvironment()
+    node = Node(MemoryStore(env=env), env, Settings(chunk_bytes=1))
+    server = StreamServer(node, sse_s=60.0)
+    node.create("/s", Configuration("text/plain"), b"ab\xc3")
+    node.append("/s", b"\xa9z\xf0", content_type="text/plain", close=True)
+    first, second = asyncio.run(get(server, "/s", "offset=-1&live=sse"))
+    assert b"event: data\ndata:ab\n" in first
+    assert b"_0000000000000002" in first
+    assert "event: data\ndata:\u00e9z\ufffd\n".encode() in second, "the last one is never completed"
+    assert b"_0000000000000006" in second
+    server.close()
+
+
+def test_a_body_of_another_type_is_refused_whatever_the_name_becomes_meanwhile() -> None:
+    """Framed for the stream that was there, it must not be stored in one of its own type."""
+    env = SeededEnvironment()
+    node = Node(MemoryStore(env=env), env)
+    server = StreamServer(node)
+    for closed in (False, True):
+        node.create("/s", Configuration("text/plain", closed=closed))
+        append = node.append
+
+        def recreated(*given: Any, append: Any = append, **how: Any) -> Any:
+            node.delete("/s")
+            node.create("/s", Configuration("application/json"))
+            return append(*given, **how)
+
+        node.append = recreated  # type: ignore[method-assign]  # what happens in between
+        with pytest.raises(Refused):
+            server._append("/s", b"[1]", "application/json", None, None, False)
+        node.append = append  # type: ignore[method-assign]  # as it was
+        with contextlib.suppress(Refused):
+            assert node.read_from("/s").body == b""
+            node.delete("/s")
     server.close()
 
 
