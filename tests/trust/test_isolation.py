@@ -187,8 +187,6 @@ def _in_a_thread_by_another_name(send: Callable[[], Any]) -> None:
 
 
 THREADS = [
-    _in_a_thread,
-    _in_a_thread_of_the_code,
     _in_a_greenlet,
     _in_a_new_thread,
     _in_a_thread_by_another_name,
@@ -218,8 +216,34 @@ def test_a_thread_on_the_native_interface_is_found(send: Any, act: str) -> None:
     assert result.counterexamples[0].property == PROPERTY
 
 
+@pytest.mark.parametrize("send", [_in_a_thread, _in_a_thread_of_the_code])
+@pytest.mark.parametrize("act", ["put", "note"])
+def test_a_thread_of_the_process_takes_steps_in_every_order(send: Any, act: str) -> None:
+    POOL.submit(int).result()  # the pool has a thread of the system before the run begins
+    orders = set()
+
+    def program(world: World) -> None:
+        store = world.store()
+        steps: list[str] = []
+
+        def other() -> None:
+            store.put("k", b"", when=ABSENT) if act == "put" else world.note("k")
+            steps.append("thread")
+
+        def work() -> None:
+            send(other)
+            store.get("other")
+            steps.append("ann")
+
+        world.spawn(work, name="ann")
+        world.finally_("both", lambda _: orders.add(tuple(steps)) or True)
+
+    assert audit(program, budget=NO_FAULTS).verdict == "holds"
+    assert orders == {("thread", "ann"), ("ann", "thread")}
+
+
 def loop() -> None:
-    running = asyncio.new_event_loop()
+    running = asyncio.SelectorEventLoop()
     try:
         running.run_forever()
     finally:

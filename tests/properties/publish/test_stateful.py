@@ -26,7 +26,7 @@ class ModelOnly(InMemory):
 
 
 TestInMemory = InMemory.TestCase
-TestInMemory.settings = settings(max_examples=examples(10, 500), stateful_step_count=20)
+TestInMemory.settings = settings(max_examples=examples(6, 500), stateful_step_count=20)
 
 
 def test_code_that_forgets_its_sidecar_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

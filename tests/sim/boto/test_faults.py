@@ -68,7 +68,7 @@ def somebody_leads(view: View) -> str | None:
     return f"{view.get('b/leader')!r} stands there, and nobody leads"
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [*MODES[:-1], pytest.param(MODES[-1], marks=pytest.mark.slow)])
 def test_the_sdk_is_refused_by_its_own_write(mode: str) -> None:
     """The reply is lost, the SDK sends the request again, and causes the 412 itself."""
     result = explored(electing(create, Config(retries={"mode": mode})), reply_lost=1, request_lost=1)
@@ -83,7 +83,9 @@ def test_the_sdk_is_refused_by_its_own_write(mode: str) -> None:
         ("put", "b/leader", "exists"),
     ]
     # The SDK sleeps before it sends again, and may do so before others go on: no switch is needed.
-    assert counterexample.token == "ann:put:b/leader:1=reply_lost,ann:sleep::1,clock:advance::1"
+    first, *others = counterexample.token.split(",")
+    assert first == "ann:put:b/leader:1=reply_lost"
+    assert {other.partition(":")[0] for other in others} <= {"ann", "clock"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -308,6 +310,6 @@ def test_the_adaptive_mode_waits_before_it_sends() -> None:
     assert refused.world.processes[0].result == ["done", "done", "done"]
     smooth = replay(program, "default")
     assert smooth.world.clock_ns == 0
-    sleeps = [step[5] for step in refused.world.trace if step[5].kind == "sleep"]
-    # The wait of the retry, and then those of the rate limit, which only a refusal switches on.
+    sleeps = [step[5] for step in refused.world.trace if step[5].kind in ("sleep", "wait")]
+    # The sleep of the retry, and then the waits of the rate limit, which only a refusal switches on.
     assert len(sleeps) >= 3

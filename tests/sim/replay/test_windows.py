@@ -78,6 +78,7 @@ def test_a_life_longer_than_the_model_is_accepted_to_its_end(long: list[list[Eve
     assert len(plans) > 2 * 6
 
 
+@pytest.mark.slow
 def test_the_same_holds_when_only_requests_and_responses_are_recorded(
     long: list[list[Event]], informed_judge: Judge
 ) -> None:

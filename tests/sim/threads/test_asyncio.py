@@ -126,13 +126,14 @@ def test_a_classic_mistake_of_tasks_is_found(mistake: Any, expected: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fixed", "expected"), [(locked_update, 2), (gathered_in_order, "b"), (awaited, True)]
+    ("fixed", "expected"),
+    [(locked_update, 2), pytest.param(gathered_in_order, "b", marks=pytest.mark.slow), (awaited, True)],
 )
 def test_its_fix_holds_in_every_schedule(fixed: Any, expected: Any) -> None:
     assert audit(alone(fixed, expected=expected), budget=NO_FAULTS).verdict == "holds"
 
 
-@pytest.mark.parametrize("work", [last_reply_wins, timed_out])
+@pytest.mark.parametrize("work", [last_reply_wins, pytest.param(timed_out, marks=pytest.mark.slow)])
 def test_every_ending_of_tasks_is_seen(work: Callable[[Any], Any]) -> None:
     assert compare_settings(Setting(alone(work), NO_FAULTS))[0]
 
@@ -149,7 +150,7 @@ def test_a_timer_may_overtake_a_reply() -> None:
         alone(given_up)(world)
         world.finally_("seen", lambda view: bodies.add(view.result("ann")))
 
-    audit(program, budget=NO_FAULTS)
+    audit(program, budget=NO_FAULTS, schedules=25)
     assert bodies == {b"new", b"old"}
 
 
@@ -168,7 +169,7 @@ def test_each_task_has_its_own_context() -> None:
         return asyncio.run(both())
 
     assert (
-        audit(alone(work, expected=["a", "b"]), budget=NO_FAULTS, schedules=50, others=False).counterexamples
+        audit(alone(work, expected=["a", "b"]), budget=NO_FAULTS, schedules=10, others=False).counterexamples
         == ()
     )
 
@@ -178,6 +179,6 @@ def test_two_processes_have_a_loop_each() -> None:
         for name in ("ann", "bob"):
             world.spawn(awaited, world.store(), name=name)
 
-    found = audit(program, budget=NO_FAULTS, schedules=200)
+    found = audit(program, budget=NO_FAULTS, schedules=60)
     assert found.counterexamples == ()
     assert found.verdict != "error"
