@@ -41,8 +41,15 @@ def write_records(request: Any) -> None:
 
 def _records(request: Any) -> list[list[Any]]:
     from fencepost.sim.explore.rehearsal import records
+    from fencepost.sim.explore.watchdog import watching
+    from fencepost.sim.world.process import Stuck
 
-    return [[list(map(list, record.steps)), record.end] for record in records(request.setting)]
+    try:
+        with watching(None):
+            found = records(request.setting)
+    except Stuck as error:
+        raise BadRequest(str(error)) from None
+    return [[list(map(list, record.steps)), record.end] for record in found]
 
 
 class OtherSeed:

@@ -73,7 +73,8 @@ class _Watch:
             where = f", at {at[-1]} in {at[-1].function}" if at else ""
             raise Stuck(
                 f"{process.name} computed without a request or a sleep {why}{where}; a loop that waits must "
-                "read the store, sleep, or read the clock",
+                "read the store, sleep, or read the clock, and a lock that others hold must be one of the "
+                "world's: make it when the process runs",
                 at,
                 too_long=for_s >= SECONDS,
             )

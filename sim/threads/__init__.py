@@ -1,7 +1,9 @@
 """Threads of audited code: each is an actor of the world; those of a process share its memory and its crash.
 
     waiting     how a thread waits in the world, and what each process's locks, events and queues know
-    locks       Lock, RLock, Condition, Event, Semaphore, Barrier, local
+    locks       Lock, RLock, Condition, Event, Semaphore, Barrier
+    locals      local and its subclasses
+    loaded      those of them that were made before the run
     queues      queue.Queue and its relatives
     pool        ThreadPoolExecutor and its futures
     loop        asyncio

@@ -17,9 +17,9 @@ class _Held:
 
     __slots__ = ("count", "owner")
 
-    def __init__(self) -> None:
-        self.owner: Any = None
-        self.count = 0
+    def __init__(self, owner: Any = None) -> None:
+        self.owner = owner
+        self.count = 0 if owner is None else 1
 
     def free(self) -> bool:
         return self.owner is None
@@ -41,7 +41,12 @@ class Lock:
         return self._real
 
     def _held(self, now: Caller) -> _Held:
-        return now.state(self, _Held)
+        """One that was held when the process began is held by its main thread."""
+        return now.state(self, lambda: _Held(now.process.machine if self._is_held_outside() else None))
+
+    def _is_held_outside(self) -> bool:
+        real = self._real
+        return real is not None and bool(real._is_owned() if self.reentrant else real.locked())
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         now = caller()
@@ -414,34 +419,3 @@ def _wait_barrier(now: Caller, self: Any, timeout: float | None = None) -> int:
 def _abort(now: Caller, self: Any) -> None:
     now.state(self, _Round).broken = True
     now.gave("abort", name_of(now, self))
-
-
-class Local:
-    """In the place of `threading.local()`: attributes of each thread."""
-
-    def _mine(self) -> dict[str, Any]:
-        now = caller()
-        if now is None:
-            found: dict[str, Any] = object.__getattribute__(self, "__dict__")
-            return found
-        return now.state((self, now.process), dict[str, Any])
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("_mine", "__class__"):
-            return object.__getattribute__(self, name)
-        mine = object.__getattribute__(self, "_mine")()
-        if name == "__dict__":
-            return mine
-        try:
-            return mine[name]
-        except KeyError:
-            return object.__getattribute__(self, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self._mine()[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        try:
-            del self._mine()[name]
-        except KeyError:
-            raise AttributeError(name) from None

@@ -25,6 +25,7 @@ def _contents(now: Caller, made: Any) -> _Contents:
 
 
 _real_init = queue.Queue.__init__
+real_simple_queue = queue.SimpleQueue
 
 
 def made(self: Any, maxsize: int = 0) -> None:
@@ -105,27 +106,43 @@ def _full(now: Caller, self: Any) -> bool:
 
 
 class SimpleQueue:
-    """In the place of `queue.SimpleQueue`, which is written in C."""
+    """In the place of `queue.SimpleQueue`, which is written in C. What no world controls uses a real one."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", real: Any = None) -> None:
         now = caller()
         self._name = name or (now.number("SimpleQueue") if now is not None else "SimpleQueue")
+        self._real = real
+
+    def _outside(self) -> Any:
+        if self._real is None:
+            self._real = real_simple_queue()
+        return self._real
 
     def _items(self, now: Caller) -> deque[Any]:
         now.touch(self._name)
-        return now.state(self, deque[Any])
+        return now.state(self, self._first)
+
+    def _first(self) -> deque[Any]:
+        """What was put before the process began."""
+        if self._real is None:
+            return deque()
+        items = [self._real.get_nowait() for _ in range(self._real.qsize())]
+        for item in items:
+            self._real.put(item)
+        return deque(items)
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         now = caller()
         if now is None:
-            raise RuntimeError("this queue belongs to a run that is over")
+            self._outside().put(item)
+            return
         self._items(now).append(item)
         now.gave("put", self._name)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         now = caller()
         if now is None:
-            raise RuntimeError("this queue belongs to a run that is over")
+            return self._outside().get(block, timeout)
         items = self._items(now)
         if block:
             got = now.wait("get", self._name, lambda: bool(items), timeout=timeout)
@@ -143,7 +160,7 @@ class SimpleQueue:
 
     def qsize(self) -> int:
         now = caller()
-        return 0 if now is None else len(self._items(now))
+        return int(self._outside().qsize()) if now is None else len(self._items(now))
 
     def empty(self) -> bool:
         return not self.qsize()

@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fencepost.sim.threads import pool, queues
-from fencepost.sim.threads.locks import METHODS, Local, Lock, RLock, named
+from fencepost.sim.threads import loaded, pool, queues
+from fencepost.sim.threads.locals import Local
+from fencepost.sim.threads.locks import METHODS, Lock, RLock, named
 from fencepost.sim.threads.waiting import caller, outer_frame
 from fencepost.sim.world import places
 from fencepost.sim.world.escapes import starting
-from fencepost.sim.world.present import REAL, STEP, kind_of
+from fencepost.sim.world.present import REAL, STEP, controlled, kind_of
 
 _real_start = threading.Thread.start
 _real_join = threading.Thread.join
@@ -115,20 +116,19 @@ def _ident(real: Callable[[], int]) -> Callable[[], int]:
 
 def _lock(real: Callable[[], Any], kind: type[Lock]) -> Callable[[], Any]:
     def stand_in() -> Any:
-        now = caller()
-        if now is None or kind_of(outer_frame()) != STEP:
+        world = controlled()
+        if world is None or kind_of(outer_frame()) != STEP:
             return real()
-        return kind(now.number(kind.__name__))
+        return kind(loaded.name_of_new(world, kind.__name__))
 
     return stand_in
 
 
-def _made(real: type, kind: type) -> Callable[[], Any]:
-    def stand_in(*args: Any) -> Any:
-        now = caller()
-        return real(*args) if now is None or kind_of(outer_frame()) != STEP else kind(*args)
-
-    return stand_in
+def _simple_queue() -> Any:
+    world = controlled()
+    if world is None or kind_of(outer_frame()) != STEP:
+        return queues.real_simple_queue()
+    return queues.SimpleQueue(loaded.name_of_new(world, "SimpleQueue"))
 
 
 def _waiting(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,8 +149,8 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield threading, "get_ident", _ident(threading.get_ident)
     yield threading, "Lock", _lock(_thread.allocate_lock, Lock)
     yield threading, "RLock", _lock(threading.RLock, RLock)
-    yield threading, "local", _made(threading.local, Local)
-    yield queue, "SimpleQueue", _made(queue.SimpleQueue, queues.SimpleQueue)
+    yield threading, "local", Local
+    yield queue, "SimpleQueue", _simple_queue
     yield queue.Queue, "__init__", queues.made
     for owner in (
         threading.Event,
@@ -174,3 +174,4 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
 
 
 places.sources.append(_stand_ins)
+places.lookers.append(loaded.look)

@@ -7,8 +7,7 @@ everything does not hide it. The mark is a violation of its own, with counterexa
 Sockets and other programs are caught by the interpreter's audit events, however the code came by the call. An
 audit hook cannot be removed; this one acts only in a thread in which a world has control.
 
-Not caught: files that are read and written, a lock taken by a process that waits (which hangs), and waits of
-libraries written in C.
+Not caught: files that are read and written, and waits of libraries written in C (which `watchdog` ends).
 """
 
 import atexit

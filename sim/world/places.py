@@ -13,7 +13,7 @@ import _frozen_importlib
 import functools
 import sys
 import types
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +26,9 @@ Place = tuple[Any, Any, Any, Any]
 """A dictionary, list, class, function, cell or object; the name there; the real thing and its stand-in."""
 
 sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [*stand_ins.SOURCES, escapes.stand_ins]
+
+lookers: list[Callable[[Any], tuple["Originals", list[Place]]]] = []
+"""Each finds the objects that need a stand-in of their own, and other places where something is replaced."""
 
 _known: dict[tuple[int, str], Place] = {}
 """Everything that has a stand-in, where it is defined."""
@@ -104,9 +107,9 @@ def _load(name: str, import_: Any) -> Any:
     try:
         return _real_load(name, import_)
     finally:
-        new = [module for found in sys.modules.keys() - known if is_users(module := sys.modules[found])]
-        originals = _originals() if new else {}
-        _of_program.extend(place for module in new for place in _copies(module, originals))
+        for module in [sys.modules[found] for found in sys.modules.keys() - known]:
+            if is_users(module):
+                _of_program.extend(_kept(module))
         _loading = False
         _put()
 
@@ -136,16 +139,28 @@ def _now() -> tuple[int, int]:
     return len(sys.modules), len(sources)
 
 
-_ABSENT = object()
+ABSENT = object()
+_MAPPINGS = frozenset({dict, defaultdict, OrderedDict})
+
+
+class Attribute(str):
+    """Of an object whose other names are keys."""
+
+    __slots__ = ()
 
 
 def set_binding(target: Any, name: Any, value: Any) -> None:
-    if value is _ABSENT:
+    if value is ABSENT:
         delattr(target, name)
-    elif type(name) is int or type(target) is dict:
+    elif type(name) is Attribute:
+        setattr(target, name, value)
+    elif type(target) in _MAPPINGS:
+        dict.__setitem__(target, name, value)
+    elif type(name) is int:
         target[name] = value
     elif type(target) is functools.partial:
-        target.__setstate__((value, target.args, target.keywords, vars(target)))
+        func, args = (value, target.args) if name == "func" else (target.func, value)
+        target.__setstate__((func, args, target.keywords, vars(target)))
     elif isinstance(target, type | types.FunctionType | types.CellType):
         setattr(target, name, value)
     else:
@@ -154,11 +169,11 @@ def set_binding(target: Any, name: Any, value: Any) -> None:
 
 def _get(target: Any, name: Any) -> Any:
     try:
-        if type(name) is int or type(target) is dict:
+        if type(name) is not Attribute and (type(name) is int or type(target) in _MAPPINGS):
             return target[name]
-        return vars(target).get(name, _ABSENT) if isinstance(target, type) else getattr(target, name)
+        return vars(target).get(name, ABSENT) if isinstance(target, type) else getattr(target, name)
     except (LookupError, AttributeError, ValueError):
-        return _ABSENT
+        return ABSENT
 
 
 def _search() -> None:
@@ -188,7 +203,7 @@ def _originals() -> Originals:
     return {
         id(real): (real, stand_in)
         for target, _, real, stand_in in _known.values()
-        if real is not _ABSENT and not isinstance(target, type)
+        if real is not ABSENT and not isinstance(target, type)
     }
 
 
@@ -227,26 +242,34 @@ def _replaced(values: Any, originals: Originals) -> Any:
 def _kept(program: Any) -> list[Place]:
     """Where objects that the program reaches keep a real thing."""
     originals = _originals()
+    more: list[Place] = []
+    for look in lookers:
+        made, others = look(program)
+        originals |= made
+        more += others
     found = [one for one in reachable(program) if id(one) not in originals]
-    wrapped = [one for one in found if type(one) in _WRAPPERS]
+    wrapped = [one for one in found if type(one) in WRAPPERS]
     size = -1
     while size != len(originals):  # a tuple in a tuple takes another round
         size = len(originals)
         for value in wrapped:
-            stand_in = None if id(value) in originals else _WRAPPERS[type(value)](value, originals)
+            stand_in = None if id(value) in originals else WRAPPERS[type(value)](value, originals)
             if stand_in is not None:
                 originals[id(value)] = (value, stand_in)
-    done = {(id(target), name) for target, name, _, _ in (*_of_modules, *_others)}
-    return [
+    done = {(id(target), name) for target, name, _, _ in (*_of_modules, *_others, *_of_program)}
+    return more + [
         (target, name, value, _fitting(target, originals[id(value)][1]))
         for target in found
-        for name, value in _bindings(target)
+        for name, value in bindings(target)
         if id(value) in originals and (id(target), name) not in done
     ]
 
 
-def _builtin(value: Any, _originals: Originals) -> Any:
+def _builtin(value: Any, originals: Originals) -> Any:
     """`datetime.now` and its like are made anew whenever they are looked up."""
+    owner = originals.get(id(getattr(value, "__self__", None)))
+    if owner is not None:
+        return getattr(owner[1], value.__name__, None)
     return stand_ins.of_method(getattr(value, "__self__", None), value.__name__)
 
 
@@ -259,18 +282,20 @@ def _static(value: Any, originals: Originals) -> Any:
     return None if found is None else type(value)(found[1])
 
 
-_WRAPPERS: dict[type, Callable[[Any, Originals], Any]] = {
+WRAPPERS: dict[type, Callable[[Any, Originals], Any]] = {
     types.BuiltinFunctionType: _builtin,
     tuple: _tuple,
     staticmethod: _static,
 }
 
 
-def _bindings(target: Any) -> Iterator[tuple[Any, Any]]:
+def bindings(target: Any) -> Iterator[tuple[Any, Any]]:
     """The names of what an object holds and lets be replaced."""
     kind = type(target)
-    if kind is dict or is_class(target):
-        yield from list(dict.items(target) if kind is dict else vars(target).items())
+    if kind in _MAPPINGS or is_class(target):
+        yield from list(vars(target).items() if is_class(target) else dict.items(target))
+        if kind is defaultdict:
+            yield Attribute("default_factory"), target.default_factory
     elif kind in (list, deque):
         yield from enumerate(target)
     elif kind is types.FunctionType:
@@ -282,6 +307,7 @@ def _bindings(target: Any) -> Iterator[tuple[Any, Any]]:
             return
     elif kind is functools.partial:
         yield "func", target.func
+        yield "args", target.args
     else:
         yield from slots(target).items()
 

@@ -108,6 +108,8 @@ class World(Declaring):
         """The locks, queues and futures that the step used, as a mask."""
         self.strands: list[Process] = self.processes
         """Processes and threads."""
+        self.made = 0
+        """Locks and queues that the set-up has made."""
         self.has_loops = False
         """Whether a process has an event loop, see `sim.threads.loop`."""
         self.process_type = Process
