@@ -1,10 +1,8 @@
 """What an audit does not see of its program's isolation: the misses that the documentation names."""
 
 import os
-import queue
 import threading
 from pathlib import Path
-from typing import Any
 
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import audit
@@ -78,12 +76,12 @@ def test_a_file_that_every_run_removes_is_shared(tmp_path: Path) -> None:
 
 def test_a_thread_from_before_the_audit_may_compute() -> None:
     """A thread that was there before is noticed where it uses the world, not where it only computes."""
-    requests: Any = queue.SimpleQueue()  # written in C, so those of before the audit stay the real ones
-    answers: Any = queue.SimpleQueue()
+    requests, ask = os.pipe()
+    answers, answer = os.pipe()
 
     def serve() -> None:
-        while requests.get():
-            answers.put(b"computed")
+        while os.read(requests, 1) == b"1":
+            os.write(answer, b"computed")
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -92,14 +90,14 @@ def test_a_thread_from_before_the_audit_may_compute() -> None:
         store = world.store()
 
         def work() -> None:
-            requests.put(True)
-            while answers.empty():
-                pass
-            store.put("k", answers.get(), when=ANYTHING)
+            os.write(ask, b"1")
+            store.put("k", os.read(answers, 8), when=ANYTHING)
 
         for name in ("ann", "bob"):
             world.spawn(work, name=name)
 
     assert audit(program, budget=NO_FAULTS).verdict == "holds"
-    requests.put(False)
+    os.write(ask, b"0")
     thread.join()
+    for pipe in (requests, ask, answers, answer):
+        os.close(pipe)
