@@ -20,6 +20,7 @@ BENCHMARKS = (
     "linearizability",
     "million-runs",
     "objects",
+    "objects-costs",
     "prediction",
     "proxy",
     "publish",

@@ -50,7 +50,10 @@ def perform(simulation: Simulation) -> Result:
         maintenance(drive)
     _skew(simulation)
     drive.at_begin.append(lambda: simulation.opening.update(simulation.server.requests))
-    simulation.engine.run()
+    try:
+        simulation.engine.run()
+    finally:
+        getattr(system, "close", lambda: None)()
     return _result(simulation, drive, getattr(system, "parts", {}))
 
 

@@ -9,6 +9,8 @@ import errno
 import fcntl
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -50,8 +52,20 @@ _SURE = frozenset(_REMEDIES) - {errno.EIO}
 """After these, a link or rename certainly did not happen."""
 
 
+class Waiting:
+    """The clock of flushes, and what a thread waits with for the flush of another one."""
+
+    def now_s(self) -> float:
+        return time.perf_counter()
+
+    def event(self) -> threading.Event:
+        return threading.Event()
+
+
 class Disk:
     """The operating system as it is."""
+
+    waiting = Waiting()
 
     one_call = sys.platform == "linux" and hasattr(os, "RWF_SYNC")
     """Whether a write may be its own fsync; a disk that changes `write` or `fsync` says no."""

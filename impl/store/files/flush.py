@@ -28,11 +28,10 @@ import errno
 import itertools
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fencepost.impl.store.files.disk import FOLDER_FLAGS, close_quietly
+from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk, Waiting, close_quietly
 
 WORTH_SHARING_S = 0.001
 """An fsync that is quicker than this is no dearer than the thread switches that sharing it costs."""
@@ -58,8 +57,15 @@ class _Batch:
 class Flush:
     """The shared fsyncs of one folder."""
 
-    def __init__(self, fsync: Callable[[int], None], folder_fd: int, linger_s: float) -> None:
+    def __init__(
+        self,
+        fsync: Callable[[int], None],
+        folder_fd: int,
+        linger_s: float,
+        waiting: Waiting = Disk.waiting,
+    ) -> None:
         self._fsync = fsync
+        self._waiting = waiting
         self._folder_fd = folder_fd
         self._linger_s = linger_s
         self._least_s = 0.0
@@ -125,7 +131,7 @@ class Flush:
             if batch is None:
                 batch = self._gathering = _Batch(flight)
             else:
-                batch.ended = batch.ended or threading.Event()
+                batch.ended = batch.ended or self._waiting.event()
                 batch.oldest = min(batch.oldest, flight, key=lambda member: member.number)
         if leads:
             self._lead(batch, window_s)
@@ -136,9 +142,9 @@ class Flush:
             raise OSError(*batch.error.args)  # one error object must not be raised by several threads
 
     def _run(self, fd: int) -> None:
-        started = time.perf_counter()
+        started = self._waiting.now_s()
         self._fsync(fd)
-        self.took(time.perf_counter() - started)
+        self.took(self._waiting.now_s() - started)
 
     def took(self, took_s: float) -> None:
         """Learn from an fsync of the folder that was alone."""
@@ -161,7 +167,7 @@ class Flush:
                 batch.ended.set()
 
     def _linger(self, window_s: float) -> None:
-        self._all_here = all_here = threading.Event()
+        self._all_here = all_here = self._waiting.event()
         if self._coming:
             all_here.wait(window_s)
 

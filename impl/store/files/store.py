@@ -368,7 +368,7 @@ class _Session:
         self.root_fd = root_fd
 
         def new_flush(fd: int) -> Flush:
-            return Flush(disk.fsync_folder, fd, options.linger_s)
+            return Flush(disk.fsync_folder, fd, options.linger_s, disk.waiting)
 
         try:
             names = internals.names()

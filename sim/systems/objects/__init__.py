@@ -1,6 +1,6 @@
 """The object server: a directory with conditional writes."""
 
-from fencepost.sim.systems.system import System
+from fencepost.sim.systems.system import System, Workload
 
 _HERE = "fencepost.sim.systems.objects"
 
@@ -21,4 +21,16 @@ SYSTEM = System(
     trace_fields="fencepost.properties.objects.refinement:trace_fields",
     trace_layout={},
     faults={"crash": 1, "power_loss": 1, "reply_lost": 0, "request_lost": 0, "pause": 0},
-)
+    workloads={
+        "objects": Workload(
+            actors=f"{_HERE}.workload:Serving",
+            operations=("put", "get", "delete", "list"),
+            counters=("transactions", "changes", "changes_per_transaction"),
+            parameters=(
+                "workers", "deleters", "getters", "listers", "keys", "request_us", "put_us", "get_us",
+                "delete_us", "list_us", "transaction_us", "change_us",
+            ),
+            keys=("workload.bytes",),
+        ),
+    },
+)  # fmt: skip
