@@ -117,8 +117,30 @@ def awaited(store: Any) -> bool:
     return bool(store.get("key").body == b"old")
 
 
+def queued(store: Any, *, sort: bool = False) -> str:
+    """Two producers and a bounded queue; without sorting it relies on the order of their replies."""
+
+    async def run() -> list[str]:
+        items: asyncio.Queue[str] = asyncio.Queue(1)
+
+        async def produce(key: str) -> None:
+            await put(store, key)
+            await items.put(key)
+
+        tasks = [asyncio.create_task(produce(key)) for key in "ab"]
+        found = [await items.get() for _ in tasks]
+        await asyncio.gather(*tasks)
+        return sorted(found) if sort else found
+
+    return "".join(asyncio.run(run()))
+
+
+def queued_and_sorted(store: Any) -> str:
+    return queued(store, sort=True)
+
+
 @pytest.mark.parametrize(
-    ("mistake", "expected"), [(lost_update, 2), (last_reply_wins, "b"), (cancelled, True)]
+    ("mistake", "expected"), [(lost_update, 2), (last_reply_wins, "b"), (cancelled, True), (queued, "ab")]
 )
 def test_a_classic_mistake_of_tasks_is_found(mistake: Any, expected: Any) -> None:
     found = audit(alone(mistake, expected=expected), budget=NO_FAULTS, schedules=400, **QUICK)
@@ -127,7 +149,12 @@ def test_a_classic_mistake_of_tasks_is_found(mistake: Any, expected: Any) -> Non
 
 @pytest.mark.parametrize(
     ("fixed", "expected"),
-    [(locked_update, 2), pytest.param(gathered_in_order, "b", marks=pytest.mark.slow), (awaited, True)],
+    [
+        (locked_update, 2),
+        pytest.param(gathered_in_order, "b", marks=pytest.mark.slow),
+        (awaited, True),
+        pytest.param(queued_and_sorted, "ab", marks=pytest.mark.slow),
+    ],
 )
 def test_its_fix_holds_in_every_schedule(fixed: Any, expected: Any) -> None:
     assert audit(alone(fixed, expected=expected), budget=NO_FAULTS).verdict == "holds"

@@ -4,6 +4,7 @@ If this fails, an audit hangs, or says "holds" of code whose threads it never le
 """
 
 import threading
+import weakref
 from functools import partial
 from typing import Any
 
@@ -97,3 +98,10 @@ def test_a_lock_that_cannot_be_replaced_is_refused_with_its_place() -> None:
     pair = programs.Pair("pair", threading.Lock())
     with pytest.raises(Misuse, match=r"a Pair of .* has a lock .*cannot be replaced there"):
         audited(partial(programs.excluded, lambda: pair.lock))
+
+
+def test_a_wait_for_a_hidden_lock_ends_with_the_time() -> None:
+    """The program does not lead to the lock, so it stays the interpreter's, and a thread hangs in it."""
+    lock = threading.Lock()
+    program = alone(partial(programs.excluded, weakref.ref(lock)))
+    assert audit(program, budget=NO_FAULTS, seconds=1).verdict == "undecided"

@@ -56,6 +56,12 @@ def test_its_fix_holds_in_every_schedule(fixed: Any, expected: Any) -> None:
     assert found.verdict == "holds", found
 
 
+@pytest.mark.slow
+def test_the_locked_pool_holds_in_every_schedule() -> None:
+    found = audit(alone(programs.no_lost_update, expected=2), budget=NO_FAULTS)
+    assert found.verdict == "holds", found
+
+
 @pytest.mark.parametrize("work", programs.ALL, ids=lambda work: work.__name__)
 def test_every_ending_of_threads_is_seen(work: Any) -> None:
     """The search sees what plain enumeration sees."""
