@@ -125,6 +125,11 @@ class ChangeLog:
                 yield event
                 last = event.ts_ns
 
+    def begins_ns(self) -> int:
+        """The start of the oldest day that is left; 0 while there is none."""
+        days = self._days()
+        return round(datetime.fromisoformat(f"{days[0]}T00:00+00:00").timestamp()) * 10**9 if days else 0
+
     def newest_ns(self) -> int:
         """The time of the newest event in the log; 0 for none. For an index that begins anew."""
         for day in reversed(self._days()):

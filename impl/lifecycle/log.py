@@ -1,0 +1,134 @@
+"""What a lifecycle reads: a log of changes in shards, each with its events in the order of their positions.
+
+The events of a shard become visible in their order, and `settled_ns` is the time up to which none can be
+missing any more. A log that lost its beginning shows where it begins; a cursor before that is a loss.
+
+    for event in log.events(shard, after=cursor.position, until_ns=now_ns - delay_ns):
+        work(event.change)
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from fencepost.impl.lifecycle.cursors import before, position
+from fencepost.impl.lifecycle.engine import Change, Seen
+from fencepost.impl.objects.change_log import ChangeLog
+from fencepost.impl.objects.change_log import Event as Line
+from fencepost.impl.objects.index import Index
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    ts_ns: int
+    offset: int
+    change: Change
+
+    @property
+    def position(self) -> str:
+        return position(self.ts_ns, self.offset)
+
+    @property
+    def age_from_ns(self) -> int:
+        """From when its age counts: the object's own time may be later than the log's."""
+        new = self.change.new
+        return self.ts_ns if new is None else max(self.ts_ns, new.mtime_ns)
+
+
+class Log(Protocol):
+    has_uploads: bool
+    """Whether multipart uploads that begin are events of it."""
+
+    def shards(self) -> Sequence[str]: ...
+
+    def begins_ns(self, shard: str) -> int:
+        """The log has every event since then; 0 if it never lost one."""
+
+    def settled_ns(self, shard: str) -> int:
+        """Every event up to this time is visible, and no later one will precede it."""
+
+    def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:
+        """Those strictly after a position, up to a time that is settled."""
+
+
+class MemoryLog:
+    """For tests: events become visible when the clock is `lag_ns` behind their time."""
+
+    has_uploads = True
+
+    def __init__(self, shards: Sequence[str] = ("0",)) -> None:
+        self._events: dict[str, list[Event]] = {shard: [] for shard in shards}
+        self._begins = dict.fromkeys(shards, 0)
+        self.now_ns = 0
+        self.lag_ns = 0
+
+    def add(self, shard: str, ts_ns: int, change: Change) -> Event:
+        known = self._events[shard]
+        offset = known[-1].offset + 1 if known else 0
+        if known and ts_ns < known[-1].ts_ns:
+            raise ValueError("the events of a shard are added in the order of their times")
+        known.append(Event(ts_ns, offset, change))
+        return known[-1]
+
+    def lose_before(self, shard: str, ts_ns: int) -> None:
+        self._begins[shard] = max(ts_ns, self._begins[shard])
+        self._events[shard] = [event for event in self._events[shard] if event.ts_ns >= ts_ns]
+
+    def shards(self) -> Sequence[str]:
+        return list(self._events)
+
+    def begins_ns(self, shard: str) -> int:
+        return self._begins[shard]
+
+    def settled_ns(self, shard: str) -> int:
+        return self.now_ns - self.lag_ns - 1
+
+    def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:
+        limit = before(min(until_ns, self.settled_ns(shard)) + 1)
+        return iter([event for event in self._events[shard] if after < event.position < limit])
+
+
+class ChangeLogReader:
+    """The change log of a server of objects: one shard, whose events have unique times.
+
+    It does not show where it begins once days are removed, so it begins with its oldest day.
+    """
+
+    has_uploads = False
+    SHARD = "changes"
+
+    def __init__(self, log: ChangeLog, index: Index) -> None:
+        self._log = log
+        self._index = index
+
+    def shards(self) -> Sequence[str]:
+        return [self.SHARD]
+
+    def begins_ns(self, shard: str) -> int:
+        return self._log.begins_ns()
+
+    def settled_ns(self, shard: str) -> int:
+        return self._index.settled_ns()
+
+    def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:
+        # `before(ts)` is a position without an offset: the events of that time follow it.
+        time, _, offset = after.partition("-")
+        after_ns = int(time or 0) - (0 if offset else 1)
+        for line in self._log.events(self._index, max(after_ns, 0)):
+            if line.ts_ns > until_ns:
+                return
+            yield Event(line.ts_ns, 0, change_of(line))
+
+
+def change_of(line: Line) -> Change:
+    return Change(line.bucket, line.key, _seen(line.old), _seen(line.new))
+
+
+def _seen(entry: dict[str, Any] | None) -> Seen | None:
+    if entry is None:
+        return None
+    tags = parse_qsl(entry["extra"].get("Tags", ""), keep_blank_values=True)
+    # The mark tells two writes of the same bytes in the same moment apart.
+    content = f"{entry['etag']} {entry['mark']}"
+    return Seen(entry["modified_ns"], entry["size"], content, tuple(sorted(tags)))

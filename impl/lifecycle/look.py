@@ -1,0 +1,109 @@
+"""One look at an object: fetch what stands at its key, evaluate every candidate on that, delete what is due.
+
+The event that led here has only named the key. What is deleted is what was looked at, for a rule that is in
+force, and still due: a guard holds that in the moment of the deletion. An object that changed since the look
+is looked at again, because its change need not have an event that anybody works on.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fencepost.impl.environment import Environment
+from fencepost.impl.lifecycle.engine import Action
+from fencepost.impl.lifecycle.policy import STANDARD_TIMING, Timing, What, due_at, evaluate
+from fencepost.impl.lifecycle.target import Live, Result, Standing, Target, Unavailable
+
+LOOKS_MAX = 5
+"""Our own limit on an object that changes between every look and its deletion."""
+
+
+@dataclass(slots=True)
+class Looked:
+    waiting: list[tuple[Action, Live]] = field(default_factory=list)
+    """What matches and is not due yet."""
+    stale: set[Action] = field(default_factory=set)
+    """The candidates that are no more in the policy."""
+    deleted: int = 0
+    locked: int = 0
+
+
+class Looker:
+    def __init__(self, target: Target, env: Environment, timing: Timing = STANDARD_TIMING) -> None:
+        self.target = target
+        self.env = env
+        self.timing = timing
+
+    def look(self, bucket: str, key: str, candidates: Iterable[Action]) -> Looked:
+        """Raises what the target raises, and `Unavailable` for an object that does not stand still."""
+        wanted = list(candidates)
+        looked = Looked()
+        for _ in range(LOOKS_MAX):
+            standing = self.target.standing(bucket, key)
+            looked.waiting.clear()
+            if not self._work(bucket, key, standing, wanted, looked):
+                return looked
+        raise Unavailable(f"{bucket}/{key} changed between {LOOKS_MAX} looks and deletions")
+
+    def _work(self, bucket: str, key: str, standing: Standing, wanted: list[Action], looked: Looked) -> bool:
+        """Returns whether to look again. Oldest first: what is deleted is not counted as newer by another."""
+        again = False
+        for live in (*reversed(standing.versions), *standing.uploads):
+            for action in wanted:
+                kind = action.key.kind
+                due_ns = due_at(action.rule, kind, live.version, self.timing)
+                if action in looked.stale or due_ns is None:
+                    continue
+                now_ns = self.env.now_ns()
+                if due_ns > now_ns:
+                    looked.waiting.append((action, live))
+                    continue
+                what = evaluate(action.rule, kind, live.version, now_ns, self.timing)
+                result = self._delete(bucket, key, action, live, what)
+                if result is Result.STALE_POLICY:
+                    looked.stale.add(action)
+                again = again or self._changed(result)
+                looked.locked += result is Result.SKIPPED_OBJECT_LOCK
+                if result in (Result.DONE, Result.NOT_FOUND):
+                    looked.deleted += result is Result.DONE
+                    break
+        return again
+
+    def _changed(self, result: Result) -> bool:
+        return result in (Result.STALE_IDENTITY, Result.NO_LONGER_ELIGIBLE)
+
+    def _delete(self, bucket: str, key: str, action: Action, looked_at: Live, what: What) -> Result:
+        version_id = looked_at.version.version_id
+
+        def guard(standing: Standing) -> Result | None:
+            known = standing.uploads if looked_at.version.is_upload else standing.versions
+            live = next((one for one in known if one.version.version_id == version_id), None)
+            if live is None:
+                return Result.NOT_FOUND
+            return self.refusal(bucket, action, looked_at, live, standing, what)
+
+        return self.target.delete(bucket, key, version_id, what, guard)
+
+    def refusal(
+        self, bucket: str, action: Action, looked_at: Live, live: Live, standing: Standing, what: What
+    ) -> Result | None:
+        if not self.is_same(looked_at, live):
+            return Result.STALE_IDENTITY
+        if not self.is_in_force(bucket, action):
+            return Result.STALE_POLICY
+        kind = action.key.kind
+        if evaluate(action.rule, kind, live.version, self.env.now_ns(), self.timing) is not what:
+            return Result.NO_LONGER_ELIGIBLE
+        removes = what is not What.EXPIRE or not standing.is_versioned
+        if removes and self.is_protected(live):
+            return Result.SKIPPED_OBJECT_LOCK
+        return None
+
+    def is_same(self, looked_at: Live, live: Live) -> bool:
+        return looked_at.identity == live.identity
+
+    def is_in_force(self, bucket: str, action: Action) -> bool:
+        rules = self.target.rules(bucket)
+        return any(rule.is_enabled and action.key in rule.actions() for rule in rules)
+
+    def is_protected(self, live: Live) -> bool:
+        return live.is_locked

@@ -1,0 +1,181 @@
+"""The walk of a bucket: how actions begin, and what looks for all that events have missed.
+
+A walk deletes what is due and leaves what is not. It goes on after a crash at the last page that was done.
+When it ends, the cursors of the actions that begin with it are moved back to before its beginning and name
+them, each in one write; only then does the state of the bucket call the actions complete, in one write. An
+action that an active state claims and a cursor does not name has lost its place, and begins again.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from fencepost.impl.cursor import Cursor
+from fencepost.impl.lifecycle import cursors
+from fencepost.impl.lifecycle.engine import Action, Snapshot
+from fencepost.impl.lifecycle.policy import Degraded, Kind, Mode, decide_mode, scan_every_ns
+from fencepost.impl.lifecycle.records import ActionState, BucketState, WalkState
+from fencepost.impl.lifecycle.target import Unavailable, Unworkable
+from fencepost.impl.lifecycle.worker import Handled, Worker
+
+Served = Mapping[str, frozenset[str]]
+
+
+class Walks:
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.context = worker.context
+        self.records = worker.records
+        self.timing = worker.timing
+
+    def run(self) -> None:
+        """Walk every bucket that needs it."""
+        snapshot = self.worker.snapshot()
+        served: dict[str, frozenset[str]] = {}
+        for stream in self.worker.streams():
+            cursor = Cursor(self.context, stream.key, pace=cursors.PACE)
+            cursor.start()
+            served[stream.key] = cursor.serves
+        by_bucket: dict[str, list[Action]] = {}
+        for action in snapshot.actions.values():
+            by_bucket.setdefault(action.bucket, []).append(action)
+        for bucket in self.worker.target.buckets():
+            self.walk(bucket, by_bucket.get(bucket, []), snapshot, served)
+
+    def walk(self, bucket: str, actions: list[Action], snapshot: Snapshot, served: Served) -> Handled:
+        stream = f"walk/{bucket}"
+        if self.records.is_blocked(stream):
+            return Handled.BLOCKED
+        enabled = [one for one in actions if one.rule.is_enabled]
+        state = self._begin(bucket, enabled, served)
+        while state.walk is not None:
+            keys = self.worker.target.page(bucket, state.walk.after)
+            if not keys:
+                self._end(bucket, state.walk, enabled)
+                break
+            for key in keys:
+                handled = self._visit(bucket, key, snapshot, stream)
+                if handled is not Handled.RESOLVED:
+                    return handled
+            state = self._checkpoint(bucket, state.walk, keys[-1])
+        return Handled.RESOLVED
+
+    def _visit(self, bucket: str, key: str, snapshot: Snapshot, stream: str) -> Handled:
+        try:
+            looked = self.worker.looker.look(bucket, key, snapshot.of_path(bucket, key))
+        except Unavailable as error:
+            return self.worker.failed(stream, key, str(error), fatal=False)
+        except Unworkable as error:
+            return self.worker.failed(stream, key, str(error), fatal=True)
+        if not looked.stale:
+            return Handled.RESOLVED
+        # The rule may come back; its action must not count this key as done.
+        gone = {str(one.key) for one in looked.stale}
+        self.records.change_bucket(bucket, lambda state: _without(state, gone))
+        return Handled.ANEW
+
+    # Beginning.
+
+    def _begin(self, bucket: str, enabled: list[Action], served: Served) -> BucketState:
+        """Begin a walk if one is needed, or return to the one under way; an action of a rule that is gone
+        has no state."""
+        now_ns = self.context.env.now_ns()
+
+        def change(state: BucketState) -> bool:
+            known = {str(one.key) for one in enabled}
+            left = {key: one for key, one in state.actions.items() if key in known}
+            is_changed = left != state.actions
+            state.actions = left
+            new = {str(one.key) for one in enabled if self.begins(one, left.get(str(one.key)), served)}
+            is_changed |= state.walk is not None and _without(state, state.walk.beginning - known)
+            walk = state.walk
+            if walk is not None and new <= walk.beginning:
+                return is_changed
+            if not new and not self._is_scan_due(state, enabled, now_ns):
+                return is_changed
+            state.walk = WalkState(now_ns, frozenset(new))
+            return True
+
+        return self.records.change_bucket(bucket, change)
+
+    def begins(self, action: Action, state: ActionState | None, served: Served) -> bool:
+        if state is None or not state.is_complete:
+            return True
+        if state.mode is Mode.EVENT_DRIVEN:
+            return not self._is_served(action, served)
+        young = state.mode is Mode.SCAN_ONLY and state.reason is Degraded.RETENTION_BELOW_HORIZON
+        return young and self._mode(action)[0] is Mode.EVENT_DRIVEN
+
+    def _is_served(self, action: Action, served: Served) -> bool:
+        wanted = [
+            key for shard in self.worker.log.shards() for key in cursors.keys_of(action, shard, self.timing)
+        ]
+        return all(cursors.name_of(action) in served.get(key, ()) for key in wanted)
+
+    def _is_scan_due(self, state: BucketState, enabled: list[Action], now_ns: int) -> bool:
+        if not enabled or state.walk is not None:
+            return False
+        last_ns = state.walked_ns or 0
+        for action in enabled:
+            date_ns = action.rule.expiration_date_ns
+            if action.key.kind is Kind.EXPIRATION_DATE and date_ns is not None:
+                if now_ns < date_ns:
+                    continue
+                if last_ns < date_ns:
+                    return True
+            if now_ns >= last_ns + scan_every_ns(action.rule, action.key.kind, self.timing):
+                return True
+        return False
+
+    def _mode(self, action: Action) -> tuple[Mode, Degraded]:
+        log = self.worker.log
+        if action.key.kind is Kind.ABORT_MPU and not log.has_uploads:
+            return Mode.SCAN_ONLY, Degraded.NONE
+        begins = [log.begins_ns(shard) for shard in log.shards()]
+        now_ns = self.context.env.now_ns()
+        reaches_back_ns = now_ns - max(begins) if any(begins) else None
+        return decide_mode(action.rule, action.key.kind, reaches_back_ns=reaches_back_ns, timing=self.timing)
+
+    # Going on and ending.
+
+    def _checkpoint(self, bucket: str, walk: WalkState, last: str) -> BucketState:
+        def change(state: BucketState) -> bool:
+            if state.walk is None or state.walk.began_ns != walk.began_ns or state.walk.after >= last:
+                return False  # another worker is further, or has begun another
+            state.walk = replace(state.walk, after=last)
+            return True
+
+        return self.records.change_bucket(bucket, change)
+
+    def _end(self, bucket: str, walk: WalkState, enabled: list[Action]) -> None:
+        beginning = [one for one in enabled if str(one.key) in walk.beginning]
+        modes = {str(one.key): self._mode(one) for one in beginning}
+        driven = [one for one in beginning if modes[str(one.key)][0] is Mode.EVENT_DRIVEN]
+        cursors.seed(self.context, driven, self.worker.log.shards(), self.floor(walk), self.timing)
+
+        def change(state: BucketState) -> bool:
+            if state.walk is None or state.walk.began_ns != walk.began_ns:
+                return False
+            for key, (mode, reason) in modes.items():
+                state.actions[key] = ActionState(mode, reason, is_complete=True)
+            state.walk, state.walked_ns = None, walk.began_ns
+            return True
+
+        self.records.change_bucket(bucket, change)
+
+    def floor(self, walk: WalkState) -> int:
+        return walk.began_ns
+
+
+def _without(state: BucketState, gone: Collection[str]) -> bool:
+    """Have these begin with another walk, should they be there again."""
+    if state.walk is None or not state.walk.beginning & {*gone}:
+        return False
+    state.walk = replace(state.walk, beginning=state.walk.beginning - {*gone})
+    return True
+
+
+def run(worker: Worker) -> None:
+    """One pass of everything."""
+    Walks(worker).run()
+    worker.sweep_all()
+    worker.drain()

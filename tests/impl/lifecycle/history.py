@@ -1,0 +1,431 @@
+"""A bucket with a change log, users who change it, and a worker that may crash; time in seconds, a day is 4.
+
+Every request of the worker, to the store of its state and to the bucket, is a place where it may crash before
+or after it, where the store may answer badly, and where a user may act. What the oracle of
+`properties/lifecycle` finds due is compared with what is deleted, at each deletion and after each second.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from fencepost.impl.context import Context, RetryPolicy
+from fencepost.impl.cursor import Cursor
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.lifecycle import cursors, walk
+from fencepost.impl.lifecycle.engine import Change, Seen
+from fencepost.impl.lifecycle.log import MemoryLog
+from fencepost.impl.lifecycle.policy import Kind, Rule, Timing, Version, What, due_at, in_order, rules_of
+from fencepost.impl.lifecycle.target import Guard, Live, Result, Standing, Unavailable
+from fencepost.impl.lifecycle.worker import Worker
+from fencepost.impl.store.interface import Layer
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import R, Request
+from fencepost.properties.lifecycle.oracle import Stored, due_now
+
+S = 10**9
+DAY = 4 * S
+TIMING = Timing(day_ns=DAY, small_delay_ns=S, lookback_ns=3 * S)
+START = 1_700_000_000 * S
+SCAN = 7 * DAY
+BUCKET = "b"
+KEYS = ("a/1", "a/2", "a/3", "b", "c", "d")
+TAG = {"t": "1"}
+
+
+class Crash(BaseException):
+    """The worker is gone; nothing in it may handle this."""
+
+
+class Violation(AssertionError):
+    pass
+
+
+@dataclass(frozen=True)
+class Row:
+    stored: Stored
+    number: int
+    locked: bool = False
+    was_locked: bool = False
+    place: tuple[str, str] = ("", "")
+    """The shard and the position of the event since which it is current, or noncurrent."""
+    is_original: bool = True
+    """It has been current since it was written."""
+
+
+@dataclass
+class Faults:
+    crash: float = 0.0
+    fail: float = 0.0
+    """Requests to the bucket that get no answer."""
+    act: float = 0.0
+    """Requests of the worker before which a user acts."""
+    crash_at: int | None = None
+
+
+class Requests(Layer):
+    def __init__(self, inner: MemoryStore, before: Callable[[], Callable[[], None]]) -> None:
+        super().__init__(inner)
+        self._before = before
+
+    def send(self, request: Request[R]) -> R:
+        after = self._before()
+        reply = self.inner.send(request)
+        after()
+        return reply
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> list[Any]:
+        return [self.send(request) for request in requests]
+
+
+@dataclass
+class Bucket:
+    """The target: versions as S3 keeps them, each change an event of the log."""
+
+    env: SeededEnvironment
+    random: random.Random
+    log: MemoryLog
+    is_versioned: bool
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    uploads: dict[tuple[str, str], int] = field(default_factory=dict)
+    structures: list[dict[str, Any]] = field(default_factory=list)
+    before: Callable[[], Callable[[], None]] = lambda: lambda: None
+    on_delete: Callable[[str, str, str], None] = lambda what, key, version: None
+    count: int = 0
+
+    # What the worker uses.
+
+    def buckets(self) -> Sequence[str]:
+        return [BUCKET]
+
+    def rules(self, bucket: str) -> Sequence[Rule]:
+        return rules_of(self.structures)
+
+    def standing(self, bucket: str, key: str) -> Standing:
+        after = self.before()
+        found = self.now_at(key)
+        after()
+        return found
+
+    def page(self, bucket: str, after: str) -> Sequence[str]:
+        self.before()
+        keys = {key for key, rows in self.rows.items() if rows} | {key for key, _ in self.uploads}
+        return sorted(key for key in keys if key > after)[:3]
+
+    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+        after = self.before()
+        refused = guard(self.now_at(key))
+        if refused is not None:
+            return refused
+        self.on_delete(what.value, key, version_id)
+        if what is What.EXPIRE:
+            self.remove(key)
+        elif what is What.ABORT:
+            del self.uploads[key, version_id]
+        else:
+            self.remove_version(key, version_id)
+        after()
+        return Result.DONE
+
+    def now_at(self, key: str) -> Standing:
+        rows = {row.stored.version_id: row for row in self.rows.get(key, ())}
+        versions = in_order([version_of(key, row.stored) for row in reversed(rows.values())])
+        live = [
+            Live(one, str(rows[one.version_id].number), is_locked=rows[one.version_id].locked)
+            for one in versions
+        ]
+        uploads = [
+            Live(Version(key, upload, began_ns, is_upload=True), upload)
+            for (other, upload), began_ns in self.uploads.items()
+            if other == key
+        ]
+        return Standing(tuple(live), tuple(uploads), self.is_versioned)
+
+    # What users do.
+
+    def write(self, key: str, size: int, tags: dict[str, str], *, marker: bool = False) -> None:
+        self.count += 1
+        version_id = f"v{self.count}" if self.is_versioned else ""
+        row = Row(Stored(version_id, self.env.now_ns(), size, tags, marker), self.count)
+        known = self.rows.get(key, []) if self.is_versioned else []
+        self.change(key, [*known, row])
+
+    def remove(self, key: str) -> None:
+        if self.is_versioned:
+            self.write(key, 0, {}, marker=True)
+        else:
+            self.change(key, [])
+
+    def remove_version(self, key: str, version_id: str) -> None:
+        self.change(key, [row for row in self.rows[key] if row.stored.version_id != version_id])
+
+    def begin_upload(self, key: str) -> None:
+        self.count += 1
+        upload = f"u{self.count}"
+        self.uploads[key, upload] = self.env.now_ns()
+        self.add(key, None, Seen(self.env.now_ns(), 0, upload), is_upload=True)
+
+    def change(self, key: str, rows: list[Row]) -> None:
+        """Replace what stands at a key, with the events of all that became of it."""
+        old, self.rows[key] = self.rows.get(key, []), rows
+        before, after = _seen_by_version(old), _seen_by_version(rows)
+        for version in sorted(before.keys() | after.keys()):
+            if before.get(version) != after.get(version):
+                place = self.add(key, before.get(version), after.get(version))
+                self.rows[key] = [
+                    replace(row, place=place, is_original=row.place == ("", ""))
+                    if (version == "") == (row is self.rows[key][-1])
+                    and version in ("", row.stored.version_id)
+                    and _is_age(before.get(version), after.get(version))
+                    else row
+                    for row in self.rows[key]
+                ]
+
+    def add(self, key: str, old: Seen | None, new: Seen | None, *, is_upload: bool = False) -> tuple[str, str]:
+        shard = self.random.choice(list(self.log.shards()))
+        event = self.log.add(shard, self.env.now_ns(), Change(BUCKET, key, old, new, is_upload=is_upload))
+        return shard, event.position
+
+
+def _is_age(old: Seen | None, new: Seen | None) -> bool:
+    return new is not None and (old is None or old.content != new.content)
+
+
+def _seen_by_version(rows: list[Row]) -> dict[str, Seen]:
+    """As the change log of objects has it: the current one by no name, unless it is a marker."""
+    found = {row.stored.version_id: _seen(row) for row in rows[:-1]}
+    if rows and not rows[-1].stored.marker:
+        found[""] = _seen(rows[-1])
+    elif rows:
+        found[rows[-1].stored.version_id] = _seen(rows[-1])
+    return found
+
+
+def _seen(row: Row) -> Seen:
+    one = row.stored
+    return Seen(one.mtime_ns, one.size, str(row.number), tuple(sorted((one.tags or {}).items())))
+
+
+def version_of(key: str, one: Stored) -> Version:
+    tags = tuple(sorted((one.tags or {}).items()))
+    return Version(key, one.version_id, one.mtime_ns, one.size, tags, one.marker)
+
+
+class History:
+    def __init__(self, seed: int, faults: Faults, *, pending_max: int = 50_000, losses: bool = False) -> None:
+        self.random = random.Random(seed)
+        self.faults = faults
+        self.env = SeededEnvironment(seed, START)
+        self.log = MemoryLog(("x", "y"))
+        self.log.lag_ns = self.random.choice((0, 2 * S))
+        self.bucket = Bucket(self.env, self.random, self.log, self.random.random() < 0.5)
+        self.bucket.before = self.request
+        self.bucket.on_delete = self.deleted
+        self.store = MemoryStore(env=self.env)
+        self.pending_max = pending_max
+        self.losses = losses
+        self.requests = 0
+        self.crashes = 0
+        self.deletions = 0
+        self.due_since: dict[tuple[str, str, str], int] = {}
+        self.phase = ""
+        self.by: Counter[tuple[str, str]] = Counter()
+        """Deletions by the part of the worker that made them."""
+        self.is_calm = False
+
+    # The worker.
+
+    def request(self) -> Callable[[], None]:
+        """Before a request of the worker; returns what comes after it."""
+        self.requests += 1
+        if not self.is_calm and self.random.random() < self.faults.act:
+            self.act()
+        if self.requests == self.faults.crash_at or self.random.random() < self.faults.crash:
+            self.crashes += 1
+            if self.random.random() < 0.5:
+                raise Crash
+            return self.crash
+        return lambda: None
+
+    def crash(self) -> None:
+        raise Crash
+
+    def bucket_request(self) -> Callable[[], None]:
+        if self.random.random() < self.faults.fail:
+            raise Unavailable("the bucket does not answer")
+        return self.request()
+
+    def work(self) -> None:
+        """The worker runs until a run of it ends."""
+        self.bucket.before = self.bucket_request
+        while True:
+            # A clock that stands still while the worker works: how long it takes is not the question.
+            self.log.now_ns = self.env.now_ns()
+            store = Requests(self.store, self.request)
+            retry = RetryPolicy("worker", RuntimeError, attempts=3, backoff_s=0.0)
+            worker = Worker(Context(store, self.env, retry=retry), self.bucket, self.log, TIMING)
+            worker.pending_max = self.pending_max
+            try:
+                self.phase = "walk"
+                walk.Walks(worker).run()
+                self.phase = "sweep"
+                worker.sweep_all()
+                self.phase = "drain"
+                worker.drain()
+            except Crash:
+                self.check_cursors()
+                continue
+            except Unavailable:
+                continue
+            self.check_cursors()
+            return
+
+    # Users.
+
+    def act(self) -> None:
+        bucket, pick = self.bucket, self.random
+        key = pick.choice(KEYS)
+        rows = bucket.rows.get(key, [])
+        kind = pick.choice(("write", "write", "write", "tag", "tag", "remove", "version", "upload", "lock", "rules"))
+        if kind == "write":
+            bucket.write(key, pick.choice((0, 10, 100)), pick.choice(({}, TAG)))
+        elif kind == "upload":
+            bucket.begin_upload(key)
+        elif kind == "rules":
+            if pick.random() < 0.2:
+                bucket.structures = some_rules(pick, self.env.now_ns())
+        elif not rows:
+            return
+        elif kind == "tag" and not rows[-1].stored.marker:
+            tags = {} if rows[-1].stored.tags else TAG
+            bucket.change(key, [*rows[:-1], replace(rows[-1], stored=replace(rows[-1].stored, tags=tags))])
+        elif kind == "remove":
+            bucket.remove(key)
+        elif kind == "version" and bucket.is_versioned:
+            bucket.remove_version(key, pick.choice(rows).stored.version_id)
+        elif kind == "lock" and pick.random() < 0.3:
+            place = pick.randrange(len(rows))
+            row = replace(rows[place], locked=not rows[place].locked, was_locked=True)
+            bucket.rows[key] = [*rows[:place], row, *rows[place + 1 :]]
+
+    def run(self, seconds: int) -> None:
+        self.bucket.structures = [some_rule(self.random, self.env.now_ns()) for _ in range(2)]
+        for _ in range(seconds):
+            for _ in range(self.random.choice((0, 0, 0, 1, 2))):
+                self.act()
+            if self.losses and self.random.random() < 0.01:
+                for shard in self.log.shards():
+                    self.log.lose_before(shard, self.env.now_ns() - self.random.randrange(10) * S)
+            self.second()
+        self.is_calm = True
+        for rows in self.bucket.rows.values():
+            rows[:] = [replace(row, locked=False) for row in rows]
+        was_locked = any(row.was_locked for rows in self.bucket.rows.values() for row in rows)
+        is_scanned = self.losses or self.pending_max == 0 or was_locked
+        for _ in range(SCAN * is_scanned // S + 20):
+            self.second()
+
+    def second(self) -> None:
+        self.work()
+        self.check_due()
+        self.env.sleep(1)
+
+    # Checks.
+
+    def due(self) -> set[tuple[str, str, str]]:
+        objects = {key: [row.stored for row in rows] for key, rows in self.bucket.rows.items()}
+        found = due_now(self.bucket.structures, objects, self.bucket.uploads, self.env.now_ns(), DAY)
+        return {one for one in found if not self.is_held(*one)}
+
+    def row(self, key: str, version_id: str) -> Row | None:
+        rows = self.bucket.rows.get(key, [])
+        return next((row for row in rows if row.stored.version_id == version_id), None)
+
+    def is_held(self, what: str, key: str, version_id: str) -> bool:
+        row = self.row(key, version_id)
+        return row is not None and row.locked and (what != "expire" or not self.bucket.is_versioned)
+
+    def deleted(self, what: str, key: str, version_id: str) -> None:
+        self.deletions += 1
+        self.by[self.phase, what] += 1
+        if (what, key, version_id) not in self.due():
+            raise Violation(f"{what} {key} {version_id} is not due")
+
+    def check_due(self) -> None:
+        """What stays due for longer than its bound was forgotten."""
+        now_ns = self.env.now_ns()
+        due = self.due()
+        self.due_since = {one: self.due_since.get(one, now_ns) for one in due}
+        for one, since_ns in self.due_since.items():
+            if now_ns - since_ns > self.bound_ns(*one):
+                raise Violation(f"{one} has been due for {(now_ns - since_ns) / S} s")
+
+    def bound_ns(self, what: str, key: str, version_id: str) -> int:
+        """The documented delay: events near the clock, a date within a day, a scan after a lock or a loss."""
+        row = self.row(key, version_id)
+        if self.losses or self.pending_max == 0 or (row is not None and row.was_locked):
+            return SCAN + 2 * S
+        if what == "expire" and any("Date" in rule.get("Expiration", {}) for rule in self.bucket.structures):
+            return DAY + 2 * S
+        return TIMING.small_delay_ns + self.log.lag_ns + 2 * S
+
+    def check_cursors(self) -> None:
+        """No cursor is past the event of an object that its action still has to delete."""
+        retry = RetryPolicy("check", RuntimeError)
+        context = Context(self.store, self.env, retry=retry)
+        pending = [body for key, body in self.store.contents().items() if "/pending/" in key]
+        for key in self.store.contents():
+            if not key.startswith(f"{cursors.FOLDER}ages/"):
+                continue
+            cursor = Cursor(context, key)
+            cursor.start()
+            for rule in rules_of(self.bucket.structures):
+                self._check_cursor(cursor, rule, bool(pending))
+
+    def _check_cursor(self, cursor: Cursor, rule: Rule, is_pending: bool) -> None:
+        # Of plain ages only: a tag, a removal or a newer version is what the near cursor is for.
+        if rule.tags or Kind.EXPIRATION_DAYS not in rule.kinds() or is_pending or self.losses:
+            return
+        action = f"{BUCKET}/{rule.hash.hex()}/{Kind.EXPIRATION_DAYS.value}"
+        for key, rows in self.bucket.rows.items():
+            row = rows[-1] if rows else None
+            if row is None or row.stored.marker or not row.is_original or row.was_locked:
+                continue
+            delay_ns = (rule.expiration_days or 0) * DAY
+            applies = due_at(rule, Kind.EXPIRATION_DAYS, version_of(key, row.stored), TIMING) is not None
+            is_its = cursor.key == cursors.ages_key(delay_ns, row.place[0])
+            if applies and is_its and action in cursor.serves and cursor.saved >= row.place[1]:
+                raise Violation(f"{cursor.key} is past {key}, which {action} has to delete")
+
+
+def some_rules(pick: random.Random, now_ns: int) -> list[dict[str, Any]]:
+    return [some_rule(pick, now_ns) for _ in range(pick.choice((0, 1, 2, 2, 3, 3)))]
+
+
+def some_rule(pick: random.Random, now_ns: int) -> dict[str, Any]:
+    status = pick.choice(("Enabled", "Enabled", "Enabled", "Disabled"))
+    plain: list[dict[str, Any]] = [{}, {"Prefix": "a/"}]
+    sized: list[dict[str, Any]] = [
+        {"Tag": {"Key": "t", "Value": "1"}},
+        {"ObjectSizeGreaterThan": 5},
+        {"And": {"Prefix": "a/", "ObjectSizeLessThan": 50, "Tags": [{"Key": "t", "Value": "1"}]}},
+    ]
+    days = pick.choice((1, 2, 3))
+    kinds: list[dict[str, Any]] = [
+        {"Expiration": {"Days": days}},
+        {"Expiration": {"Days": days}, "NoncurrentVersionExpiration": {"NoncurrentDays": pick.choice((1, 2))}},
+        {"NoncurrentVersionExpiration": {"NoncurrentDays": 1, "NewerNoncurrentVersions": pick.choice((1, 2))}},
+    ]
+    if pick.random() < 0.15:
+        moment = (now_ns // S + pick.randrange(30)) // 4 * 4
+        kinds = [{"Expiration": {"Date": datetime.fromtimestamp(moment, UTC)}}]
+    if pick.random() < 0.5:
+        return {"Status": status, "Filter": pick.choice(sized), **pick.choice(kinds)}
+    extra: list[dict[str, Any]] = [
+        {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": days}},
+        {"Expiration": {"ExpiredObjectDeleteMarker": True}},
+    ]
+    return {"Status": status, "Filter": pick.choice(plain), **pick.choice([*kinds, *extra])}

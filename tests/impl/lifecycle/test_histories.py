@@ -1,0 +1,85 @@
+"""What a worker deletes, and when, equals what a walk at every instant would, whatever happens meanwhile."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fencepost.impl.lifecycle import cursors
+from fencepost.impl.lifecycle.log import MemoryLog
+from fencepost.impl.lifecycle.look import Looker
+from fencepost.impl.lifecycle.walk import Walks
+from fencepost.impl.lifecycle.worker import Handled, Worker
+
+from .history import S, Faults, History, Violation
+
+CALM = Faults()
+ROUGH = Faults(crash=0.01, fail=0.01, act=0.01)
+KINDS: list[tuple[Faults, dict[str, Any]]] = [
+    (CALM, {}),
+    (ROUGH, {}),
+    (ROUGH, {"pending_max": 0}),
+    (ROUGH, {"losses": True}),
+]
+
+
+def run(seed: int, faults: Faults, seconds: int = 40, **options: Any) -> History:
+    history = History(seed, faults, **options)
+    try:
+        history.run(seconds)
+    except Violation as error:
+        raise Violation(f"seed {seed}, {faults}, {options}: {error}") from error
+    return history
+
+
+def test_a_few_dozen_histories_equal_the_oracle() -> None:
+    done = [run(seed, *kind[:1], 25, **kind[1]) for seed in range(6) for kind in KINDS]
+    assert sum(one.crashes for one in done) > 100
+    assert sum(count for one in done for (by, _), count in one.by.items() if by == "sweep") > 20
+    assert sum(count for one in done for (by, _), count in one.by.items() if by == "walk") > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_a_thousand_histories_equal_the_oracle(part: int) -> None:
+    for seed in range(100 * part, 100 * part + 100):
+        faults, options = KINDS[seed % len(KINDS)]
+        run(seed, faults, **options)
+
+
+@pytest.mark.slow
+def test_a_crash_at_every_request() -> None:
+    """The same short history, with one crash, at each of its requests in turn."""
+    at = 0
+    while True:
+        at += 1
+        if not run(1, Faults(crash_at=at), seconds=12).crashes:
+            break
+    assert at > 1_000
+
+
+MUTANTS: dict[str, list[tuple[type, str, Callable[..., Any]]]] = {
+    "identity": [(Looker, "is_same", lambda *_: True)],
+    "look-again": [(Looker, "_changed", lambda *_: False)],
+    "policy": [(Looker, "is_in_force", lambda *_: True)],
+    "lock": [(Looker, "is_protected", lambda *_: False)],
+    "forget-stale": [(Worker, "unserved", lambda *_: frozenset())],
+    "loss-degrades": [(Worker, "is_lost", lambda *_: False)],
+    "walk-began": [(Walks, "floor", lambda self, _: self.context.env.now_ns())],
+    "delay-back": [(Walks, "floor", lambda self, walk: walk.began_ns + 30 * S)],
+    "named": [(Walks, "_is_served", lambda *_: True), (Worker, "routed", lambda *_: frozenset())],
+    "no-skip": [(Worker, "failed", lambda *_, **__: Handled.RESOLVED)],
+    "near": [(Worker, "unawaited", lambda *_: []), (MemoryLog, "settled_ns", lambda self, _: self.now_ns)],
+    "flush-lag": [(MemoryLog, "settled_ns", lambda self, _: self.now_ns)],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_safeguard_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, attribute, replacement in MUTANTS[name]:
+        monkeypatch.setattr(owner, attribute, replacement)
+    with pytest.raises((Violation, KeyError)):
+        for seed in range(60):
+            faults, options = KINDS[seed % len(KINDS)]
+            run(seed, faults, **options)
