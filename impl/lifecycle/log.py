@@ -53,15 +53,14 @@ class Log(Protocol):
 
 
 class MemoryLog:
-    """For tests: events become visible when the clock is `lag_ns` behind their time."""
+    """For tests: the events of a shard become visible when it is flushed."""
 
     has_uploads = True
 
     def __init__(self, shards: Sequence[str] = ("0",)) -> None:
         self._events: dict[str, list[Event]] = {shard: [] for shard in shards}
         self._begins = dict.fromkeys(shards, 0)
-        self.now_ns = 0
-        self.lag_ns = 0
+        self._visible = dict.fromkeys(shards, 0)
 
     def add(self, shard: str, ts_ns: int, change: Change) -> Event:
         known = self._events[shard]
@@ -70,6 +69,10 @@ class MemoryLog:
             raise ValueError("the events of a shard are added in the order of their times")
         known.append(Event(ts_ns, offset, change))
         return known[-1]
+
+    def flush(self, shard: str, until_ns: int) -> None:
+        """No event up to this time is added any more."""
+        self._visible[shard] = max(until_ns, self._visible[shard])
 
     def lose_before(self, shard: str, ts_ns: int) -> None:
         self._begins[shard] = max(ts_ns, self._begins[shard])
@@ -82,10 +85,10 @@ class MemoryLog:
         return self._begins[shard]
 
     def settled_ns(self, shard: str) -> int:
-        return self.now_ns - self.lag_ns - 1
+        return self._visible[shard]
 
     def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:
-        limit = before(min(until_ns, self.settled_ns(shard)) + 1)
+        limit = before(min(until_ns, self._visible[shard]) + 1)
         return iter([event for event in self._events[shard] if after < event.position < limit])
 
 

@@ -90,8 +90,7 @@ class Looker:
             return Result.STALE_IDENTITY
         if not self.is_in_force(bucket, action):
             return Result.STALE_POLICY
-        kind = action.key.kind
-        if evaluate(action.rule, kind, live.version, self.env.now_ns(), self.timing) is not what:
+        if not self.is_due(action, live, what):
             return Result.NO_LONGER_ELIGIBLE
         removes = what is not What.EXPIRE or not standing.is_versioned
         if removes and self.is_protected(live):
@@ -100,6 +99,10 @@ class Looker:
 
     def is_same(self, looked_at: Live, live: Live) -> bool:
         return looked_at.identity == live.identity
+
+    def is_due(self, action: Action, live: Live, what: What) -> bool:
+        now_ns = self.env.now_ns()
+        return evaluate(action.rule, action.key.kind, live.version, now_ns, self.timing) is what
 
     def is_in_force(self, bucket: str, action: Action) -> bool:
         rules = self.target.rules(bucket)

@@ -132,12 +132,10 @@ class Records:
         key = _named("retries", stream)
         for attempt in range(SWAPS_MAX):
             fields, etag = self._read(key)
-            if fields is None or fields["item"] != item:
-                wanted = {"item": item, "tries": 1, "since_ns": now_ns}
-            else:
-                wanted = {"item": item, "tries": fields["tries"] + 1, "since_ns": fields["since_ns"]}
-            if self._swap(key, wanted, fields, etag):
-                return wanted["tries"], wanted["since_ns"]
+            known = fields if fields is not None and fields["item"] == item else {}
+            tries, since_ns = known.get("tries", 0) + 1, known.get("since_ns", now_ns)
+            if self._swap(key, {"item": item, "tries": tries, "since_ns": since_ns}, fields, etag):
+                return tries, since_ns
             self._context.back_off(attempt)
         raise self._context.retry.unavailable(f"the retries of {stream} cannot be counted; try again")
 

@@ -63,6 +63,8 @@ class Faults:
     """Requests to the bucket that get no answer."""
     act: float = 0.0
     """Requests of the worker before which a user acts."""
+    race: float = 0.0
+    """Deletions before which a user changes the same object, or the rules."""
     crash_at: int | None = None
 
 
@@ -94,6 +96,7 @@ class Bucket:
     structures: list[dict[str, Any]] = field(default_factory=list)
     before: Callable[[], Callable[[], None]] = lambda: lambda: None
     on_delete: Callable[[str, str, str], None] = lambda what, key, version: None
+    race: Callable[[str], None] = lambda key: None
     count: int = 0
 
     # What the worker uses.
@@ -117,6 +120,7 @@ class Bucket:
 
     def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
         after = self.before()
+        self.race(key)
         refused = guard(self.now_at(key))
         if refused is not None:
             return refused
@@ -184,7 +188,9 @@ class Bucket:
                     for row in self.rows[key]
                 ]
 
-    def add(self, key: str, old: Seen | None, new: Seen | None, *, is_upload: bool = False) -> tuple[str, str]:
+    def add(
+        self, key: str, old: Seen | None, new: Seen | None, *, is_upload: bool = False
+    ) -> tuple[str, str]:
         shard = self.random.choice(list(self.log.shards()))
         event = self.log.add(shard, self.env.now_ns(), Change(BUCKET, key, old, new, is_upload=is_upload))
         return shard, event.position
@@ -220,17 +226,24 @@ class History:
         self.faults = faults
         self.env = SeededEnvironment(seed, START)
         self.log = MemoryLog(("x", "y"))
-        self.log.lag_ns = self.random.choice((0, 2 * S))
+        self.lag = self.random.choice((0, 2))
+        """In seconds, until a shard is flushed at the latest."""
         self.bucket = Bucket(self.env, self.random, self.log, self.random.random() < 0.5)
         self.bucket.before = self.request
         self.bucket.on_delete = self.deleted
+        self.bucket.race = self.race
         self.store = MemoryStore(env=self.env)
         self.pending_max = pending_max
         self.losses = losses
         self.requests = 0
         self.crashes = 0
+        self.is_whole = False
+        """The last run came to its end."""
+        self.runs = 0
+        """Those that came to their end."""
         self.deletions = 0
-        self.due_since: dict[tuple[str, str, str], int] = {}
+        self.due_since: dict[tuple[str, str, str], tuple[int, int]] = {}
+        """The time, and the runs until then."""
         self.phase = ""
         self.by: Counter[tuple[str, str]] = Counter()
         """Deletions by the part of the worker that made them."""
@@ -263,7 +276,8 @@ class History:
         self.bucket.before = self.bucket_request
         while True:
             # A clock that stands still while the worker works: how long it takes is not the question.
-            self.log.now_ns = self.env.now_ns()
+            for shard in self.log.shards():
+                self.log.flush(shard, self.env.now_ns() - self.random.randint(0, self.lag) * S - 1)
             store = Requests(self.store, self.request)
             retry = RetryPolicy("worker", RuntimeError, attempts=3, backoff_s=0.0)
             worker = Worker(Context(store, self.env, retry=retry), self.bucket, self.log, TIMING)
@@ -275,27 +289,37 @@ class History:
                 worker.sweep_all()
                 self.phase = "drain"
                 worker.drain()
-            except Crash:
+            except (Crash, Unavailable):
+                self.is_whole = False
                 self.check_cursors()
+                if self.random.random() < 0.3 and not self.is_calm:
+                    return  # down until the next second
                 continue
-            except Unavailable:
-                continue
+            self.is_whole = True
             self.check_cursors()
+            self.runs += 1
             return
 
     # Users.
 
-    def act(self) -> None:
+    def race(self, key: str) -> None:
+        if not self.is_calm and self.random.random() < self.faults.race:
+            self.act(key)
+
+    def act(self, key: str = "") -> None:
         bucket, pick = self.bucket, self.random
-        key = pick.choice(KEYS)
+        is_race = bool(key)
+        key = key or pick.choice(KEYS)
         rows = bucket.rows.get(key, [])
-        kind = pick.choice(("write", "write", "write", "tag", "tag", "remove", "version", "upload", "lock", "rules"))
+        kind = pick.choice(
+            ("write", "write", "write", "tag", "tag", "remove", "version", "upload", "lock", "rules")
+        )
         if kind == "write":
             bucket.write(key, pick.choice((0, 10, 100)), pick.choice(({}, TAG)))
         elif kind == "upload":
             bucket.begin_upload(key)
         elif kind == "rules":
-            if pick.random() < 0.2:
+            if is_race or pick.random() < 0.2:
                 bucket.structures = some_rules(pick, self.env.now_ns())
         elif not rows:
             return
@@ -306,7 +330,7 @@ class History:
             bucket.remove(key)
         elif kind == "version" and bucket.is_versioned:
             bucket.remove_version(key, pick.choice(rows).stored.version_id)
-        elif kind == "lock" and pick.random() < 0.3:
+        elif kind == "lock" and (is_race or pick.random() < 0.3):
             place = pick.randrange(len(rows))
             row = replace(rows[place], locked=not rows[place].locked, was_locked=True)
             bucket.rows[key] = [*rows[:place], row, *rows[place + 1 :]]
@@ -357,10 +381,9 @@ class History:
     def check_due(self) -> None:
         """What stays due for longer than its bound was forgotten."""
         now_ns = self.env.now_ns()
-        due = self.due()
-        self.due_since = {one: self.due_since.get(one, now_ns) for one in due}
-        for one, since_ns in self.due_since.items():
-            if now_ns - since_ns > self.bound_ns(*one):
+        self.due_since = {one: self.due_since.get(one, (now_ns, self.runs)) for one in self.due()}
+        for one, (since_ns, runs) in self.due_since.items():
+            if now_ns - since_ns > self.bound_ns(*one) and self.runs >= runs + self.lag + 3:
                 raise Violation(f"{one} has been due for {(now_ns - since_ns) / S} s")
 
     def bound_ns(self, what: str, key: str, version_id: str) -> int:
@@ -370,7 +393,7 @@ class History:
             return SCAN + 2 * S
         if what == "expire" and any("Date" in rule.get("Expiration", {}) for rule in self.bucket.structures):
             return DAY + 2 * S
-        return TIMING.small_delay_ns + self.log.lag_ns + 2 * S
+        return TIMING.small_delay_ns + (self.lag + 2) * S
 
     def check_cursors(self) -> None:
         """No cursor is past the event of an object that its action still has to delete."""
@@ -387,7 +410,7 @@ class History:
 
     def _check_cursor(self, cursor: Cursor, rule: Rule, is_pending: bool) -> None:
         # Of plain ages only: a tag, a removal or a newer version is what the near cursor is for.
-        if rule.tags or Kind.EXPIRATION_DAYS not in rule.kinds() or is_pending or self.losses:
+        if rule.tags or Kind.EXPIRATION_DAYS not in rule.kinds() or is_pending:
             return
         action = f"{BUCKET}/{rule.hash.hex()}/{Kind.EXPIRATION_DAYS.value}"
         for key, rows in self.bucket.rows.items():
@@ -397,7 +420,11 @@ class History:
             delay_ns = (rule.expiration_days or 0) * DAY
             applies = due_at(rule, Kind.EXPIRATION_DAYS, version_of(key, row.stored), TIMING) is not None
             is_its = cursor.key == cursors.ages_key(delay_ns, row.place[0])
-            if applies and is_its and action in cursor.serves and cursor.saved >= row.place[1]:
+            if not (applies and is_its and action in cursor.serves):
+                continue
+            if self.is_whole and row.place[1] < cursors.before(self.log.begins_ns(row.place[0])):
+                raise Violation(f"the log lost {key}, and {action} is still driven by events")
+            if cursor.saved >= row.place[1]:
                 raise Violation(f"{cursor.key} is past {key}, which {action} has to delete")
 
 
@@ -414,10 +441,12 @@ def some_rule(pick: random.Random, now_ns: int) -> dict[str, Any]:
         {"And": {"Prefix": "a/", "ObjectSizeLessThan": 50, "Tags": [{"Key": "t", "Value": "1"}]}},
     ]
     days = pick.choice((1, 2, 3))
+    noncurrent = {"NoncurrentVersionExpiration": {"NoncurrentDays": pick.choice((1, 2))}}
+    newer = {"NoncurrentDays": 1, "NewerNoncurrentVersions": pick.choice((1, 2))}
     kinds: list[dict[str, Any]] = [
         {"Expiration": {"Days": days}},
-        {"Expiration": {"Days": days}, "NoncurrentVersionExpiration": {"NoncurrentDays": pick.choice((1, 2))}},
-        {"NoncurrentVersionExpiration": {"NoncurrentDays": 1, "NewerNoncurrentVersions": pick.choice((1, 2))}},
+        {"Expiration": {"Days": days}, **noncurrent},
+        {"NoncurrentVersionExpiration": newer},
     ]
     if pick.random() < 0.15:
         moment = (now_ns // S + pick.randrange(30)) // 4 * 4

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.lifecycle import cursors
+from fencepost.impl.lifecycle.engine import Snapshot
 from fencepost.impl.lifecycle.log import MemoryLog
 from fencepost.impl.lifecycle.look import Looker
 from fencepost.impl.lifecycle.walk import Walks
 from fencepost.impl.lifecycle.worker import Handled, Worker
 
-from .history import S, Faults, History, Violation
+from .history import Faults, History, S, Violation
 
 CALM = Faults()
-ROUGH = Faults(crash=0.01, fail=0.01, act=0.01)
+ROUGH = Faults(crash=0.01, fail=0.01, act=0.005, race=0.3)
 KINDS: list[tuple[Faults, dict[str, Any]]] = [
     (CALM, {}),
     (ROUGH, {}),
@@ -32,19 +32,22 @@ def run(seed: int, faults: Faults, seconds: int = 40, **options: Any) -> History
     return history
 
 
+def run_all(seeds: range) -> None:
+    for seed in seeds:
+        faults, options = KINDS[seed % len(KINDS)]
+        run(seed, faults, **options)
+
+
 def test_a_few_dozen_histories_equal_the_oracle() -> None:
-    done = [run(seed, *kind[:1], 25, **kind[1]) for seed in range(6) for kind in KINDS]
+    done = [run(seed, *kind[:1], 20, **kind[1]) for seed in range(6) for kind in KINDS]
     assert sum(one.crashes for one in done) > 100
-    assert sum(count for one in done for (by, _), count in one.by.items() if by == "sweep") > 20
-    assert sum(count for one in done for (by, _), count in one.by.items() if by == "walk") > 5
+    assert sum(count for one in done for (by, _), count in one.by.items() if by == "sweep") > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_a_thousand_histories_equal_the_oracle(part: int) -> None:
-    for seed in range(100 * part, 100 * part + 100):
-        faults, options = KINDS[seed % len(KINDS)]
-        run(seed, faults, **options)
+    run_all(range(100 * part, 100 * part + 100))
 
 
 @pytest.mark.slow
@@ -59,7 +62,7 @@ def test_a_crash_at_every_request() -> None:
 
 
 MUTANTS: dict[str, list[tuple[type, str, Callable[..., Any]]]] = {
-    "identity": [(Looker, "is_same", lambda *_: True)],
+    "identity": [(Looker, "is_same", lambda *_: True), (Looker, "is_due", lambda *_: True)],
     "look-again": [(Looker, "_changed", lambda *_: False)],
     "policy": [(Looker, "is_in_force", lambda *_: True)],
     "lock": [(Looker, "is_protected", lambda *_: False)],
@@ -69,8 +72,9 @@ MUTANTS: dict[str, list[tuple[type, str, Callable[..., Any]]]] = {
     "delay-back": [(Walks, "floor", lambda self, walk: walk.began_ns + 30 * S)],
     "named": [(Walks, "_is_served", lambda *_: True), (Worker, "routed", lambda *_: frozenset())],
     "no-skip": [(Worker, "failed", lambda *_, **__: Handled.RESOLVED)],
-    "near": [(Worker, "unawaited", lambda *_: []), (MemoryLog, "settled_ns", lambda self, _: self.now_ns)],
-    "flush-lag": [(MemoryLog, "settled_ns", lambda self, _: self.now_ns)],
+    "pending-first": [(Worker, "unawaited", lambda *_: [])],
+    "near": [(Snapshot, "near", lambda *_: [])],
+    "flush-lag": [(MemoryLog, "settled_ns", lambda *_: 2**62)],
 }
 
 
@@ -80,6 +84,4 @@ def test_each_safeguard_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) ->
     for owner, attribute, replacement in MUTANTS[name]:
         monkeypatch.setattr(owner, attribute, replacement)
     with pytest.raises((Violation, KeyError)):
-        for seed in range(60):
-            faults, options = KINDS[seed % len(KINDS)]
-            run(seed, faults, **options)
+        run_all(range(100))
