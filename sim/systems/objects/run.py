@@ -66,6 +66,7 @@ READERS = Readers(lambda writers: ObjectsRefinement(writers), ObjectsRefinement)
 _IMAGES: dict[bool, tuple[Image, int]] = {}
 """By whether the key has a first version."""
 RECOVERY = "recovery"
+ANSWER = "answer to "
 OLD, NEW, SUPERVISOR = "old", "new", "supervisor"
 """The processes of a handoff."""
 
@@ -195,7 +196,7 @@ class ScenarioRun:
                 answer = self.send(buckets, "DeleteObject")
             else:
                 answer = self.put(buckets, name, condition)
-            self.world.note(f"answered {name}", answer)
+            self.world.note(f"answer to {name}", answer)
             return answer
 
         self.serve(name, write)
@@ -217,7 +218,7 @@ class ScenarioRun:
         def recover() -> Any:
             buckets = self.server(after_power_loss=self.loses_power)
             found = self.get(buckets)
-            self.world.note("recovered", found and found[0])
+            self.world.note("found by recovery", found and found[0])
             reconcile(buckets)
             return found
 
@@ -254,7 +255,7 @@ class ScenarioRun:
         return Directory(stands, listed, tuple(events[ts_ns] for ts_ns in sorted(events)))
 
     def outcomes(self, view: View) -> Outcomes:
-        answers = {name: view.notes(f"answered {name}") for name in self.requests}
+        answers = {name: view.notes(f"answer to {name}") for name in self.requests}
         requests = [
             Request(one.name, one.place, one.kind, one.etag, _answer(answers[name]), one.base, one.upload)
             for name, one in self.requests.items()
@@ -309,8 +310,9 @@ class CallLockstep(Lockstep):
             self.see(topic, DONE, f"kind=put version={name} w={name}")
 
     def noted(self, process: str, incarnation: int, topic: str, value: Any) -> str | None:
-        note = self._note(topic, value)
-        return None if note is None else self.see(topic.partition(" ")[0], *note, process, incarnation)
+        # Their topics are none of the map's, so that `replay` reads nothing of a trace without the calls.
+        note, what = self._note(topic, value), "answered" if topic.startswith(ANSWER) else "recovered"
+        return None if note is None else self.see(what, *note, process, incarnation)
 
     def called(self, process: str, incarnation: int, call: Call, answer: Any) -> str | None:
         found = None if answer == BLOCKED else _seen(call, not isinstance(answer, Failed))
@@ -373,8 +375,8 @@ def _indexed(line: bytes) -> tuple[str, str, str] | None:
 
 
 def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
-    if topic.startswith("answered "):
-        return _answer([value]), f"w={topic.removeprefix('answered ')}", "run"
-    if topic == "recovered":
+    if topic.startswith(ANSWER):
+        return _answer([value]), f"w={topic.removeprefix(ANSWER)}", "run"
+    if topic == "found by recovery":
         return DONE, f"version={NAMES[value]}" if value else "", "run"
     return None

@@ -35,7 +35,7 @@ def _part(buckets: Buckets, upload: str) -> None:
 def _complete(run: ScenarioRun, name: str, upload: str, buckets: Buckets) -> Any:
     parts = {"Parts": [{"PartNumber": 1, "ETag": ETAGS[NAME]}]}
     answer = run.send(buckets, "CompleteMultipartUpload", UploadId=upload, MultipartUpload=parts)
-    run.world.note(f"answered {name}", answer)
+    run.world.note(f"answer to {name}", answer)
     return answer
 
 
