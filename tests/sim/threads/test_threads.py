@@ -3,6 +3,7 @@
 If this fails, an audit of threaded code says "holds" of code that loses updates, or refuses what runs.
 """
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -81,8 +82,6 @@ def test_a_deadlock_names_who_waits_for_what() -> None:
 
 
 def test_a_thread_that_fails_is_a_violation() -> None:
-    import threading
-
     def work(store: Any) -> None:
         def fail() -> None:
             raise ValueError("broken")
@@ -91,3 +90,24 @@ def test_a_thread_that_fails_is_a_violation() -> None:
 
     found = audit(alone(work), budget=NO_FAULTS, **QUICK).counterexamples[0]
     assert (found.property, found.reason) == ("ann/worker ends well", "it raised ValueError: broken")
+
+
+@pytest.mark.parametrize(("count", "broken"), [(1, True), (2, False)])
+def test_notify_wakes_as_many_as_it_is_given(count: int, broken: bool) -> None:
+    def work(store: Any) -> None:
+        ready, waiting = threading.Condition(), threading.Semaphore(0)
+
+        def wait() -> None:
+            with ready:
+                waiting.release()
+                ready.wait()
+
+        for _ in range(2):
+            threading.Thread(target=wait).start()
+        for _ in range(2):
+            waiting.acquire()
+        with ready:
+            ready.notify(count)
+
+    found = audit(alone(work), budget=NO_FAULTS, schedules=20, minimise_seconds=0, others=False)
+    assert bool(found.counterexamples) == broken
