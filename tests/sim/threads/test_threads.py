@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore import Setting, audit, replay
+from fencepost.sim.threads.sharing import Sharing
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from tests.sim.explore.test_reduced_against_plain import compare_settings
 from tests.sim.threads import programs
@@ -111,3 +112,11 @@ def test_notify_wakes_as_many_as_it_is_given(count: int, broken: bool) -> None:
 
     found = audit(alone(work), budget=NO_FAULTS, schedules=20, minimise_seconds=0, others=False)
     assert bool(found.counterexamples) == broken
+
+
+def test_a_search_starts_over_when_it_learns_of_a_place_that_changes_memory() -> None:
+    learnt = Sharing(None)
+    learnt.add([["ann", "put", "a"]])
+    assert learnt.adopt()
+    assert learnt.writers == {("ann", "put", "a")}
+    assert not learnt.adopt()
