@@ -115,6 +115,17 @@ def clients(session: nox.Session) -> None:
 
 
 @nox.session
+def packages(session: nox.Session) -> None:
+    """Audits of packages from PyPI, unmodified: prints the table of examples/packages/README.md.
+
+    `nox -s packages -- s3path_touch` runs one driver.
+    """
+    session.install("-e", ".[harness]", "-r", "examples/packages/dependencies.txt")
+    session.install("--no-deps", "-r", "examples/packages/requirements.txt")
+    session.run("python", "-m", "examples.packages", *session.posargs)
+
+
+@nox.session
 def probes(session: nox.Session) -> None:
     """`fencepost probe` against our server: writes docs/reference/objects-probe.md."""
     session.install("-e", ".[test]")

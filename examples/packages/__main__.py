@@ -1,0 +1,69 @@
+"""Runs every driver, and prints the table of README.md: `nox -s packages`, or with names `nox -s packages -- s3path_touch`."""
+
+import ast
+import json
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+HERE = Path(__file__).parent
+BUDGET_S = 120  # for one driver
+HEADER = "| driver | package | version | promise | verdict | steps | bound or reason |\n|---|---|---|---|---|---|---|"
+
+
+def drivers() -> list[Path]:
+    return sorted(path for path in HERE.glob("*.py") if not path.name.startswith("_"))
+
+
+def described(driver: Path) -> dict[str, str]:
+    """The constants of a driver, and its first line as `promise`, without importing the package."""
+    module = ast.parse(driver.read_text())
+    constants = {
+        node.targets[0].id: node.value.value
+        for node in module.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+    return constants | {"promise": (ast.get_docstring(module) or "").strip()}
+
+
+def audit(driver: Path) -> dict:
+    """The result of `fencepost audit`. What the package logs is dropped."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        faults = described(driver)["FAULTS"]
+        command = [sys.executable, "-W", "ignore", "-m", "fencepost", "audit", f"{driver}:program", "--quiet"]
+        command += ["--faults", faults, "--budget", str(BUDGET_S), "--json", str(report)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not report.exists():
+            sys.exit(f"{driver.name}: the audit did not end\n{done.stdout}{done.stderr[-2000:]}")
+        return json.loads(report.read_text())
+
+
+def row(driver: Path) -> str:
+    says, result = described(driver), audit(driver)
+    found = result["violations"][0] if result["violations"] else None
+    cells = [
+        f"[{driver.stem}]({driver.name})",
+        says["PACKAGE"],
+        version(says["PACKAGE"]),
+        f"{says['promise']} ({says['PLACE']})",
+        result["verdict"],
+        str(len(found["counterexample"]) - 1) if found else "",  # without the line of the property
+        f"{found['property']}: {found['reason']}" if found else result["bound"],
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main(names: list[str]) -> None:
+    print(HEADER)
+    for driver in drivers():
+        if not names or driver.stem in names:
+            print(row(driver), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

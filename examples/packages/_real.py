@@ -1,0 +1,77 @@
+"""Races the packages on a real server, with two operating-system processes: `python -m examples.packages._real`.
+
+The server, its bucket `bucket` and the credentials come from AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY. In every round both processes begin together on a fresh name. Nothing is slowed down.
+"""
+
+import multiprocessing
+import uuid
+from datetime import UTC, datetime
+
+BUCKET = "bucket"
+ROUNDS = 50
+
+
+def touch(name: str) -> bool:
+    """Whether `touch(exist_ok=False)` created the key."""
+    from s3path import S3Path
+
+    try:
+        S3Path(f"/{BUCKET}/{name}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def commit(name: str) -> bool:
+    """Whether the commit for position 1 was accepted."""
+    from aett.domain import ConflictDetector, ConflictingCommitException, NonConflictingCommitException
+    from aett.eventstore import Commit, TopicMap
+    from aett.s3 import CommitStore, S3Config
+
+    place = {"tenant_id": "t", "stream_id": name, "stream_revision": 1, "commit_sequence": 1}
+    stamp = {"commit_id": uuid.uuid4(), "commit_stamp": datetime.now(UTC), "checkpoint_token": 0}
+    try:
+        CommitStore(S3Config(BUCKET, profile_name=""), TopicMap(), ConflictDetector()).commit(
+            Commit(**place, **stamp, headers={}, events=[])
+        )
+    except (ConflictingCommitException, NonConflictingCommitException):
+        return False
+    return True
+
+
+def get_or_create(name: str) -> bool:
+    """Whether this process created the object."""
+    from s3_locks.main import MaxAttemptsReachedError, get_or_create
+
+    created = []
+    try:
+        get_or_create(BUCKET, name, lambda: created.append(1) or b"body")
+    except MaxAttemptsReachedError:
+        pass
+    return bool(created)
+
+
+def work(race, names, start, results) -> None:
+    for name in names:
+        start.wait()
+        results.put((name, race(name)))
+
+
+def double(race) -> int:
+    """In how many of the rounds both processes succeeded, which the package rules out."""
+    names = [uuid.uuid4().hex for _ in range(ROUNDS)]
+    spawned = multiprocessing.get_context("spawn")
+    start, results = spawned.Barrier(2), spawned.Queue()
+    both = [spawned.Process(target=work, args=(race, names, start, results)) for _ in range(2)]
+    for process in both:
+        process.start()
+    won = [results.get(timeout=120) for _ in range(2 * ROUNDS)]
+    for process in both:
+        process.join()
+    return sum(won.count((name, True)) == 2 for name in names)
+
+
+if __name__ == "__main__":
+    for race in (touch, commit, get_or_create):
+        print(f"{race.__name__}: both succeeded in {double(race)} of {ROUNDS} rounds", flush=True)
