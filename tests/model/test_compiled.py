@@ -50,8 +50,10 @@ from fencepost.model.kernel.compiled import build, engine
 from fencepost.model.kernel.compiled import text as c
 from fencepost.model.kernel.compiled.engine import Compiled
 from fencepost.model.kernel.compiled.trace import Program, Trace, Traced
+from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import look_up
 from fencepost.model.kernel.search import explore
+from fencepost.model.kernel.temporal import avoiding
 from fencepost.model.two_phase import TwoPhase
 from tests.depth import examples
 from tests.model.random_machines import Spec, specs
@@ -300,6 +302,42 @@ def test_narrow_levels_are_those_of_numpy(wide: int, options: dict[str, int]) ->
             assert all((a == b).all() for a, b in zip(plain.levels, compiled.levels, strict=True))
             for name in ("distinct", "generated", "fired", "found", "deadlock", "complete", "stopped_by"):
                 assert getattr(plain, name) == getattr(compiled, name), name
+
+
+def _graph(search: explore.Search, goal: Property) -> list[Any]:
+    graph = avoiding.build(search, goal, workers=1)
+    return [each.tolist() for each in (graph.forward.starts, graph.forward.targets, graph.ends, graph.leaves)]
+
+
+@pytest.mark.parametrize("wide", [1, 1 << 61])
+def test_the_graph_that_avoids_a_goal_is_that_of_numpy(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edges, ends and marks, whether or not the space for successors fills up between two states."""
+    model = Model(_deep(wide))
+    plain, compiled = (
+        explore.Explorer(model, workers=1, compiled=way, keep_going=True).run() for way in (False, True)
+    )
+    expected = [_graph(plain, goal) for goal in model.properties if goal.kind != "step"]
+    monkeypatch.setattr(avoiding, "_CHUNK", 100)
+    monkeypatch.setattr(avoiding, "_edges", None)  # only NumPy needs it
+    for room in (3, 7, 1 << 20):
+        monkeypatch.setattr(engine, "PENDING", room)
+        found = [_graph(compiled, goal) for goal in model.properties if goal.kind != "step"]
+        assert found == expected
+    assert all(any(marks) for marks in expected[0][2:])
+
+
+def test_a_graph_with_what_is_not_covered_or_falls_into_a_trap_is_that_of_numpy() -> None:
+    for machine in (Partly, Down):
+        model = Model(machine)
+        plain, compiled = (
+            explore.Explorer(model, workers=1, compiled=way, keep_going=True).run() for way in (False, True)
+        )
+        assert compiled.compiled is not None
+        if machine is Down:
+            compiled.compiled._expand = lambda _: 1
+        assert compiled.compiled.edges(compiled.levels[0]) is None
+        goal = replace(model.properties[0], function=lambda s: s.n == 2)
+        assert _graph(compiled, goal) == _graph(plain, goal)
 
 
 def test_narrow_levels_take_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:

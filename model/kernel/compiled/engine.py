@@ -18,7 +18,7 @@ from fencepost.model.kernel.compiled.text import c_text
 from fencepost.model.kernel.compiled.thin import WIDEST, Levels, narrow_levels
 from fencepost.model.kernel.compiled.trace import NotCovered, Program, Tracer
 from fencepost.model.kernel.language.declare import Property
-from fencepost.model.kernel.language.layout import U64, PackedState, packed
+from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, packed
 from fencepost.model.kernel.language.model import Model, Transition
 from fencepost.model.kernel.search.expand import PENDING, Begun, Expanded, expand, keep_first, set_of
 
@@ -144,7 +144,7 @@ class Compiled:
 
         Empty if none does; None if NumPy has to find out.
         """
-        if not self.labels or self._left or not self._is_plain:
+        if not self._is_whole:
             return None
         states = _in_rows(states)
         target = np.array(after, np.uint64)
@@ -154,6 +154,27 @@ class Compiled:
         if found == 1:
             return None
         return [(packed(states, job.at), self._model.labels[job.made])] if found else []
+
+    def edges(self, states: U64) -> tuple[list[tuple[I64, U64]], Mask] | None:
+        """All transitions, in parts: the row and the state after of each. And which rows have one.
+
+        None if NumPy has to find them.
+        """
+        if not self._is_whole:
+            return None
+        rows, states = states.shape[1], _in_rows(states)
+        room = min(max(PENDING, self.labels), rows * self.labels)
+        alive = np.zeros(rows, np.bool_)
+        job = Job(0, rows, states.strides[0] // 8, room, 0, keep_all=True)
+        job.states, job.alive = states.ctypes.data, alive.ctypes.data
+        parts = []
+        while job.at < rows:
+            out, origins = np.empty((self._model.words, room), np.uint64), np.empty(room, np.int64)
+            job.out, job.origins, job.made = out.ctypes.data, origins.ctypes.data, 0
+            if self._expand(ctypes.byref(job)):
+                return None
+            parts.append((origins[: job.made], out[:, : job.made]))
+        return parts, alive
 
     def narrow(
         self,
@@ -170,8 +191,11 @@ class Compiled:
 
         `runs` are the sorted keys of what has been visited.
         """
-        is_whole = self.labels and not self._left and self._is_plain
-        if not is_whole or level.shape[1] > WIDEST or any(each.name not in self._first for each in states):
+        if (
+            not self._is_whole
+            or level.shape[1] > WIDEST
+            or any(each.name not in self._first for each in states)
+        ):
             return None
         values = {each.name: int(each.kind == "reachable") for each in states}
         bad = np.full((len(self._steps), 2 + 2 * self._model.words), _NOWHERE, np.uint64)
@@ -189,6 +213,11 @@ class Compiled:
             most_levels=most_levels,
             most_states=most_states,
         )
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the compiled labels are all there are, and successors stand for themselves."""
+        return bool(self.labels) and not self._left and self._is_plain
 
     def _begin(
         self, states: U64, steps: tuple[Property, ...], *, deadlocks: bool, exact: bool, pending: int

@@ -89,6 +89,7 @@ static @ int successor(Job *job, i64 row, i64 label, const u64 *before, const u6
         }
         if (!differ) return 0;
     }
+    if (job->origins) job->origins[job->made] = row;
     for (int k = 0; k < WORDS; k++) job->out[k * job->room + job->made] = after[k];
     job->made++;
     return 0;
@@ -96,7 +97,7 @@ static @ int successor(Job *job, i64 row, i64 label, const u64 *before, const u6
 """
 
 _JUDGE_STEP = """\
-    {{
+    if (job->bad) {{
         u64 *bad = job->bad + {number} * (2 + 2 * WORDS);
         int judged = step_{number}(before, after);
         if (judged == 2) return 1;

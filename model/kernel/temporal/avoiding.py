@@ -86,15 +86,12 @@ def build(
 
     def expand(start: int) -> U64:
         chunk = nodes.states[:, start : start + _CHUNK]
-        alive = np.zeros(chunk.shape[1], np.bool_)
+        compiled = None if search.compiled is None else search.compiled.edges(chunk)
+        steps, alive = _edges(model, chunk) if compiled is None else compiled
         found = []
-        for label in model.labels:
-            frame = model.apply(chunk, label)
-            if frame is None:
-                continue
-            frame.mark_origin(alive)
-            origin = frame.origin() + start
-            after, inside = _find(nodes, model.representatives(np.stack(frame.finish())), exact)
+        for rows, states in steps:
+            origin = rows + start
+            after, inside = _find(nodes, states, exact)
             leaves[origin.compress(~inside)] = True
             inside &= after != origin
             found.append((origin.compress(inside), after.compress(inside)))
@@ -111,6 +108,21 @@ def build(
             )
     search.peak_bytes = max(search.peak_bytes, held)
     return Avoiding(model, nodes, from_pairs(len(nodes), edges), ends, leaves, exact)
+
+
+def _edges(model: Model, states: U64) -> tuple[Iterator[tuple[I64, U64]], Mask]:
+    """All transitions, label by label: the row and the state after of each. And which rows have one, which
+    is complete after the last label."""
+    alive = np.zeros(states.shape[1], np.bool_)
+
+    def of_labels() -> Iterator[tuple[I64, U64]]:
+        for label in model.labels:
+            frame = model.apply(states, label)
+            if frame is not None:
+                frame.mark_origin(alive)
+                yield frame.origin(), model.representatives(np.stack(frame.finish()))
+
+    return of_labels(), alive
 
 
 def _in_threads(work: Callable[[int], U64], items: range, workers: int) -> Iterator[U64]:
