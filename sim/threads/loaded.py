@@ -63,7 +63,7 @@ def _is_entered(value: Any) -> bool:
     """Locks of the harness, of the SDK and of loggers are never held where a thread can stop."""
     kind = type(value)
     return (
-        isinstance(value, _OURS)
+        issubclass(kind, _OURS)
         or is_class(value)
         or kind in _MAKERS
         or (classify(str(kind.__module__)) == STEP and not str(kind.__module__).startswith("_pytest"))

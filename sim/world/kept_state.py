@@ -117,14 +117,15 @@ def _stores_attributes(code: types.CodeType) -> bool:
 
 
 def _followed(name: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, types.FunctionType | types.MethodType | functools.partial):
+    kind = type(value)  # a proxy runs code when its class is looked at
+    if issubclass(kind, types.FunctionType | types.MethodType | functools.partial):
         yield from _roots(value, seen)
-    elif isinstance(value, type):
+    elif issubclass(kind, type):
         if not _is_ours(value.__module__, getattr(sys.modules.get(value.__module__), "__file__", None)):
             for attribute, kept in vars(value).items():
                 if not attribute.startswith("__") and not callable(kept):
                     yield from _values([(f"{name}.{attribute}", kept)])
-    elif not isinstance(value, types.ModuleType):
+    elif not issubclass(kind, types.ModuleType):
         yield from _values([(name, value)])
 
 

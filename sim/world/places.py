@@ -215,7 +215,7 @@ def _copies(module: types.ModuleType, originals: Originals) -> Iterator[Place]:
             yield names, name, *found
         elif type(value) is types.FunctionType and value.__module__ == module.__name__:
             yield from _defaults(value, originals)
-        elif isinstance(value, type) and value.__module__ == module.__name__:
+        elif is_class(value) and value.__module__ == module.__name__:
             for method in list(vars(value).values()):
                 function = method.__func__ if type(method) in (staticmethod, classmethod) else method
                 if type(function) is types.FunctionType:

@@ -284,6 +284,10 @@ class Proxy:
     __class__ = property(lambda self: 1 / 0)  # type: ignore[assignment]  # as a proxy does
 
 
+LAZY = Proxy()
+"""In a module that is searched, as Django's storage is."""
+
+
 def test_the_search_for_clocks_runs_no_code_of_the_program() -> None:
     proxy = Proxy()
     assert result_of(lambda: (time.time(), proxy)[0]) == START
