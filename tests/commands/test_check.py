@@ -103,7 +103,7 @@ def test_an_action_that_never_fires_is_a_warning_and_under_strict_a_violation(
     ]
 
 
-LARGE = ("publish", "ingest")
+LARGE = ("publish", "ingest", "streams")
 """tests/model explores these at their default sizes, and which of their actions fire there."""
 
 

@@ -17,7 +17,7 @@ from fencepost.model import Model, Stepper, check
 from tests.depth import DEEP, examples
 from tests.model.random_machines import ANY, Naive, Spec, State, naive_search, specs, specs_of_runs
 
-MACHINES = examples(200)
+MACHINES = examples(120)
 thorough = settings(max_examples=MACHINES, deadline=None, suppress_health_check=list(HealthCheck))
 Edges = dict[State, list[tuple[str, State]]]
 

@@ -171,6 +171,7 @@ def test_a_checkpoint_of_another_program_of_the_same_name_is_refused(tmp_path: P
         load(ReducedSearch(Setting(made(2))), file)
 
 
+@pytest.mark.slow
 def test_two_processes_come_to_the_same_verdicts() -> None:
     counter = MODULES["counter"]
     budget = Budget(crash=1, reply_lost=0, request_lost=0, pause=0)
