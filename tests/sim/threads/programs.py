@@ -181,6 +181,29 @@ def bounded_queue(store: Any) -> int:
     return len(store.list("").objects)
 
 
+def handed_over(store: Any) -> bytes:
+    """What the giver changes late is reached by the taker through the queue, and not otherwise."""
+    boxes: Any = queue.Queue()
+
+    def give() -> None:
+        box = [0]
+        boxes.put(box)
+        more = threading.Thread(target=take)
+        more.start()
+        store.put("a", b"", when=ANYTHING)
+        box[0] = 1
+        store.put("b", b"", when=ANYTHING)
+        more.join()
+
+    def take() -> None:
+        store.put("seen", b"%d" % boxes.get()[0], when=ANYTHING)
+
+    giver = threading.Thread(target=give)
+    giver.start()
+    giver.join()
+    return bytes(store.get("seen").body)
+
+
 def barrier(store: Any) -> list[int]:
     meet, seen = threading.Barrier(2), []
 
@@ -272,6 +295,7 @@ ALL: tuple[Callable[[Any], Any], ...] = (
     notified_too_early,
     event,
     bounded_queue,
+    handed_over,
     barrier,
     timer,
     attempts,

@@ -70,6 +70,15 @@ def test_every_ending_of_threads_is_seen(work: Any) -> None:
     assert compare_settings(Setting(alone(work), NO_FAULTS))[0]
 
 
+def test_what_lies_in_a_queue_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the step that changes it would be taken for independent of the one that takes it out."""
+    learnt: set[Any] = set()
+    adopt = Sharing.adopt
+    monkeypatch.setattr(Sharing, "adopt", lambda self: (learnt.update(self.found), adopt(self))[1])
+    audit(alone(programs.handed_over), budget=NO_FAULTS)
+    assert ("ann/Thread-1 (give)", "put", "a") in learnt
+
+
 def test_a_crash_takes_all_threads() -> None:
     assert compare_settings(Setting(alone(programs.two_writers), CRASH))[0]
 
