@@ -6,6 +6,7 @@
 All three explore two-phase commit and judge the same invariant and deadlocks: before the contest each peer
 must report a planted violation and a planted deadlock. The kernel also judges a step property and looks for
 two reachable states. SPIN's checker uses one core; the kernel and TLC run with all cores and with one.
+A counter of 20,001 levels shows what a level costs.
 Ratios are between equal sizes only. One round runs every contestant once, so that whatever else the
 machine does falls on all of them; figures are medians over the rounds. Compiling is not counted, neither
 SPIN's checker nor the loop of `--engine compiled`. TLC's seconds are its own process's, the Java start
@@ -39,6 +40,8 @@ COUNTS = {SMALL: 296_448, LARGE: 10_340_352}
 GENERATED = {SMALL: 2_744_706, LARGE: 123_558_402}
 WIDE = {"managers": 16, "max_depth": 7}
 """16 managers need 68 bits, two words; the first 7 steps have some 6 million states."""
+THIN = {"levels": 20_001}
+"""A counter: each level is one state."""
 
 
 def main() -> None:
@@ -58,6 +61,7 @@ def main() -> None:
             "ours, 7 managers": lambda: _ours({"managers": SMALL}),
             "ours, 7 managers, one core": lambda: _ours({"managers": SMALL}, alone=True),
             "ours, two words": lambda: _ours(WIDE),
+            "ours, 20,001 levels": lambda: _ours(THIN),
             **_compiled_ones(),
             **_spin(Path(scratch), notes),
             **_tlc(Path(scratch), notes),
@@ -113,6 +117,7 @@ def _compiled_ones() -> dict[str, Any]:
         ("7 managers", {"managers": SMALL}, False),
         ("7 managers, one core", {"managers": SMALL}, True),
         ("two words", WIDE, False),
+        ("20,001 levels", THIN, False),
     ):
         compiled = {**settings, "compiled": 1}
         found[f"compiled, {name}"] = lambda c=compiled, alone=alone: _ours(c, alone=alone)
@@ -145,11 +150,30 @@ def _ratios(contestants: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def _counter(last: int) -> Any:
+    from fencepost.model import Int, Machine, action, may_end
+
+    class Counter(Machine):
+        n = Int(0, last)
+
+        @action
+        def count(s) -> None:  # noqa: N805 - the states
+            s.require(s.n < last)
+            s.n = s.n + 1
+
+        @may_end
+        def done(s) -> Any:  # noqa: N805 - the states
+            return s.n == last
+
+    return Counter
+
+
 def headline(found: dict[str, Any]) -> list[tuple[str, str]]:
     """The rows of the page on performance."""
     rows = [
         (
-            f"two-phase commit, {name}: {one['distinct']:,} states, {_plural(one['cores'], 'core')}",
+            f"{'a counter' if 'levels' in name else 'two-phase commit'}, {name}: {one['distinct']:,} states, "
+            f"{_plural(one['cores'], 'core')}",
             f"{one['seconds']:.1f} s, {one['rate']:,.0f} states/s",
         )
         for name, one in found["contestants"].items()
@@ -182,7 +206,7 @@ def _ours(settings: dict[str, int], *, alone: bool = False) -> dict[str, Any]:
         cwd=Path(__file__).parent.parent,
     )
     found: dict[str, Any] = {**json.loads(done.stdout), "cores": _cores(alone=alone)}
-    if settings["managers"] in COUNTS:
+    if settings.get("managers") in COUNTS:
         expected = (COUNTS[settings["managers"]], GENERATED[settings["managers"]])
         if (found["distinct"], found["generated"]) != expected:
             raise SystemExit(f"the kernel found {found['distinct']:,} states; {expected[0]:,} exist")
@@ -191,13 +215,15 @@ def _ours(settings: dict[str, int], *, alone: bool = False) -> dict[str, Any]:
 
 def _one(settings: dict[str, int]) -> dict[str, Any]:
     began = perf_counter()
-    from fencepost.model import check
+    from fencepost.model import Machine, check
     from fencepost.model.two_phase import TwoPhase
 
     imported = perf_counter() - began
-    sizes = {"managers": settings.pop("managers")}
+    levels = settings.pop("levels", 0)
+    machine: type[Machine] = _counter(levels - 1) if levels else TwoPhase
+    sizes = {name: settings.pop(name) for name in ("managers",) if name in settings}
     begun = process_time()
-    result = check(TwoPhase, sizes, **settings)
+    result = check(machine, sizes, **settings)
     cpu = process_time() - begun
     resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {

@@ -87,9 +87,11 @@ def flushed_ms(folder: Path) -> list[float]:
 def costs(buckets: Buckets) -> dict[str, int]:
     entry = Entry(MD5, 4096, 0, Attributes(MD5).encode().decode())
 
+    def look(version: str) -> Entry | None:
+        return None if version else entry
+
     def record(number: int, changes: int) -> None:
         for one in range(changes):
-            look = lambda version: None if version else entry  # noqa: E731  two words
             buckets.index._owed["", str(one)] = Change("other", f"{number}-{one}", look)  # noqa: SLF001  as threads that share a transaction do
         buckets.index.retry_owed()
 

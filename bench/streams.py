@@ -8,7 +8,8 @@ and by 16, each to its own stream and all to one; then `--tailers` readers follo
 events while messages are appended one after another, each when all readers have the last. Ours runs on a
 directory and flushes every append: segment and manifest under `store`, the local database under `local`. The
 reference flushes a log and writes its metadata by LMDB. Last, ours creates `--streams` streams with a TTL of
-2 seconds, which expire and are reaped while its memory is measured. Installs the reference into `--npm`.
+2 seconds, which expire and are reaped while its memory is measured; and what the manifests of a long stream
+weigh is counted, with and without indexes. Installs the reference into `--npm`.
 """
 
 import argparse
@@ -29,6 +30,10 @@ from typing import Any
 from bench import report
 from bench.loop import for_turns
 from bench.objects import memory
+from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.interface import Layer
+from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.streams import Configuration, Node, Settings
 
 PACKAGE = "@durable-streams/server@0.3.7"
 BODY = b"x" * 99 + b"\n"
@@ -195,6 +200,33 @@ def _emptied(directory: Path, seconds_max: float = 120) -> int:
         threading.Event().wait(0.2)
 
 
+class _Weighed(Layer):
+    """Weighs what is written of manifests and of the indexes that keep them short."""
+
+    written = last = 0
+
+    def send(self, request: Any) -> Any:
+        if request.kind == "put" and request.key.endswith(("manifest.json", ".idx")):
+            self.written += len(request.body)
+            self.last = len(request.body) if request.key.endswith(".json") else self.last
+        return self.inner.send(request)
+
+
+def manifests(appends: int, **settings: Any) -> dict[str, float]:
+    """What the manifests of one stream weigh that grows by appends of 100 bytes."""
+    env = SeededEnvironment()
+    store = _Weighed(MemoryStore(env=env))
+    node = Node(store, env, Settings(**settings))
+    node.create("/grows", Configuration("text/plain"))
+    for _ in range(appends):
+        node.append("/grows", BODY, content_type="text/plain")
+    return {
+        "appends": appends,
+        "written_mb": round(store.written / 1e6, 1),
+        "last_kb": round(store.last / 1e3, 1),
+    }
+
+
 def measure(target: Target, options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for writers in (1, 16):
@@ -232,6 +264,8 @@ def main() -> int:
                 figures[name] = {"not measured": str(error)}
         if options.streams:
             figures["retention"] = retention(Path(folder, "retention"), options.streams)
+    figures["manifests"] = [manifests(1_000), manifests(2_000), manifests(10_000)]
+    figures["manifests without indexes"] = [manifests(2_000, index_width=10_000)]
     kept = figures.get("retention", {"objects_left": 0, "grown_in_second_half": 0.0})
     ok = not kept["objects_left"] and kept["grown_in_second_half"] <= 0.05
     ok = ok and all("not measured" not in one for one in figures.values() if isinstance(one, dict))

@@ -6,7 +6,7 @@ this is kept as one integer: a bit for each earlier place on the path. Two steps
 belong to different actors, and nothing else orders them. The other order of a race is a run that may differ;
 it begins, at the node of the earlier step, with a step that did not need the earlier one. One such actor must
 be tried there: if none is in the node's `backtrack` yet, one is added (source sets). A thread that waits for
-a lock races with whoever took it before, but could not step while the other had it. So where a step waited,
+a lock races with the one that took it before, but cannot step while that has it. So where a step waited,
 its order with every earlier step that used the lock is reversed, and not only with the last.
 
 *Sleep sets.* Two branches of a node begin with steps of two actors, a then b or b then a. Where the two do
