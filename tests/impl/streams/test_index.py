@@ -1,46 +1,26 @@
 """Indexes keep a manifest short: what they list is read, kept by scans and reaped like other data."""
 
-from dataclasses import replace
-
-import pytest
-
-from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Outcome, Put
-from fencepost.impl.streams import Configuration, Manifest, Node, Reaper, Settings
+from fencepost.impl.streams import Manifest, Node, Reaper
 from fencepost.impl.streams.manifest import Segment, parse_key
 from fencepost.impl.streams.stream import Accepted
 from fencepost.properties.streams.checks import StreamState
 
-NAME = "/a"
-KIND = "text/plain"
-SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=1.0, backoff_s=0.0, index_width=2, cache_bytes=0)
-
-
-@pytest.fixture
-def env() -> SeededEnvironment:
-    return SeededEnvironment()
-
-
-@pytest.fixture
-def store(env) -> MemoryStore:
-    return MemoryStore(env=env)
+from . import nodes
+from .nodes import NAME, SETTINGS, TEXT, append
 
 
 def node_of(store, env, **settings) -> Node:
-    return Node(store, env, replace(SETTINGS, **settings))
-
-
-def append(node: Node, body: bytes) -> str:
-    return node.append(NAME, body, content_type=KIND).offset
+    return nodes.node_of(store, env, **{"index_width": 2, "cache_bytes": 0, **settings})
 
 
 def filled(store, env, count: int = 20, owners: int = 2) -> tuple[Node, bytes]:
     """A stream of so many appends, by turns of four."""
     nodes = [node_of(store, env, index_width=2 + number) for number in range(owners)]
-    nodes[0].create(NAME, Configuration(KIND))
+    nodes[0].create(NAME, TEXT)
     bodies = [b"<%d>" % number for number in range(count)]
     for number, body in enumerate(bodies):
         append(nodes[number // 4 % owners], body)
@@ -116,14 +96,14 @@ class Hidden(Layer):
 
 def test_an_append_whose_reply_was_lost_is_found_behind_an_index(store, env) -> None:
     other = node_of(store, env)
-    other.create(NAME, Configuration(KIND))
+    other.create(NAME, TEXT)
     node = node_of(Hidden(store, lambda: [append(other, b"x") for _ in range(6)]), env)
-    assert append(node, b"mine").endswith("_0000000000000004")
+    assert append(node, b"mine").offset.endswith("_0000000000000004")
     assert other.read_from(NAME).body == b"minexxxxxx"
 
 
 def test_a_key_says_what_it_is() -> None:
-    manifest = Manifest(NAME, "i", 1, KIND, 0)
+    manifest = Manifest(NAME, "i", 1, TEXT.content_type, 0)
     for segment in (Segment(1, 2, 3, ""), Segment(4, 5, 6, "", 128)):
         place = parse_key(manifest.key_of(segment))
         assert place is not None

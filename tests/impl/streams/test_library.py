@@ -1,11 +1,9 @@
 """The library of streams on a store in memory: appends, owners, forks of fate, retention."""
 
 import threading
-from dataclasses import replace
 
 import pytest
 
-from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import (
@@ -19,7 +17,6 @@ from fencepost.impl.streams import (
     Refusal,
     Refused,
     RetentionError,
-    Settings,
     SqliteState,
     Trouble,
 )
@@ -28,37 +25,7 @@ from fencepost.impl.streams.manifest import manifest_key, prefix_of
 from fencepost.impl.streams.stream import Accepted
 
 from .counting import Counting
-
-NAME = "/a"
-TEXT = Configuration("text/plain")
-SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=1.0, backoff_s=0.0)
-
-
-@pytest.fixture
-def env() -> SeededEnvironment:
-    return SeededEnvironment()
-
-
-@pytest.fixture
-def store(env) -> MemoryStore:
-    return MemoryStore(env=env)
-
-
-def node_of(store, env, **how) -> Node:
-    return Node(store, env, replace(SETTINGS, **how.pop("settings", {})), **how)
-
-
-def append(node, body, **how):
-    return node.append(NAME, body, content_type="text/plain", **how)
-
-
-def everything(node, offset="-1") -> bytes:
-    found = b""
-    while True:
-        chunk = node.read_from(NAME, offset)
-        found, offset = found + chunk.body, chunk.manifest.offset(chunk.end)
-        if chunk.up_to_date:
-            return found
+from .nodes import NAME, TEXT, append, everything, node_of
 
 
 def test_what_one_node_appends_another_reads(store, env) -> None:
@@ -118,7 +85,7 @@ def test_an_expired_stream_is_reaped_only_after_the_margin(store, env) -> None:
 
 
 def test_a_young_tombstone_waits(store, env) -> None:
-    node = node_of(store, env, settings={"landing_bound_s": 60.0})
+    node = node_of(store, env, landing_bound_s=60.0)
     node.create(NAME, TEXT, b"data")
     node.delete(NAME)
     with pytest.raises(RetentionError) as error:
@@ -179,7 +146,7 @@ def test_restoring_a_half_reaped_stream_looks_at_no_segment(store, env) -> None:
 
 def test_records_of_a_local_commit_survive_a_restart(store, env, tmp_path) -> None:
     def started() -> Node:
-        return node_of(store, env, state=SqliteState(tmp_path), settings={"durability": Durability.LOCAL})
+        return node_of(store, env, state=SqliteState(tmp_path), durability=Durability.LOCAL)
 
     node = started()
     node.create(NAME, TEXT)

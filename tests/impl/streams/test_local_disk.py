@@ -1,37 +1,16 @@
 """Durability `local`: what a node has committed to its disk is uploaded, whatever happened in between."""
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.http.metrics import Metrics
-from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.streams import Configuration, Durability, MemoryState, Node, Record, Settings, SqliteState
+from fencepost.impl.streams import Durability, MemoryState, Node, Record, SqliteState
 from fencepost.impl.streams.background import Background
 
-NAME = "/a"
-TEXT = Configuration("text/plain")
-SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=1.0, backoff_s=0.0, sweep_s=0.0)
-
-
-@pytest.fixture
-def env() -> SeededEnvironment:
-    return SeededEnvironment()
-
-
-@pytest.fixture
-def store(env) -> MemoryStore:
-    return MemoryStore(env=env)
-
-
-def node_of(store, env, state=None, **settings: Any) -> Node:
-    return Node(store, env, replace(SETTINGS, **settings), state or MemoryState())
+from .nodes import NAME, TEXT, node_of
 
 
 def local_node(store, env, state) -> Node:
-    return node_of(store, env, state, durability=Durability.LOCAL)
+    return node_of(store, env, state, durability=Durability.LOCAL, sweep_s=0.0)
 
 
 def test_records_that_an_earlier_owner_accepted_do_not_hide_later_ones(store, env, tmp_path) -> None:
@@ -73,7 +52,7 @@ def test_a_server_uploads_what_an_earlier_run_committed(store, env, durability) 
     before = local_node(store, env, state)
     before.create(NAME, TEXT)
     before.append(NAME, b"kept", content_type="text/plain")
-    after = node_of(store, env, state, durability=durability)
+    after = node_of(store, env, state, durability=durability, sweep_s=0.0)
     Background(after, Metrics()).close()
     assert node_of(store, env).read_from(NAME).body == b"kept"
     assert state.waiting() == []

@@ -12,12 +12,11 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store import Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Delete, Get, Put
-from fencepost.impl.streams import Configuration, Durability, Fenced, Node, Reaper, Settings
+from fencepost.impl.streams import Durability, Fenced, Node, Reaper
 from fencepost.impl.streams.manifest import manifest_key
 
-NAME = "/a"
-TEXT = Configuration("text/plain")
-SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=1.0, backoff_s=0.0)
+from . import nodes
+from .nodes import NAME, TEXT, append, everything
 
 
 class Between(Store):
@@ -46,20 +45,7 @@ def store() -> Between:
 
 
 def node_of(store: Store, **settings: Any) -> Node:
-    return Node(store, SeededEnvironment(), replace(SETTINGS, **settings))
-
-
-def append(node: Node, body: bytes, **how: Any) -> Any:
-    return node.append(NAME, body, content_type="text/plain", **how)
-
-
-def everything(node: Node) -> bytes:
-    found, offset = b"", "-1"
-    while True:
-        chunk = node.read_from(NAME, offset)
-        found, offset = found + chunk.body, chunk.manifest.offset(chunk.end)
-        if chunk.up_to_date:
-            return found
+    return nodes.node_of(store, SeededEnvironment(), **settings)
 
 
 def test_a_swap_is_conditional_on_the_manifest_that_it_was_decided_on(store) -> None:
