@@ -19,6 +19,7 @@ from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor, Pace
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import STANDARD_TIMING, Kind, Timing, delays
+from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
 
 FOLDER = "lifecycle/v1/cursors/"
 PACE = Pace(items=1_000, seconds=5.0)
@@ -63,6 +64,7 @@ def seed(
     shards: Iterable[str],
     walk_began_ns: int,
     timing: Timing = STANDARD_TIMING,
+    safeguards: Safeguards = STANDARD,
 ) -> int:
     """Set the cursors of actions that begin, or that an operator returns to events; returns how many.
 
@@ -75,7 +77,8 @@ def seed(
     for action in beginning:
         for shard in known:
             for key, back_ns in keys_of(action, shard, timing).items():
-                floors[key] = min(walk_began_ns - back_ns, floors.get(key, walk_began_ns))
+                floor_ns = walk_began_ns - safeguards.delay_back(back_ns)
+                floors[key] = min(floor_ns, floors.get(key, walk_began_ns))
                 names[key].add(name_of(action))
     for key, floor_ns in sorted(floors.items()):
         Cursor(context, key, pace=PACE).rewind(before(floor_ns), serves=names[key], begins=True)

@@ -43,7 +43,7 @@ class Walks:
 
     def walk(self, bucket: str, actions: list[Action], snapshot: Snapshot, served: Served) -> Handled:
         stream = f"walk/{bucket}"
-        if self.records.is_blocked(stream):
+        if self.worker.is_blocked(stream):
             return Handled.BLOCKED
         enabled = [one for one in actions if one.rule.is_enabled]
         state = self._begin(bucket, enabled, served)
@@ -101,7 +101,7 @@ class Walks:
         if state is None or not state.is_complete:
             return True
         if state.mode is Mode.EVENT_DRIVEN:
-            return not self._is_served(action, served)
+            return not self.worker.safeguards.seed_before_activate(self._is_served(action, served))
         young = state.mode is Mode.SCAN_ONLY and state.reason is Degraded.RETENTION_BELOW_HORIZON
         return young and self._mode(action)[0] is Mode.EVENT_DRIVEN
 
@@ -150,7 +150,10 @@ class Walks:
         beginning = [one for one in enabled if str(one.key) in walk.beginning]
         modes = {str(one.key): self._mode(one) for one in beginning}
         driven = [one for one in beginning if modes[str(one.key)][0] is Mode.EVENT_DRIVEN]
-        cursors.seed(self.context, driven, self.worker.log.shards(), self.floor(walk), self.timing)
+        guards = self.worker.safeguards
+        rewound = guards.rewind_for_new_only(driven, enabled)
+        began_ns = guards.walk_began(walk.began_ns, self.context.env.now_ns())
+        cursors.seed(self.context, rewound, self.worker.log.shards(), began_ns, self.timing, guards)
 
         def change(state: BucketState) -> bool:
             if state.walk is None or state.walk.began_ns != walk.began_ns:
@@ -161,9 +164,6 @@ class Walks:
             return True
 
         self.records.change_bucket(bucket, change)
-
-    def floor(self, walk: WalkState) -> int:
-        return walk.began_ns
 
 
 def _without(state: BucketState, gone: Collection[str]) -> bool:

@@ -29,6 +29,7 @@ from fencepost.impl.lifecycle.policy import (
     event_log_horizon,
 )
 from fencepost.impl.lifecycle.records import ActionState, BucketState, Records, cursors_in
+from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
 from fencepost.impl.lifecycle.target import Live, Target, Unavailable, Unworkable
 
 PENDING_MAX = 50_000
@@ -65,13 +66,21 @@ class Stream:
 
 
 class Worker:
-    def __init__(self, context: Context, target: Target, log: Log, timing: Timing = STANDARD_TIMING) -> None:
+    def __init__(
+        self,
+        context: Context,
+        target: Target,
+        log: Log,
+        timing: Timing = STANDARD_TIMING,
+        safeguards: Safeguards = STANDARD,
+    ) -> None:
         self.context = context
         self.target = target
         self.log = log
         self.timing = timing
         self.records = Records(context)
-        self.looker = Looker(target, context.env, timing)
+        self.safeguards = safeguards
+        self.looker = Looker(target, context.env, timing, safeguards)
         self.pending_max = PENDING_MAX
         self._number = 0
         self._pending: Counter[str] = Counter()
@@ -105,14 +114,16 @@ class Worker:
 
     def sweep(self, stream: Stream) -> Handled:
         """Follow the log from the cursor up to its delay behind the clock, as it is when the sweep begins."""
-        if self.records.is_blocked(stream.key):
+        if self.is_blocked(stream.key):
             return Handled.BLOCKED
         now_ns = self.context.env.now_ns()
         cursor = Cursor(self.context, stream.key, pace=cursors.PACE)
         snapshot = self._start(stream, cursor)
         self._pass_to(cursor, cursors.before(self.log.begins_ns(stream.shard)))
-        back_ns = self.timing.small_delay_ns if stream.delay_ns is None else stream.delay_ns
-        until_ns = min(now_ns - back_ns, self.log.settled_ns(stream.shard))
+        back_ns = stream.delay_ns
+        if back_ns is None:
+            back_ns = self.safeguards.tag_cutoff(self.timing.small_delay_ns, snapshot.delays)
+        until_ns = self.safeguards.flush_lag(now_ns - back_ns, self.log.settled_ns(stream.shard))
         handled = Handled.RESOLVED
         if cursor.serves:
             handled = self._follow(stream, cursor, snapshot, until_ns)
@@ -130,7 +141,8 @@ class Worker:
             snapshot = self.snapshot()
             active = {cursors.name_of(one): one for group in snapshot.groups.values() for one in group}
             gone = self.unserved(cursor.serves, active)
-            if not gone and self.is_lost(cursor.position, self.log.begins_ns(stream.shard)):
+            is_lost = self.is_lost(cursor.position, self.log.begins_ns(stream.shard))
+            if not gone and self.safeguards.loss_degrades(is_lost):
                 gone = cursor.serves
                 for name in sorted(gone):
                     self.demote(active[name], Degraded.LOST_LOG)
@@ -151,16 +163,16 @@ class Worker:
 
     def _follow(self, stream: Stream, cursor: Cursor, snapshot: Snapshot, until_ns: int) -> Handled:
         failing = self.records.failing(stream.key)
-        for event in self.log.events(stream.shard, cursor.position, until_ns):
+        after = self.safeguards.whole_positions(self.safeguards.strict_past(cursor.position))
+        for event in self.log.events(stream.shard, after, until_ns):
             position = event.position
             cursor.take(position)
             found = self.candidates(stream, snapshot, event)
-            names = self.routed(cursor)
-            wanted = [one for one in found if cursors.name_of(one) in names]
+            wanted = [one for one in found if cursors.name_of(one) in cursor.serves]
             handled = self.attempt(stream, cursor, event, wanted)
-            if handled is not Handled.RESOLVED:
+            if not self.safeguards.drop_after_block(handled is Handled.RESOLVED):
                 return handled
-            if failing == position:
+            if self.safeguards.count_cleared(failing == position):
                 self.records.clear_failures(stream.key)
             cursor.done(position)
         return Handled.RESOLVED
@@ -169,12 +181,9 @@ class Worker:
         change = event.change
         if stream.delay_ns is None:
             return snapshot.near(change)
-        if classify(change) is not Class.AGE:
+        if not self.safeguards.overwrites_are_ages(change):
             return []
         return snapshot.by_age(change.bucket, change.key, stream.delay_ns, is_upload=change.is_upload)
-
-    def routed(self, cursor: Cursor) -> frozenset[str]:
-        return cursor.serves
 
     def attempt(self, stream: Stream, cursor: Cursor, event: Event, wanted: list[Action]) -> Handled:
         try:
@@ -192,9 +201,11 @@ class Worker:
     def handle_event(self, stream: Stream, event: Event, wanted: list[Action]) -> tuple[Handled, set[Action]]:
         if not wanted:
             return Handled.RESOLVED, set()
-        if stream.delay_ns is not None and event.age_from_ns + stream.delay_ns > self.context.env.now_ns():
+        now_ns = self.context.env.now_ns()
+        is_early = stream.delay_ns is not None and event.age_from_ns + stream.delay_ns > now_ns
+        if self.safeguards.wait_until_due(is_early):
             return Handled.WAIT, set()
-        looked = self.looker.look(event.change.bucket, event.change.key, wanted)
+        looked = self.looker.look(event.change.bucket, event.change.key, wanted, event.change.new)
         self.set_aside(event.change.key, self.unawaited(stream, event, looked))
         return Handled.RESOLVED, looked.stale
 
@@ -210,33 +221,39 @@ class Worker:
         return [
             (action, live)
             for action, live in looked.waiting
-            if is_about(event, live)
+            if self.safeguards.wait_until_due(is_about(event, live))
             and event_log_horizon(action.rule, action.key.kind, self.timing) == stream.delay_ns
         ]
 
     def failed(self, stream: str, item: str, reason: str, *, fatal: bool) -> Handled:
         """Count it; what failed too often becomes a blocker, durably, and waits for an operator."""
-        if self.records.is_quarantined(stream, item):
+        if self.safeguards.no_automatic_skip(self.records.is_quarantined(stream, item)):
             return Handled.RESOLVED
         now_ns = self.context.env.now_ns()
         tries, since_ns = self.records.count_failure(stream, item, now_ns)
+        tries = self.safeguards.count_durable(tries)
         is_over = tries >= FATAL_TRIES_MAX if fatal else tries >= TRIES_MAX or now_ns - since_ns >= TRIES_NS
-        if not is_over:
+        if not self.safeguards.try_limit(is_over):
             return Handled.RETRY
-        self.records.block(stream, item, reason, now_ns)
+        if self.safeguards.blocker_before_pause():
+            self.records.block(stream, item, reason, now_ns)
         return Handled.BLOCKED
+
+    def is_blocked(self, stream: str) -> bool:
+        return self.safeguards.blocker_guards(self.safeguards.one_stream_pauses(self.records, stream))
 
     # What is left to lists and scans.
 
     def set_aside(self, key: str, waiting: list[tuple[Action, Live]]) -> None:
         """Record these, durably; where the list is full, demote the action instead."""
-        for action, live in waiting:
+        for action, live in self.safeguards.pending_first(waiting):
             name = cursors.name_of(action)
             if name not in self._pending:
                 self._pending[name] = self.records.pending_count(name)
-            if self._pending[name] >= self.pending_max:
+            is_full = self._pending[name] >= self.pending_max
+            if self.safeguards.demotion_first(is_full):
                 self.demote(action, Degraded.PENDING_FULL)
-            else:
+            elif not is_full:
                 self._pending[name] += self.records.add_pending(name, key, live.version.version_id)
 
     def demote(self, action: Action, reason: Degraded) -> None:
@@ -256,7 +273,7 @@ class Worker:
         stopped: set[str] = set()
         for name, record, key in self.records.pending():
             stream = f"pending/{name}"
-            if name not in actions or stream in stopped or self.records.is_blocked(stream):
+            if name not in actions or stream in stopped or self.is_blocked(stream):
                 continue
             handled, looked = self._look_again(stream, record, key, actions[name])
             if handled is not Handled.RESOLVED:

@@ -19,6 +19,7 @@ from fencepost.impl.lifecycle import cursors, walk
 from fencepost.impl.lifecycle.engine import Change, Seen
 from fencepost.impl.lifecycle.log import MemoryLog
 from fencepost.impl.lifecycle.policy import Kind, Rule, Timing, Version, What, due_at, in_order, rules_of
+from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
 from fencepost.impl.lifecycle.target import Guard, Live, Result, Standing, Unavailable
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.store.interface import Layer
@@ -221,7 +222,16 @@ def version_of(key: str, one: Stored) -> Version:
 
 
 class History:
-    def __init__(self, seed: int, faults: Faults, *, pending_max: int = 50_000, losses: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        faults: Faults,
+        *,
+        pending_max: int = 50_000,
+        losses: bool = False,
+        safeguards: Safeguards = STANDARD,
+    ) -> None:
+        self.safeguards = safeguards
         self.random = random.Random(seed)
         self.faults = faults
         self.env = SeededEnvironment(seed, START)
@@ -280,7 +290,8 @@ class History:
                 self.log.flush(shard, self.env.now_ns() - self.random.randint(0, self.lag) * S - 1)
             store = Requests(self.store, self.request)
             retry = RetryPolicy("worker", RuntimeError, attempts=3, backoff_s=0.0)
-            worker = Worker(Context(store, self.env, retry=retry), self.bucket, self.log, TIMING)
+            context = Context(store, self.env, retry=retry)
+            worker = Worker(context, self.bucket, self.log, TIMING, self.safeguards)
             worker.pending_max = self.pending_max
             try:
                 self.phase = "walk"

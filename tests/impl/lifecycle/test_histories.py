@@ -1,12 +1,12 @@
 """What a worker deletes, and when, equals what a walk at every instant would, whatever happens meanwhile."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fencepost.impl.lifecycle.look import Looker
-from fencepost.impl.lifecycle.walk import Walks
+from fencepost.impl.lifecycle.safeguards import STANDARD
 from fencepost.impl.lifecycle.worker import Worker
 
 from .history import Faults, History, S, Violation
@@ -30,10 +30,10 @@ def run(seed: int, faults: Faults, seconds: int = 40, **options: Any) -> History
     return history
 
 
-def run_all(seeds: range) -> None:
+def run_all(seeds: range, **further: Any) -> None:
     for seed in seeds:
         faults, options = KINDS[seed % len(KINDS)]
-        run(seed, faults, **options)
+        run(seed, faults, **options, **further)
 
 
 def test_a_few_dozen_histories_equal_the_oracle() -> None:
@@ -59,18 +59,21 @@ def test_a_crash_at_every_request() -> None:
     assert at > 100
 
 
-MUTANTS: dict[str, list[tuple[type, str, Callable[..., Any]]]] = {
-    "lock": [(Looker, "is_protected", lambda *_: False)],
-    "forget-stale": [(Worker, "unserved", lambda *_: frozenset())],
-    "delay-back": [(Walks, "floor", lambda self, walk: walk.began_ns + 30 * S)],
-    "named": [(Walks, "_is_served", lambda *_: True), (Worker, "routed", lambda *_: frozenset())],
+MUTANTS: dict[str, Callable[..., Any]] = {
+    "lock": lambda _: False,
+    "delay_back": lambda _: -30 * S,
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_each_safeguard_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for owner, attribute, replacement in MUTANTS[name]:
-        monkeypatch.setattr(owner, attribute, replacement)
+def test_each_safeguard_is_needed(name: str) -> None:
+    with pytest.raises(Violation):
+        run_all(range(24), safeguards=replace(STANDARD, **{name: MUTANTS[name]}))
+
+
+@pytest.mark.slow
+def test_a_rule_that_comes_back_is_followed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worker, "unserved", lambda *_: frozenset())
     with pytest.raises((Violation, KeyError)):
         run_all(range(24))

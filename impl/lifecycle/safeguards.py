@@ -1,0 +1,207 @@
+"""The protective steps of lifecycles, each a small function of its own name, in one table.
+
+An audit gives a worker a table with one of them replaced, and must then find the failure that it prevents.
+The counterexample of each is what `fencepost zoo` prints for the machines of `model/lifecycle*.py`;
+`strict-past` and `whole-positions` are of `model/cursor.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from fencepost.impl.lifecycle.engine import Change, Class, Seen, classify
+from fencepost.impl.lifecycle.policy import ActionKey, Rule, Version
+from fencepost.impl.lifecycle.records import Records
+from fencepost.impl.lifecycle.target import Live
+
+T = TypeVar("T")
+
+
+# A look and its deletion.
+
+
+def identity(looked_at: Live, live: Live) -> bool:
+    """Whether what is to be deleted is what was looked at."""
+    return looked_at.identity == live.identity
+
+
+def look_again(is_changed: bool) -> bool:
+    """Whether an object that changed after the look is looked at again."""
+    return is_changed
+
+
+def policy(is_in_force: bool) -> bool:
+    """Whether the action may still delete."""
+    return is_in_force
+
+
+def policy_per_action(action: ActionKey, rules: Sequence[Rule]) -> bool:
+    """Whether the action is in force under these rules, whatever became of others."""
+    return any(rule.is_enabled and action in rule.actions() for rule in rules)
+
+
+def lock(is_locked: bool) -> bool:
+    """Whether the object is protected from deletion."""
+    return is_locked
+
+
+def due_again(version: Version, _event: Seen | None) -> Version:
+    """The version with the time from which its age counts: its own, not that of the event."""
+    return version
+
+
+def live_evaluation(version: Version, _event: Seen | None) -> Version:
+    """The version with what filters look at: as it is, not as the event had it."""
+    return version
+
+
+# A sweep.
+
+
+def overwrites_are_ages(change: Change) -> bool:
+    """Whether an age begins with the event."""
+    return classify(change) is Class.AGE
+
+
+def wait_until_due(is_early: bool) -> bool:
+    """Whether an event is passed only later, as its own object is not due yet."""
+    return is_early
+
+
+def tag_cutoff(small_delay_ns: int, _delays: Sequence[int]) -> int:
+    """How far behind the clock changes of tags are followed."""
+    return small_delay_ns
+
+
+def pending_first(waiting: Sequence[T]) -> Sequence[T]:
+    """What is made pending, durably, before its event is passed."""
+    return waiting
+
+
+def demotion_first(is_full: bool) -> bool:
+    """Whether the action is left to scans, durably, before the event is passed."""
+    return is_full
+
+
+def flush_lag(until_ns: int, settled_ns: int) -> int:
+    """Up to when events are read: none can become visible before that any more."""
+    return min(until_ns, settled_ns)
+
+
+def strict_past(position: str) -> str:
+    """The position strictly after which a pass begins."""
+    return position
+
+
+def whole_positions(position: str) -> str:
+    """The same, compared as a whole: events of one time differ by their offsets."""
+    return position
+
+
+# How an action begins, and goes on after a loss.
+
+
+def seed_before_activate(is_named: bool) -> bool:
+    """Whether an action that its record calls complete is active: every cursor of it names it."""
+    return is_named
+
+
+def walk_began(began_ns: int, _now_ns: int) -> int:
+    """The time before which a walk has seen everything."""
+    return began_ns
+
+
+def delay_back(back_ns: int) -> int:
+    """How far before the walk a cursor begins."""
+    return back_ns
+
+
+def rewind_for_new_only(beginning: Sequence[T], _enabled: Sequence[T]) -> Sequence[T]:
+    """The actions whose cursors a walk moves back: those that begin with it, of all that are enabled."""
+    return beginning
+
+
+def loss_degrades(is_lost: bool) -> bool:
+    """Whether the actions of a cursor are left to scans, durably, before it passes what the log lost."""
+    return is_lost
+
+
+# What cannot be worked on.
+
+
+def drop_after_block(is_resolved: bool) -> bool:
+    """Whether a sweep goes on with the next event of the stream."""
+    return is_resolved
+
+
+def blocker_before_pause() -> bool:
+    """Whether a stream gets a durable blocker before it pauses."""
+    return True
+
+
+def one_stream_pauses(records: Records, stream: str) -> bool:
+    """Whether a blocker stops the stream: its own."""
+    return records.is_blocked(stream)
+
+
+def blocker_guards(is_blocked: bool) -> bool:
+    """Whether a worker leaves the stream alone."""
+    return is_blocked
+
+
+def no_automatic_skip(is_quarantined: bool) -> bool:
+    """Whether an item that fails is passed."""
+    return is_quarantined
+
+
+def count_durable(tries: int) -> int:
+    """How often the item has failed, of what the store counted."""
+    return tries
+
+
+def count_cleared(has_failed: bool) -> bool:
+    """Whether the count of an item that succeeds is removed."""
+    return has_failed
+
+
+def try_limit(is_over: bool) -> bool:
+    """Whether an item that failed so often becomes a blocker."""
+    return is_over
+
+
+@dataclass(frozen=True)
+class Safeguards:
+    """The table. A field has the safeguard's name with underscores for dashes."""
+
+    identity: Callable[[Live, Live], bool] = identity
+    look_again: Callable[[bool], bool] = look_again
+    policy: Callable[[bool], bool] = policy
+    policy_per_action: Callable[[ActionKey, Sequence[Rule]], bool] = policy_per_action
+    lock: Callable[[bool], bool] = lock
+    due_again: Callable[[Version, Seen | None], Version] = due_again
+    live_evaluation: Callable[[Version, Seen | None], Version] = live_evaluation
+    overwrites_are_ages: Callable[[Change], bool] = overwrites_are_ages
+    wait_until_due: Callable[[bool], bool] = wait_until_due
+    tag_cutoff: Callable[[int, Sequence[int]], int] = tag_cutoff
+    pending_first: Callable[[Sequence[Any]], Sequence[Any]] = pending_first
+    demotion_first: Callable[[bool], bool] = demotion_first
+    flush_lag: Callable[[int, int], int] = flush_lag
+    strict_past: Callable[[str], str] = strict_past
+    whole_positions: Callable[[str], str] = whole_positions
+    seed_before_activate: Callable[[bool], bool] = seed_before_activate
+    walk_began: Callable[[int, int], int] = walk_began
+    delay_back: Callable[[int], int] = delay_back
+    rewind_for_new_only: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = rewind_for_new_only
+    loss_degrades: Callable[[bool], bool] = loss_degrades
+    drop_after_block: Callable[[bool], bool] = drop_after_block
+    blocker_before_pause: Callable[[], bool] = blocker_before_pause
+    one_stream_pauses: Callable[[Records, str], bool] = one_stream_pauses
+    blocker_guards: Callable[[bool], bool] = blocker_guards
+    no_automatic_skip: Callable[[bool], bool] = no_automatic_skip
+    count_durable: Callable[[int], int] = count_durable
+    count_cleared: Callable[[bool], bool] = count_cleared
+    try_limit: Callable[[bool], bool] = try_limit
+
+
+STANDARD = Safeguards()
+SAFEGUARDS = tuple(item.name.replace("_", "-") for item in fields(Safeguards))
