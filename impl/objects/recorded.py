@@ -73,9 +73,15 @@ class RecordedStore(FileStore):
         complete = super().complete
         return self._recorded(request.key, lambda: complete(request, keep, content), keep=keep)
 
-    def delete_keeping(self, key: str, when: ask.Matches | ask.Anything, keep: Keep) -> ask.DeleteReply:
+    def delete_keeping(
+        self,
+        key: str,
+        when: ask.Matches | ask.Anything,
+        keep: Keep,
+        guard: Callable[[], None] = lambda: None,
+    ) -> ask.DeleteReply:
         delete = super().delete_keeping
-        return self._recorded(key, lambda: delete(key, when, keep), _DELETED, keep)
+        return self._recorded(key, lambda: delete(key, when, keep, guard), _DELETED, keep)
 
     def remove_version(self, key: str, version: str, guard: Callable[[Opened], None]) -> ask.DeleteReply:
         remove = super().remove_version

@@ -41,7 +41,7 @@ from fencepost.impl.store.files.reading import Opened, Reader
 from fencepost.impl.store.files.uploads import Content as UploadContent
 from fencepost.impl.store.files.uploads import IncomingPart, PartInfo, Uploads
 from fencepost.impl.store.files.uploads import Result as UploadResult
-from fencepost.impl.store.files.versions import Keep, Versions
+from fencepost.impl.store.files.versions import Held, Keep, Versions
 from fencepost.impl.store.files.versions import Page as VersionsPage
 from fencepost.impl.store.files.writing import NOTHING_THERE, Incoming, Writer
 from fencepost.impl.store.interface import Pool, Store
@@ -177,8 +177,15 @@ class FileStore(Store):
             session = self._writing()
             return session.uploads.complete(request, session.versions.history(keep), content)
 
-    def delete_keeping(self, key: str, when: ask.Matches | ask.Anything, keep: Keep) -> ask.DeleteReply:
-        """Hide `key` behind a delete marker; without versions, remove it."""
+    def delete_keeping(
+        self,
+        key: str,
+        when: ask.Matches | ask.Anything,
+        keep: Keep,
+        guard: Callable[[], None] = lambda: None,
+    ) -> ask.DeleteReply:
+        """Hide `key` behind a delete marker; without versions, remove it. Not if `guard` raises, which is
+        called while no other changes the key."""
         with self._failures(f"delete {key!r}"):
             request = ask.Delete(key, when)
             check(request)
@@ -187,9 +194,9 @@ class FileStore(Store):
                 return (
                     request.ends(NOTHING_THERE[type(when)])
                     if session is None
-                    else session.writer.delete(request)
+                    else session.writer.delete(request, guard)
                 )
-            return self._writing().versions.delete(key, when, keep)
+            return self._writing().versions.delete(key, when, keep, guard)
 
     def remove_version(self, key: str, version: str, guard: Callable[[Opened], None]) -> ask.DeleteReply:
         """Remove one version for good, unless `guard` raises."""
@@ -218,6 +225,13 @@ class FileStore(Store):
             if session is None:
                 return VersionsPage([], [], False)
             return session.versions.page(prefix, delimiter, after, limit)
+
+    def held(self, key: str) -> list[Held]:
+        """Every version and delete marker of `key`, the newest first."""
+        with self._failures(f"read {key!r}"):
+            check(ask.Head(key))
+            session = self._opened(writes=False)
+            return [] if session is None else session.versions.held(key)
 
     def _writing(self) -> "_Session":
         session = self._opened(writes=True)

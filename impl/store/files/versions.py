@@ -36,6 +36,7 @@ from typing import NamedTuple
 from fencepost.impl.environment import Environment
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import group_of
+from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.files.attributes import AttributeFiles, Attributes
 from fencepost.impl.store.files.disk import FOLDER_FLAGS, Disk
 from fencepost.impl.store.files.flush import Flush
@@ -119,6 +120,14 @@ class _Standing(NamedTuple):
     def latest(self) -> int:
         newest = self.current or (self.before[0] if self.before else None)
         return newest.moment if newest else 0
+
+
+class Held(NamedTuple):
+    """One version of a key, or a delete marker, as it stands."""
+
+    entry: Entry
+    found: os.stat_result
+    attributes: Attributes
 
 
 class Page(NamedTuple):
@@ -225,6 +234,19 @@ class Versions:
             return
         with tree.reader.current(key + _BEHIND + name) as found:
             yield found
+
+    def held(self, key: str) -> list[Held]:
+        """Everything at a key, the newest first: of one moment, as far as versions come and go."""
+        for _ in range(_TRIES):
+            standing, held = self._standing(key), []
+            everything = [*([standing.current] if standing.current else []), *standing.before]
+            for entry in everything:
+                with self.opened(key, entry.version) as found:
+                    if found is not None:
+                        held.append(Held(entry, found.found, found.attributes))
+            if len(held) == len(everything) and self._standing(key) == standing:
+                return held
+        raise Unusable(f"{key!r} in {self._where} keeps changing; try again")
 
     def walk(self) -> Iterator[tuple[str, str, os.stat_result]]:
         """Every key with a version that is not the current one, or was not to become it."""
@@ -370,12 +392,15 @@ class Versions:
         folder.flight().land()
         tree.folders.prune(folder)
 
-    def delete(self, key: str, when: ask.Condition, keep: Keep) -> ask.DeleteReply:
-        """Hide a key behind a delete marker."""
+    def delete(
+        self, key: str, when: ask.Condition, keep: Keep, guard: Callable[[], None] = lambda: None
+    ) -> ask.DeleteReply:
+        """Hide a key behind a delete marker, unless `guard` raises."""
         with self._internals.key_locked(key):
             refused = self._reader.refusal(key, when)
             if refused is not None:
                 return ask.DeleteReply(refused)
+            guard()
             standing = self.settle(key)
             moment = max(self._env.now_ns(), standing.latest() + 1)
             mark = self._writer.new_mark()

@@ -399,7 +399,8 @@ class Writer:
                     return
             path = self._names.step(path)[0]
 
-    def delete(self, request: ask.Delete) -> ask.DeleteReply:
+    def delete(self, request: ask.Delete, guard: Callable[[], None] = lambda: None) -> ask.DeleteReply:
+        """Unless `guard` raises, which is called while no other changes the key."""
         with self._reader.current(request.key) as opened:
             if opened is None:
                 return request.ends(NOTHING_THERE[type(request.when)])
@@ -410,11 +411,13 @@ class Writer:
             unlinked = self._unlinked(request.key)
             return Outcome.DONE
 
-        outcome = self._disk.decide(
-            self._internals.key_locked(request.key),
-            lambda: self._reader.refusal(request.key, request.when),
-            unlink,
-        )
+        def refusal() -> Outcome | None:
+            refused = self._reader.refusal(request.key, request.when)
+            if refused is None:
+                guard()
+            return refused
+
+        outcome = self._disk.decide(self._internals.key_locked(request.key), refusal, unlink)
         if outcome is not Outcome.DONE:
             return request.ends(outcome)
         return request.ends(self._settled(unlinked) or NOTHING_THERE[type(request.when)])
