@@ -102,7 +102,7 @@ class Caller:
         machine = self.process.machine
         if machine.leave is None:
             machine.leave = lambda: wait_for_all(machine)
-        return self.world.start_thread(name, fn, daemon=daemon, start=Start("", ready))
+        return self.world.spawn_thread(name, fn, daemon=daemon, start=Start("", ready))
 
 
 def caller() -> Caller | None:

@@ -8,9 +8,8 @@ trace),
 """
 
 from fencepost.sim.world.budget import NO_FAULTS, Budget
-from fencepost.sim.world.executor import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.folds import MonitorEvent, Violated
-from fencepost.sim.world.footprints import Footprints
+from fencepost.sim.world.footprints import CLOCK_ACTOR, POWER_ACTOR, Footprints
 from fencepost.sim.world.monitor import View, Violation
 from fencepost.sim.world.operations import Crash
 from fencepost.sim.world.world import Program, World

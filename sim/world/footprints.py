@@ -38,6 +38,8 @@ EVERY_STEP = 1
 """Read by every step: what writes it conflicts with everything."""
 CLOCK = 2
 """Read by clock readings and by writes that are stamped, written when time passes."""
+CLOCK_ACTOR = 900
+POWER_ACTOR = 901
 FLIGHTS_FROM = 1000
 """Actors from this number on are requests in flight."""
 EVERYTHING = -1

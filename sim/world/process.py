@@ -36,6 +36,8 @@ from fencepost.impl.store.errors import StoreError
 from fencepost.sim.world.costs import Span
 from fencepost.sim.world.operations import Crash, Finish, Parallel, same
 
+OPERATIONS = 10_000
+"""Operations an incarnation may issue before its numbers run into the next one's."""
 REFUSALS_MAX = 50
 """How many requests a dying process may issue before it is abandoned."""
 

@@ -36,8 +36,7 @@ from typing import Any
 
 from fencepost.impl.store import requests as req
 from fencepost.sim.world import budget as fault
-from fencepost.sim.world.executor import CLOCK_ACTOR, POWER_ACTOR, SPINS
-from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.footprints import CLOCK_ACTOR, FLIGHTS_FROM, POWER_ACTOR
 from fencepost.sim.world.operations import (
     ADVANCE,
     BLOCKED,
@@ -54,6 +53,7 @@ from fencepost.sim.world.operations import (
     same,
 )
 from fencepost.sim.world.process import Flight
+from fencepost.sim.world.request_steps import SPINS
 
 
 class Scheduler:

@@ -27,12 +27,12 @@ from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.escapes import elsewhere
-from fencepost.sim.world.executor import OPERATIONS, Executor
+from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.folds import Fold
 from fencepost.sim.world.folds import Step as FoldStep
 from fencepost.sim.world.footprints import EVERY_STEP, FLIGHTS_FROM, Footprints
 from fencepost.sim.world.monitor import STEP, Follower, Monitor, Property, View, Violation
-from fencepost.sim.world.operations import Note, Pick, Post, Receive, Start, own
+from fencepost.sim.world.operations import Note, Pick, Post, Receive, own
 from fencepost.sim.world.process import Flight, Process, Recall, refuse
 from fencepost.sim.world.scheduler import Scheduler
 from fencepost.sim.world.stamps import STAMPED, watch
@@ -186,6 +186,7 @@ class World(Declaring):
         self.is_of_a_daemon = scheduler.is_of_a_daemon
         self.step = self._executor.step
         self.past = self._executor.past
+        self.spawn_thread = self._executor.threads.spawn
 
     # For programs.
 
@@ -434,49 +435,6 @@ class World(Declaring):
         """The process or thread with this number."""
         return self.processes[actor - 1] if actor < FLIGHTS_FROM else self.threads[actor]
 
-    def _history(self, machine: Process) -> tuple[Any, ...]:
-        """All that a process learnt so far, and what the program picked that set it up."""
-        return tuple(
-            [
-                (alternative, tuple(answer) if type(answer) is list else answer)
-                for _, alternative, process, _, _, _, answer, _ in self.trace
-                if process is machine or (process is not None and not process.index)
-            ]
-        )
-
-    def start_thread(self, name: str, fn: Callable[[], Any], *, daemon: bool, start: Start) -> Process:
-        """A thread of the running process; it begins when the scheduler takes its step `start`."""
-        assert self.running is not None, "threads are started by processes"
-        machine = self.running.machine
-        if machine.threads is None:
-            machine.threads = []
-            if self.sharing is not None:
-                machine.history = self.sharing.number(
-                    ("process", machine.index, machine.ended, self._history(machine))
-                )
-        taken = {thread.name for thread in machine.threads}
-        base = full = f"{machine.name}/{name}"
-        number = 1
-        while full in taken:
-            number += 1
-            full = f"{base}-{number}"
-        actor = self.footprints.actor((machine.index, machine.incarnation, full, "thread"))
-        thread = type(machine)(
-            actor, full, fn, (), {}, restart=False, may_raise=machine.may_raise, trace=self.trace
-        )
-        if self.sharing is not None:
-            thread.history = self.sharing.number(("thread", full, machine.history, machine.version))
-        thread.machine, thread.incarnation = machine, machine.incarnation
-        thread.ops = machine.incarnation * OPERATIONS
-        thread.daemon = daemon or machine.daemon
-        thread.state, thread.pending = "running", start
-        thread.last = self._executor.here
-        machine.threads.append(thread)
-        self.threads[actor] = thread
-        self.strands = [*self.processes, *self.threads.values()]
-        self.has_daemons = self.has_daemons or thread.daemon
-        return thread
-
     def start(self, program: Program) -> None:
         """Set the world up and run every process to its first step."""
         self.thread = get_ident()
@@ -495,7 +453,7 @@ class World(Declaring):
         finalizers.collect(self)
         self.completed = True
         if self.violation is None:
-            self._executor.find_deadlock()
+            self._executor.threads.find_deadlock()
         if self.violation is None:
             self.judge.complete()
 
@@ -544,29 +502,7 @@ class World(Declaring):
             tuple([follower.state() for _, follower in self.judge.followers]),
             tuple([_plain(fold.state) for fold in self.judge.folds]),
             None if self.files is None else (self.files.state(), self.stays_on, len(self.survivors or ())),
-            self._threads_state(crashes) if self.threads else None,
-        )
-
-    def _threads_state(self, crashes: int) -> tuple[Any, ...]:
-        """What the future depends on besides, where a process has threads."""
-        return tuple(
-            sorted(
-                (
-                    one.index,
-                    one.pending is None,
-                    crashes and one.effective,
-                    one.retried,
-                    one.spins,
-                    one.naps and (one.naps, one.nap_reads),
-                    None if one.group is None else tuple(one.group.replies),
-                    one.taken,
-                    getattr(one.pending, "until_ns", 0),
-                    one.history,
-                    one.version,
-                )
-                for one in self.strands
-                if one.machine.threads is not None
-            )
+            self._executor.threads.state(crashes) if self.threads else None,
         )
 
     @property

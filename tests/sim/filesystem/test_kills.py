@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.sim.explore import AuditResult, audit, replay
 from fencepost.sim.world import NO_FAULTS, Budget, View, World
-from fencepost.sim.world.executor import DEADLOCK
+from fencepost.sim.world.thread_steps import DEADLOCK
 
 CRASH = Budget(crash=1, reply_lost=0, request_lost=0, pause=0, restart=0)
 
