@@ -38,6 +38,7 @@ from fencepost.impl.objects.rest import PREFIX, Rest
 from fencepost.impl.objects.surface import KNOWN, PUBLIC, act
 from fencepost.impl.objects.wire import codec
 from fencepost.impl.objects.wire.body import HEADER, Body
+from fencepost.impl.objects.wire.elements import http_date
 from fencepost.impl.objects.wire.errors import S3Error, error_body, refuse
 from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
@@ -286,7 +287,7 @@ class _Exchange:
         self._begun = True
         found = {
             "x-amz-request-id": self._id,
-            "Date": codec.http_date(self._server.now()),
+            "Date": http_date(self._server.now()),
             "Server": "Fencepost",
             **headers,
         }

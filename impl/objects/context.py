@@ -13,7 +13,7 @@ from fencepost.impl.objects import object_state
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.conditions import holds
 from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
-from fencepost.impl.objects.wire.codec import http_date
+from fencepost.impl.objects.wire.elements import http_date
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.files.reading import Opened

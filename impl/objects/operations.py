@@ -28,6 +28,7 @@ from fencepost.impl.objects.conditions import (
 from fencepost.impl.objects.context import Context, copy_bytes, encoder, moment, version_of
 from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
 from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
+from fencepost.impl.objects.wire.elements import Rows, iso_moment
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.bucket import group_of
 from fencepost.impl.store.errors import Misuse
@@ -347,7 +348,7 @@ class Operations:
         text = encoder(p)
         return {
             **page,
-            "KeyCount": len(page["Contents"]) + len(page["CommonPrefixes"]),
+            "KeyCount": len(page["Contents"].rows) + len(page["CommonPrefixes"]),
             "ContinuationToken": token or None,
             "NextContinuationToken": _token(last) if more else None,
             "StartAfter": text(p["StartAfter"]) if "StartAfter" in p else None,
@@ -379,17 +380,14 @@ class Operations:
         if objects or groups:
             last = max([*(info.key for info in objects), *groups], key=str.encode)
         owner = {"Owner": OWNER} if with_owner else {}
-        contents = [
-            {
-                "Key": text(info.key),
-                "LastModified": moment(info.modified_ns),
-                "ETag": quoted(info.etag),
-                "Size": info.size,
-                "StorageClass": "STANDARD",
-                **owner,
-            }
-            for info in objects
-        ]
+        contents = Rows(
+            ("Key", "LastModified", "ETag", "Size"),
+            [
+                (text(info.key), iso_moment(info.modified_ns), quoted(info.etag), str(info.size))
+                for info in objects
+            ],
+            {"StorageClass": "STANDARD", **owner},
+        )
         page = {**_about_page(p, limit, groups), "IsTruncated": more, "Contents": contents}
         return page, more, last
 
@@ -408,7 +406,7 @@ class Operations:
         for row in page.versions:
             about = {
                 "Key": text(row.key), "VersionId": row.version, "IsLatest": row.latest, "Owner": OWNER,
-                "LastModified": moment(row.modified_ns),
+                "LastModified": iso_moment(row.modified_ns),
             }  # fmt: skip
             if row.marker:
                 markers.append(about)

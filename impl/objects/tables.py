@@ -258,21 +258,21 @@ class DatabaseRows:
         after, token = max(request.after, request.token).encode(), request.token.encode()
         # One bound: of two, SQLite would seek to either, and scan to the other.
         start, stop = max(prefix, next_key(after)), behind(prefix)
-        if delimiter and token.endswith(delimiter):  # the group that ended the page before
+        if not delimiter:
+            return _plain_page(
+                self.connection.execute(f"{_LISTED} limit ?", (bucket, start, stop, request.limit + 1)),
+                request.limit,
+            )
+        if token.endswith(delimiter):  # the group that ended the page before
             start = max(start, behind(token))
         objects: list[ObjectInfo] = []
         groups: list[str] = []
         last = ""
         while True:
-            rows = self.connection.execute(
-                "select key, etag, size, modified_ns from objects"
-                " where bucket=? and key>=? and key<? and version='' order by key",
-                (bucket, start, stop),
-            )
-            for key, *about in rows:
+            for key, *about in self.connection.execute(_LISTED, (bucket, start, stop)):
                 if len(objects) + len(groups) == request.limit:
                     return ListReply(Outcome.DONE, "", tuple(objects), tuple(groups), last)
-                at = key.find(delimiter, len(prefix)) if delimiter else -1
+                at = key.find(delimiter, len(prefix))
                 if at >= 0:
                     group = key[: at + len(delimiter)]
                     start = behind(group)
@@ -308,6 +308,19 @@ class DatabaseRows:
 
     def set_meta(self, name: str, value: Any) -> None:
         self.connection.execute("insert or replace into meta values (?,?)", (name, value))
+
+
+_LISTED = (
+    "select key, etag, size, modified_ns from objects"
+    " where bucket=? and key>=? and key<? and version='' order by key"
+)
+
+
+def _plain_page(found: Iterable[tuple[bytes, str, int, int]], limit: int) -> ListReply:
+    """Without groups, of `limit` rows and one that shows whether there are more."""
+    objects = [ObjectInfo(key.decode(), *about) for key, *about in found]
+    last = objects[limit - 1].key if 0 < limit < len(objects) else ""
+    return ListReply(Outcome.DONE, "", tuple(objects[:limit]), (), last)
 
 
 def _stored(place: Place) -> tuple[str, bytes, str]:

@@ -1,6 +1,7 @@
 """S3 on the wire: which operation a request is, its parameters, its body; and the response.
 
     codec        requests to parameters, results to headers and XML, from the service model of the SDK
+    elements     values to XML and headers, each by its shape in that model
     errors       S3's error codes, their status and message, as XML
     signature    Signature Version 4: in headers, in the query of a presigned URL, in the chunks of a body
     body         bodies as they arrive: `aws-chunked`, signed or with a trailer, checksums, lengths

@@ -17,10 +17,10 @@ What the model leaves out is written here:
 import base64
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from email.utils import format_datetime, parsedate_to_datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import parse_qsl
 from xml.etree import ElementTree as ET
@@ -28,9 +28,9 @@ from xml.sax.saxutils import escape
 
 import botocore.session
 
+from fencepost.impl.objects.wire import elements
 from fencepost.impl.objects.wire.errors import S3Error
 
-INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 XML_BYTES_MAX = 2 << 20
 """Of a body that is XML: a thousand keys to delete, or ten thousand parts."""
@@ -97,9 +97,9 @@ class _Route:
     value: tuple[str, str] | None
     """A word of the query whose value matters: `list-type=2`."""
 
-    def weight(self, query: Mapping[str, str], headers: Mapping[str, str]) -> int:
+    def weight(self, words: frozenset[str], query: Mapping[str, str | None], headers: frozenset[str]) -> int:
         """How many words name this operation; -1 if one is missing."""
-        if not self.words <= query.keys() or not self.headers <= headers.keys():
+        if not self.words <= words or not self.headers <= headers:
             return -1
         if self.value is not None and query[self.value[0]] != self.value[1]:
             return -1
@@ -139,14 +139,33 @@ def _routes() -> dict[tuple[str, str], tuple[_Route, ...]]:
 
 def operation_of(method: str, level: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str:
     """The name of the operation. A word that names another method's operation is no plain request."""
+    values, names = _decisive(method, level)
+    named = frozenset(name for name in names if name in headers)
+    return _operation_of(method, level, frozenset(query), tuple(map(query.get, values)), named)
+
+
+@functools.cache
+def _decisive(method: str, level: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of the query whose values decide which operation a request is, and the headers that do."""
     routes = _routes().get((method, level), ())
-    weighed = [(route.weight(query, headers), route) for route in routes]
+    values = {route.value[0] for route in routes if route.value is not None}
+    return tuple(values), tuple(frozenset().union(*(route.headers for route in routes)))
+
+
+@functools.lru_cache(maxsize=256)
+def _operation_of(
+    method: str, level: str, words: frozenset[str], values: tuple[str | None, ...], headers: frozenset[str]
+) -> str:
+    decisive, _ = _decisive(method, level)
+    query = dict.fromkeys(words, "") | dict(zip(decisive, values, strict=True))
+    routes = _routes().get((method, level), ())
+    weighed = [(route.weight(words, query, headers), route) for route in routes]
     best = max(weighed, key=lambda pair: pair[0], default=(-1, None))
-    elsewhere = query.keys() & _subresources(level)
+    elsewhere = words & _subresources(level)
     if best[1] is None or best[0] < 0 or not elsewhere <= best[1].words:
         raise S3Error("MethodNotAllowed", resource_type=level.upper())
     name = best[1].name
-    strange = query.keys() & _parameters(method, level) - _parameters_of(name)
+    strange = words & _parameters(method, level) - _parameters_of(name)
     if strange and method != "GET":  # of a part without its number, the object would be overwritten
         raise S3Error(
             "InvalidArgument", "This operation does not accept a query-string.", argument=min(strange)
@@ -181,34 +200,54 @@ def _subresources(level: str) -> frozenset[str]:
 # Requests.
 
 
+@dataclass(frozen=True)
+class _Places:
+    """Where the parameters of an operation stand: a member of the model and its shape, by the name there."""
+
+    uri: dict[str, str]
+    query: dict[str, tuple[str, Any]]
+    header: dict[str, tuple[str, Any]]
+    headers: dict[str, str]
+    """By what the names of several headers start with."""
+    streams: bool
+
+
+@functools.cache
+def _places(operation: str) -> _Places:
+    shape = model().operation_model(operation).input_shape
+    places = _Places({}, {}, {}, {}, _payload(shape).get("streaming", False))
+    for member, part in (shape.members if shape else {}).items():
+        where = part.serialization
+        match where.get("location"):
+            case "uri":
+                places.uri[member] = where["name"]
+            case "querystring":
+                places.query[where["name"]] = member, part
+            case "header":
+                places.header[where["name"].lower()] = member, part
+            case "headers":
+                places.headers[where["name"].lower()] = member
+    return places
+
+
 def read(method: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
     """What a request asks for, but for its body. Header names are in lower case."""
     level = "object" if key else "bucket" if bucket else "service"
     name = operation_of(method, level, query, headers)
-    shape = model().operation_model(name).input_shape
-    parameters: dict[str, Any] = {}
-    places = {"Bucket": bucket, "Key": key}
-    for member, part in (shape.members if shape else {}).items():
-        where = part.serialization
-        location = where.get("location")
-        text: str | None
-        if location == "uri":
-            text = places[where["name"]]
-        elif location == "querystring":
-            text = query.get(where["name"])
-        elif location == "header":
-            text = headers.get(where["name"].lower())
-        elif location == "headers":
-            start = where["name"].lower()
-            found = {name[len(start) :]: value for name, value in headers.items() if name.startswith(start)}
-            if found:
-                parameters[member] = found
-            continue
-        else:
-            continue
-        if text is not None:
-            parameters[member] = _scalar(part, text, member)
-    return Call(name, parameters, streams=_payload(shape).get("streaming", False))
+    places = _places(name)
+    parameters: dict[str, Any] = {
+        member: key if place == "Key" else bucket for member, place in places.uri.items()
+    }
+    for given, known in ((query, places.query), (headers, places.header)):
+        for word, text in given.items():
+            if word in known:
+                member, part = known[word]
+                parameters[member] = _scalar(part, text, member)
+    for start, member in places.headers.items():
+        found = {word[len(start) :]: value for word, value in headers.items() if word.startswith(start)}
+        if found:
+            parameters[member] = found
+    return Call(name, parameters, streams=places.streams)
 
 
 def refuse_unknown(call: Call, known: Iterable[str]) -> None:
@@ -252,7 +291,7 @@ def parse(shape: Any, element: ET.Element) -> Any:
         for member, part in shape.members.items():
             name = part.serialization.get("name", member)
             if part.serialization.get("xmlAttribute"):
-                text = element.get(f"{{{INSTANCE}}}{name.partition(':')[2]}")
+                text = element.get(f"{{{elements.INSTANCE}}}{name.partition(':')[2]}")
                 if text is not None:
                     values[member] = text
                 continue
@@ -315,28 +354,54 @@ def parse_time(text: str) -> datetime:
 # Responses.
 
 
-def write(operation: str, values: Mapping[str, Any], status: int | None = None) -> Answer:
-    """The response to an operation that succeeded. `Body`, if it has one, is the caller's to send."""
+@dataclass(frozen=True)
+class _Results:
+    """Where the values of a response stand."""
+
+    status: int
+    header: dict[str, str]
+    """Member to name."""
+    headers: dict[str, str]
+    """Member to what the names of several headers start with."""
+    streaming: frozenset[str]
+    shape: Any
+
+
+@functools.cache
+def _results(operation: str) -> _Results:
     described = model().operation_model(operation)
     shape = described.output_shape
+    parts = {member: part.serialization for member, part in shape.members.items()} if shape else {}
+    of: dict[str, dict[str, str]] = {
+        location: {
+            member: where["name"] for member, where in parts.items() if where.get("location") == location
+        }
+        for location in ("header", "headers")
+    }
+    streaming = frozenset(member for member, where in parts.items() if where.get("streaming"))
+    return _Results(described.http.get("responseCode", 200), **of, streaming=streaming, shape=shape)
+
+
+def write(operation: str, values: Mapping[str, Any], status: int | None = None) -> Answer:
+    """The response to an operation that succeeded. `Body`, if it has one, is the caller's to send."""
+    results = _results(operation)
     headers: dict[str, str] = {}
     inside: dict[str, Any] = {}
     for member, value in values.items():
         if value is None:
             continue
-        part = shape.members[member]
-        location = part.serialization.get("location")
-        if location == "header":
-            headers[part.serialization["name"]] = _text(part, value, in_header=True)
-        elif location == "headers":
-            headers |= {f"{part.serialization['name']}{name}": text for name, text in value.items()}
-        elif not part.serialization.get("streaming"):
+        if member in results.header:
+            part = None if type(value) is str else results.shape.members[member]
+            headers[results.header[member]] = elements.text_of(part, value, in_header=True)
+        elif member in results.headers:
+            headers |= {f"{results.headers[member]}{name}": text for name, text in value.items()}
+        elif member not in results.streaming:
             inside[member] = value
     body = b""
     if operation in ROOTS:
-        body = _document(operation, shape, inside)
+        body = _document(operation, results.shape, inside)
         headers["Content-Type"] = "application/xml"
-    return Answer(status or described.http.get("responseCode", 200), headers, body)
+    return Answer(status or results.status, headers, body)
 
 
 def _document(operation: str, shape: Any, inside: Mapping[str, Any]) -> bytes:
@@ -347,62 +412,5 @@ def _document(operation: str, shape: Any, inside: Mapping[str, Any]) -> bytes:
     if operation == "GetBucketLocation":  # the root is the value
         content = escape(str(inside.get("LocationConstraint") or ""))
     else:
-        content = "".join(_members(shape, inside))
+        content = elements.content(shape)(inside)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
-
-
-def _members(shape: Any, values: Mapping[str, Any]) -> Iterator[str]:
-    for member, part in shape.members.items():
-        value = values.get(member)
-        if value is None or part.serialization.get("xmlAttribute"):
-            continue
-        name = part.serialization.get("name", member)
-        if part.type_name == "list" and part.serialization.get("flattened"):
-            name = part.serialization.get("name", part.member.serialization.get("name", member))
-            yield from (_element(part.member, name, item) for item in value)
-        else:
-            yield _element(part, name, value)
-
-
-def _element(shape: Any, name: str, value: Any) -> str:
-    attributes = ""
-    if shape.type_name == "structure":
-        for member, part in shape.members.items():
-            if part.serialization.get("xmlAttribute") and value.get(member) is not None:
-                prefix = part.serialization["name"].partition(":")[0]
-                attributes += f' xmlns:{prefix}="{INSTANCE}"'
-                attributes += f' {part.serialization["name"]}="{escape(value[member])}"'
-        content = "".join(_members(shape, value))
-    elif shape.type_name == "list":
-        inner = shape.member.serialization.get("name", "member")
-        content = "".join(_element(shape.member, inner, item) for item in value)
-    else:
-        content = xml_text(_text(shape, value, in_header=False))
-    return f"<{name}{attributes}>{content}</{name}>"
-
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufffe\uffff]")
-
-
-def xml_text(text: str) -> str:
-    """Escaped; a character that XML 1.0 cannot hold becomes a reference, as on S3."""
-    return _CONTROL.sub(lambda found: f"&#x{ord(found[0]):x};", escape(text))
-
-
-def _text(shape: Any, value: Any, *, in_header: bool) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        form = shape.serialization.get("timestampFormat") or ("rfc822" if in_header else "iso8601")
-        return http_date(value) if form == "rfc822" else iso_date(value)
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return str(value)
-
-
-def http_date(moment: datetime) -> str:
-    return format_datetime(moment.astimezone(UTC), usegmt=True)
-
-
-def iso_date(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

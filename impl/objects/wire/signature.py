@@ -32,6 +32,8 @@ SKEW = timedelta(minutes=15)
 EXPIRES_MAX = 7 * 24 * 3600
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _UNRESERVED = "-_.~"
+_PLAIN, _PLAIN_PATH = (re.compile(f"[{more}0-9A-Za-z_.~-]*").fullmatch for more in ("", "/"))
+"""What quoting leaves as it is: nearly everything, and most of the time of a canonical request."""
 
 Secrets = Callable[[str], str | None]
 """The secret key of an access key; None when there is none."""
@@ -154,14 +156,12 @@ def _compare(
 
 
 def canonical_request(message: Message, names: Sequence[str], payload: str) -> str:
-    words = sorted(
-        (quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED)) for name, value in message.query
-    )
+    words = sorted((_quoted(name), _quoted(value)) for name, value in message.query)
     lines = [f"{name}:{' '.join(message.headers.get(name, '').split())}" for name in names]
     return "\n".join(
         [
             message.method,
-            quote(message.path, safe="/" + _UNRESERVED),
+            message.path if _PLAIN_PATH(message.path) else quote(message.path, safe="/" + _UNRESERVED),
             "&".join(f"{name}={value}" for name, value in words),
             *lines,
             "",
@@ -169,6 +169,10 @@ def canonical_request(message: Message, names: Sequence[str], payload: str) -> s
             payload,
         ]
     )
+
+
+def _quoted(text: str) -> str:
+    return text if _PLAIN(text) else quote(text, safe=_UNRESERVED)
 
 
 @functools.lru_cache(maxsize=256)
@@ -219,10 +223,14 @@ def _scope(credential: str, code: str) -> Scope:
 
 
 def _moment(text: str) -> datetime | None:
+    found = _MOMENT(text)
     try:
-        return datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    except ValueError:
+        return None if found is None else datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[misc]  # six numbers
+    except ValueError:  # no such day or hour
         return None
+
+
+_MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII).fullmatch
 
 
 def _check_moment(text: str, scope: Scope, now: datetime) -> None:
