@@ -119,7 +119,7 @@ class DirectoryTarget:
         versions = in_order([_version(key, one) for one in held.values()])
         live = [_live(one, held[one.version_id].attributes, now_ns) for one in versions]
         uploads = [
-            Live(Version(key, one.upload, one.started_ns, is_upload=True), one.upload)
+            Live(Version(key, one.upload, one.started_ns, is_upload=True), f" {one.upload}")
             for one in (store.uploads(key) if with_uploads else ())
             if one.key == key
         ]

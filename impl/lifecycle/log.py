@@ -17,6 +17,7 @@ from fencepost.impl.lifecycle.engine import Change, Seen
 from fencepost.impl.objects.change_log import ChangeLog
 from fencepost.impl.objects.change_log import Event as Line
 from fencepost.impl.objects.index import Index
+from fencepost.impl.objects.tables import UPLOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class ChangeLogReader:
     It does not show where it begins once days are removed, so it begins with its oldest day.
     """
 
-    has_uploads = False
+    has_uploads = True
     SHARD = "changes"
 
     def __init__(self, log: ChangeLog, index: Index) -> None:
@@ -125,7 +126,8 @@ class ChangeLogReader:
 
 
 def change_of(line: Line) -> Change:
-    return Change(line.bucket, line.key, _seen(line.old), _seen(line.new))
+    is_upload = line.version.startswith(UPLOAD)
+    return Change(line.bucket, line.key, _seen(line.old), _seen(line.new), is_upload=is_upload)
 
 
 def _seen(entry: dict[str, Any] | None) -> Seen | None:

@@ -3,14 +3,18 @@
     .log/2026-11-19/08-05.01kb3...-4711      the events that one process wrote within one minute
 
 A line is the CRC-32 of the rest in hexadecimal, a space, and the event in JSON: when it happened, and what
-stood at the key before and after, each with its attributes, or null for nothing.
+stood at the key before and after, each with its attributes, or null for nothing. The version is empty for the
+current one; of a multipart upload, which begins or ends, it is `upload/` and its name.
 
     {"ts_ns": 1795000000000000000, "bucket": "b", "key": "k", "version": "", "old": null, "new": {...}}
 
 Events come from the outbox of the index (see `index`), where each has a time of its own that rises in the
 order of the changes of all processes. They leave it once their file is durable, so a crash in between
-repeats an event and loses none; the reader drops repetitions. Within the files of one process times rise;
-the events that a dead process left are written by another under the dead one's name.
+repeats an event and loses none; the reader drops repetitions. Within the files of one
+process times rise; the events that a dead process left are written by another under the dead one's name.
+
+`.log/begins` has the time in nanoseconds before which changes are missing, because days were removed or
+objects were there before the log. Without it the log has everything.
 
     log = ChangeLog(root, env)
     for event in log.events(index, after_ns=position):
@@ -33,6 +37,7 @@ from fencepost.impl.objects.index import Index
 from fencepost.impl.store.errors import Misuse
 
 FOLDER = ".log"
+_BEGINS = "begins"
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 _FILE = re.compile(r"(\d\d-\d\d)\.(.+)")
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -100,6 +105,8 @@ class ChangeLog:
         if not _DAY.fullmatch(day):
             raise Misuse(f"{day!r} is no day; write it as 2026-11-19")
         days = [found for found in self._days() if found < day]
+        if days:  # first: a log that is removed in part is not whole
+            self.begin(_start_of(day))
         for found in days:
             for path in (self._folder / found).iterdir():
                 path.unlink()
@@ -126,9 +133,27 @@ class ChangeLog:
                 last = event.ts_ns
 
     def begins_ns(self) -> int:
-        """The start of the oldest day that is left; 0 while there is none."""
-        days = self._days()
-        return round(datetime.fromisoformat(f"{days[0]}T00:00+00:00").timestamp()) * 10**9 if days else 0
+        """The log has every change since then; 0 if it has all that ever happened."""
+        try:
+            return int((self._folder / _BEGINS).read_text())
+        except FileNotFoundError:
+            return 0
+
+    def begin(self, ts_ns: int) -> None:
+        """From now on the log has no change before this time, durably."""
+        if ts_ns <= self.begins_ns():
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f"{_BEGINS}-{self._env.new_id()}"
+        fd = os.open(draft, _FLAGS, 0o600)
+        try:
+            os.write(fd, b"%d" % ts_ns)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        draft.replace(self._folder / _BEGINS)
+        for folder in (self._folder, self._folder.parent):
+            _flush_folder(folder)
 
     def newest_ns(self) -> int:
         """The time of the newest event in the log; 0 for none. For an index that begins anew."""
@@ -153,6 +178,10 @@ class ChangeLog:
                 found = _FILE.fullmatch(path.name)
                 if found and f"{day}/{found[1]}" >= start:
                     yield path
+
+
+def _start_of(day: str) -> int:
+    return round(datetime.fromisoformat(f"{day}T00:00+00:00").timestamp()) * 10**9
 
 
 def _of_one_node(paths: list[Path]) -> Iterator[Event]:

@@ -1,7 +1,8 @@
 """The listing index: tables in `.index/` that every process of a directory shares (see `tables`).
 
     objects       bucket, key -> what a listing shows, and what the change log says of the object
-    noncurrent    bucket, key, version -> the same of versions and delete markers that are not current
+    noncurrent    bucket, key, version -> the same of versions and delete markers that are not current, and
+                  of unfinished uploads
     outbox        events that no log file holds yet (see `change_log`)
     meta          the time of the newest event; the boot of the system in which the index was last complete
 
@@ -29,6 +30,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.objects.tables import (
     Database,
     Entry,
+    Place,
     Rows,
     Tables,
     behind,
@@ -52,7 +54,10 @@ class Change:
     key: str
     look: Callable[[str], Entry | None]
     versions: frozenset[str] = frozenset()
-    """Those that may have become current or noncurrent, besides the ones that the object has and had."""
+    """Those that may have become current or noncurrent, besides the ones that the object has and had; and
+    uploads."""
+    of_uploads: bool = False
+    """Only an upload began or ended; the object is as it was."""
     done: bool = False
     error: Exception | None = None
 
@@ -125,12 +130,13 @@ class Index:
             if change.error is not None:
                 if owed is not None:
                     change.versions |= owed.versions
+                    change.of_uploads = change.of_uploads and owed.of_uploads
                 self._owed[place] = change
             elif owed is change:
                 del self._owed[place]
 
     def _record_one(self, rows: Rows, change: Change) -> None:
-        old, new = self._record_version(rows, change, "")
+        old, new = (None, None) if change.of_uploads else self._record_version(rows, change, "")
         changed = {entry.version for entry in (old, new) if entry is not None}
         for version in sorted((changed | change.versions) - {""}):
             self._record_version(rows, change, version)
@@ -182,6 +188,10 @@ class Index:
         with self._reading() as rows:
             known = rows.files(bucket, files)
         return [key for key, found in files.items() if known.get(key) != file_of(found)]
+
+    def entry(self, place: Place) -> Entry | None:
+        with self._reading() as rows:
+            return rows.entry(place)
 
     def keys(self, bucket: str) -> Iterator[str]:
         """Every key that has a row, in order; other processes may write between two of them."""

@@ -3,9 +3,11 @@
 Two passes find the keys whose rows differ: over the directory, then over the index. What is found is only a
 hint; each key is then recorded as a write records it, by a transaction that looks at the directory again, so
 a request that works on the same key at the same time loses nothing. An event that a crash has lost appears
-with that: the row it belonged to was lost too, or the outbox still has it.
+with that: the row it belonged to was lost too, or the outbox still has it. Objects that are older than index
+and log get events too, whose times say nothing of theirs: then the log begins with this comparison.
 """
 
+import itertools
 from dataclasses import dataclass
 
 from fencepost.impl.objects.buckets import Buckets
@@ -25,18 +27,25 @@ def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconc
         if unless_since_ns is not None and index.reconciled_ns() > unless_since_ns:
             return None
         began_ns = buckets.env.now_ns()
+        has_history = index.settled_ns() > 0
         if not index.reconciled_ns():
-            index.advance(buckets.log.newest_ns())
+            newest_ns = buckets.log.newest_ns()
+            index.advance(newest_ns)
+            has_history = has_history or newest_ns > 0
         names = {name for name, _ in buckets.all()} | set(index.buckets())
-        differences = 0
+        differences, older = 0, False
         for name in sorted(names):
             store = buckets.store(name)
             for key in buckets.safeguards.reconcile(store.differences()):
+                found = None if has_history else store.stat(key)
+                older = older or (found is not None and found.st_mtime_ns < began_ns)
                 store.record(key)
                 differences += 1
-            for key, version in store.version_differences():
+            for key, version in itertools.chain(store.version_differences(), store.upload_differences()):
                 store.record(key, versions=frozenset({version}))
                 differences += 1
+        if older:
+            buckets.log.begin(began_ns)
         index.trust(began_ns)
         buckets.log.flush(index)
     return Reconciled(len(names), differences)

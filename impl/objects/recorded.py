@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from fencepost.impl.environment import Environment
 from fencepost.impl.objects.index import Change, Index
 from fencepost.impl.objects.safeguards import STANDARD, Look, Safeguards, Write, guarded
-from fencepost.impl.objects.tables import Entry, entry_of
+from fencepost.impl.objects.tables import UPLOAD, Entry, entry_of, entry_of_upload
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.attributes import Attributes
@@ -57,6 +57,10 @@ class RecordedStore(FileStore):
             if page is not None:
                 return cast(R, page)
         sent = super().send
+        if isinstance(request, ask.AbortUpload):
+            reply = sent(request)
+            self._record_upload(reply, request.key, request.upload)
+            return reply
         if not isinstance(request, _WRITES):
             return sent(request)
         mark = _DELETED if isinstance(request, ask.Delete) else ""
@@ -71,7 +75,19 @@ class RecordedStore(FileStore):
         self, request: ask.CompleteUpload, keep: Keep, content: Content | None = None
     ) -> ask.PutReply:
         complete = super().complete
-        return self._recorded(request.key, lambda: complete(request, keep, content), keep=keep)
+        ended = frozenset({UPLOAD + request.upload})
+        return self._recorded(request.key, lambda: complete(request, keep, content), keep=keep, ended=ended)
+
+    def begin_upload(self, request: ask.CreateUpload, extra: ask.Metadata) -> ask.UploadReply:
+        reply = super().begin_upload(request, extra)
+        self._record_upload(reply, request.key, reply.upload)
+        return reply
+
+    def _record_upload(self, reply: Reply, key: str, upload: str) -> None:
+        """One whose reply is unknown may have no name yet; reconciling finds it."""
+        if reply.outcome not in _NOT_APPLIED and upload:
+            look = functools.partial(self.standing, key, "")
+            self._index.record(Change(self._bucket, key, look, frozenset({UPLOAD + upload}), of_uploads=True))
 
     def delete_keeping(
         self,
@@ -101,10 +117,11 @@ class RecordedStore(FileStore):
         mark: str = "",
         keep: Keep = Keep.NOTHING,
         versions: frozenset[str] | None = None,
+        ended: frozenset[str] = frozenset(),
     ) -> P:
         standing = functools.partial(self.standing, key, mark)
         drafted: Look = (lambda _: None) if mark == _DELETED else standing
-        return self.write(key, land, standing, drafted, keep, versions)
+        return self.write(key, land, standing, drafted, keep, versions, ended)
 
     def write(
         self,
@@ -114,12 +131,13 @@ class RecordedStore(FileStore):
         drafted: Look,
         keep: Keep,
         versions: frozenset[str] | None = None,
+        ended: frozenset[str] = frozenset(),
     ) -> P:
-        """A change of `key`, in the order of the safeguards."""
+        """A change of `key`, in the order of the safeguards; `ended` names the upload that it completes."""
 
         def record(reply: P | None, look: Look) -> None:
             version = getattr(reply, "version", "")
-            self.record(key, touched(keep, version) if versions is None else versions, look)
+            self.record(key, (touched(keep, version) if versions is None else versions) | ended, look)
 
         write = Write(land, lambda reply: reply.outcome not in _NOT_APPLIED, record, standing, drafted)
         reply: P = self._safeguards.event_after_publish(write, self._safeguards.index_after_publish(write))
@@ -137,6 +155,9 @@ class RecordedStore(FileStore):
         power failure would leave an event of what never was. Of one that is not current it is known that it
         was flushed before it could be replaced; by whom it was removed, not.
         """
+        if version.startswith(UPLOAD):
+            upload = self.upload(key, version.removeprefix(UPLOAD))
+            return None if upload is None else entry_of_upload(upload)
         if version:
             with self.noncurrent(key, version) as found:
                 return None if found is None else entry_of(found.found, found.attributes)
@@ -176,10 +197,15 @@ class RecordedStore(FileStore):
                 batch = {}
         yield from self._index.differing_versions(self._bucket, batch)
         for key, version in self._index.versions(self._bucket):
-            with self.noncurrent(key, version) as opened:
-                is_gone = opened is None
-            if is_gone:
+            if self.standing(key, "", version) is None:
                 yield key, version
+
+    def upload_differences(self) -> Iterator[tuple[str, str]]:
+        """The same of uploads that are there; `version_differences` has those that are not."""
+        for upload in self.uploads(""):
+            place = self._bucket, upload.key, UPLOAD + upload.upload
+            if self._index.entry(place) != entry_of_upload(upload):
+                yield place[1:]
 
 
 def touched(keep: Keep, version: str) -> frozenset[str]:

@@ -23,10 +23,11 @@ from typing import Any, Protocol
 from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.files import versions
 from fencepost.impl.store.files.attributes import Attributes
-from fencepost.impl.store.requests import List, ListReply, ObjectInfo, Outcome
+from fencepost.impl.store.requests import List, ListReply, ObjectInfo, Outcome, UploadInfo
 
 Place = tuple[str, str, str]
-"""Bucket, key and version."""
+"""Bucket, key and version. An unfinished upload has one too: its version is `upload/` and its name."""
+UPLOAD = "upload/"
 _DATABASE = "objects-1.sqlite"
 """The number is that of the tables: another release begins with an index of its own."""
 _TABLES = """
@@ -90,6 +91,10 @@ class Entry:
 
 def entry_of(found: os.stat_result, known: Attributes) -> Entry:
     return Entry(known.etag, found.st_size, found.st_mtime_ns, known.encode().decode(), file_of(found))
+
+
+def entry_of_upload(found: UploadInfo) -> Entry:
+    return Entry("", 0, found.started_ns, Attributes("", found.upload).encode().decode())
 
 
 def file_of(found: os.stat_result) -> str:

@@ -268,6 +268,12 @@ class FileStore(Store):
             session = self._opened(writes=False)
             return () if session is None else session.uploads.all(prefix)
 
+    def upload(self, key: str, upload: str) -> ask.UploadInfo | None:
+        """This upload; None when it ended, or never was."""
+        with self._failures(f"read the upload of {key!r}"):
+            session = self._opened(writes=False)
+            return None if session is None else session.uploads.find(key, upload)
+
     def parts(self, key: str, upload: str) -> list[PartInfo] | None:
         """The parts of an upload, by number; None when there is no such upload."""
         with self._failures(f"list-parts {key!r}"):

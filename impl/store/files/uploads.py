@@ -432,6 +432,12 @@ class Uploads:
         found = [info for info in self._listed.values() if info.key.startswith(prefix)]
         return tuple(sorted(found, key=lambda info: (info.key, info.upload)))
 
+    def find(self, key: str, upload: str) -> ask.UploadInfo | None:
+        """This upload, unless it was completed or aborted."""
+        uploads = self._internals.existing("uploads") if _UPLOAD.fullmatch(upload) else None
+        found = None if uploads is None else self._info(upload, uploads)
+        return found if found is not None and found.key == key else None
+
     def _info(self, upload: str, uploads: int | None) -> ask.UploadInfo | None:
         try:
             fd = os.open(upload, FOLDER_FLAGS, dir_fd=uploads)

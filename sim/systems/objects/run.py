@@ -23,6 +23,7 @@ from fencepost.impl.objects.maintenance import UPLOAD_AGE_S
 from fencepost.impl.objects.reconcile import reconcile
 from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.objects.surface import act
+from fencepost.impl.objects.tables import UPLOAD
 from fencepost.impl.objects.wire.errors import S3Error
 from fencepost.impl.store.bucket import fingerprint_of_parts
 from fencepost.impl.store.files import Disk
@@ -243,12 +244,16 @@ class ScenarioRun:
             for bucket, _, key in [path.partition("/")]
             if key and not bucket.startswith(".") and not key.startswith(INTERNAL)
         }
-        listed = {(bucket, key): _body_etag(entry.etag) for (bucket, key, _), entry in rows.entries.items()}
+        listed = {
+            (bucket, key): _body_etag(entry.etag)
+            for (bucket, key, version), entry in rows.entries.items()
+            if not version.startswith(UPLOAD)
+        }
         logged = [
             event for path, body in files.items() if path.startswith(".log/") for event in _events(body)
         ]
         waiting = [Event(**{"ts_ns": ts_ns, **json.loads(text)}) for ts_ns, (_, text) in rows.outbox.items()]
-        events = {event.ts_ns: event for event in (*logged, *waiting)}
+        events = {event.ts_ns: event for event in (*logged, *waiting) if not event.version.startswith(UPLOAD)}
         for event in events.values():
             if event.new is not None:
                 event.new["etag"] = _body_etag(event.new["etag"])

@@ -18,7 +18,16 @@ from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.files.attributes import Attributes, md5
 from fencepost.impl.store.files.reading import Opened
 from fencepost.impl.store.files.versions import Keep
-from fencepost.impl.store.requests import ANYTHING, Delete, Metadata, Outcome
+from fencepost.impl.store.requests import (
+    ANYTHING,
+    AbortUpload,
+    CompleteUpload,
+    CreateUpload,
+    Delete,
+    Metadata,
+    Outcome,
+    UploadPart,
+)
 
 BUCKET = "bucket-one"
 
@@ -224,6 +233,79 @@ def test_days_are_removed_when_somebody_wants_it(buckets: Buckets, tmp_path: Pat
     assert not old.exists()
     assert [key for key, *_ in changes(buckets)] == ["a"]
     assert json.loads(files(tmp_path)[0].read_bytes().partition(b" ")[2])["key"] == "a"
+
+
+# Where it begins.
+
+
+def test_a_log_that_nothing_was_removed_from_has_everything(buckets: Buckets) -> None:
+    put(buckets, "k")
+    events(buckets)
+    reconcile(buckets)
+    assert buckets.log.begins_ns() == 0
+
+
+def test_a_log_begins_behind_the_days_that_were_removed(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before they are removed: a crash in between may leave days, and no log that seems to be whole."""
+    put(buckets, "k")
+    events(buckets)
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        buckets.log.remove_before("2999-01-02")
+    begins_ns = ChangeLog(str(tmp_path), buckets.env).begins_ns()
+    assert begins_ns == 32472230400 * 10**9  # 2999-01-02
+    monkeypatch.undo()
+    assert buckets.log.remove_before("2999-01-01") == 1
+    assert buckets.log.begins_ns() == begins_ns
+
+
+def test_a_log_is_younger_than_objects_that_it_was_made_for(tmp_path: Path) -> None:
+    with_old = Buckets(str(tmp_path))
+    with_old.create(BUCKET)
+    Path(tmp_path, BUCKET).mkdir()
+    Path(tmp_path, BUCKET, "old").write_bytes(b"x")
+    reconcile(with_old)
+    assert with_old.log.begins_ns() > 0
+    assert [key for key, *_ in changes(with_old)] == ["old"]
+    with_old.close()
+
+
+# Uploads.
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+@pytest.mark.parametrize("how", ["abort", "complete"])
+def test_an_upload_has_an_event_when_it_begins_and_when_it_ends(
+    buckets: Buckets, crashed: bool, how: str
+) -> None:
+    """A process that is killed before it has recorded it leaves that to the next comparison."""
+    store = buckets.store(BUCKET)
+    to = FileStore(store.path) if crashed else store
+
+    def found() -> list[tuple[str, str]]:
+        if crashed:
+            assert reconcile(buckets) is not None
+        of_uploads = [one for one in events(buckets) if one.version.startswith("upload/")]
+        return [(one.version, "ends" if one.new is None else "begins") for one in of_uploads]
+
+    upload = to.begin_upload(CreateUpload("k"), Metadata()).upload
+    begun = (f"upload/{upload}", "begins")
+    assert found() == [begun]
+    last = [event for event in events(buckets) if event.version][-1]
+    assert last.new is not None
+    assert last.new["modified_ns"] == store.uploads("k")[0].started_ns
+    if how == "abort":
+        to.send(AbortUpload("k", upload))
+    else:
+        part = to.send(UploadPart("k", upload, 1, b"x"))
+        to.complete(CompleteUpload("k", upload, ((1, part.etag),), ANYTHING), Keep.NOTHING)
+    assert found() == [begun, (f"upload/{upload}", "ends")]
+    assert [event.key for event in events(buckets) if not event.version] == ["k"] * (how == "complete")
+    again = reconcile(buckets)
+    assert again is not None
+    assert again.differences == 0
 
 
 # Versions.
