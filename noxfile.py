@@ -17,6 +17,7 @@ BENCHMARKS = (
     "ingest",
     "ingest-http",
     "kernel",
+    "lifecycle",
     "linearizability",
     "million-runs",
     "objects",
