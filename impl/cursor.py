@@ -11,6 +11,9 @@ begins a new generation of the cursor: no reader that began before saves a posit
 work for may have names in the cursor, `serves`; a name that is added comes with its rewind in one write, so
 that no reader passes items in between.
 
+A reader that holds a lease has an epoch. It writes it into the cursor before it relies on what it reads
+there, which begins a new generation too; a reader of a lower epoch is fenced: it saves nothing any more.
+
     cursor = Cursor(context, "cursors/v1/reconcile.json", back=lambda position: ...)
     for key in listing(after=cursor.start()):      # `back` puts the start before the position: an overlap,
         cursor.take(key)                           # for late, skewed or lost items
@@ -27,6 +30,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from fencepost.impl.context import Context
+from fencepost.impl.lease import Fenced
 from fencepost.impl.store import ABSENT, Matches
 from fencepost.impl.store.requests import Get, Outcome
 
@@ -63,10 +67,13 @@ class Cursor:
         *,
         pace: Pace = Pace(),
         back: Callable[[str], str] = lambda position: position,
+        epoch: int | None = None,
     ) -> None:
         self.context = context
         self.key = key
         self.pace = pace
+        self.epoch = epoch
+        """Of the lease under which it is read; None where any number of readers share the work."""
         self.position = ""
         """Everything found up to here is done, saved or not."""
         self.saved = ""
@@ -78,19 +85,39 @@ class Cursor:
         self._etag = ""
         self._revision = 0
         self._generation = 0
+        self._stored_epoch = 0
         self._taken: deque[_Taken] = deque()
         self._open: dict[str, _Taken] = {}
         self._since_save = 0
         self._saved_at_ns = context.env.monotonic_ns()
 
     def start(self) -> str:
-        """Read the position; returns the text after which to begin. Forgets unfinished items."""
+        """Read the position; returns the text after which to begin. Forgets unfinished items.
+
+        Raises `Fenced` if a reader of a higher epoch was here.
+        """
         self._taken.clear()
         self._open.clear()
         self._read()
+        if self.epoch is not None and self._etag:
+            self._fence(self.epoch)
         self.is_rewound = False
         self.position = self.saved  # also when an operator set it back, to have items done again
         return self._back(self.position) if self.position else ""
+
+    def _fence(self, epoch: int) -> None:
+        """Have readers of lower epochs save nothing any more."""
+        for attempt in range(SWAPS_MAX):
+            if self._stored_epoch > epoch:
+                raise self._fenced(epoch)
+            if self._stored_epoch == epoch or self._swap(self.saved, self._generation + 1):
+                return
+            self.context.back_off(attempt)
+            self._read()
+        raise self._gave_up(self.saved)
+
+    def _fenced(self, epoch: int) -> Fenced:
+        return Fenced(f"epoch {self._stored_epoch} has cursor {self.key}, this reader has {epoch}")
 
     def take(self, position: str) -> None:
         """Record that this item was found and is unfinished. Positions must rise."""
@@ -156,6 +183,8 @@ class Cursor:
         for attempt in range(SWAPS_MAX):
             self._read()
             self.is_rewound = True
+            if self.epoch is not None and self._stored_epoch > self.epoch:
+                raise self._fenced(self.epoch)
             self.serves = change(self.serves)
             target = self.saved if position is None else min(self.saved, position)
             if begins and position is not None and not self._etag:
@@ -170,13 +199,15 @@ class Cursor:
         revision = self._revision + 1
         fields = {"format": FORMAT, "position": position, "generation": generation, "revision": revision}
         fields |= {"serves": sorted(self.serves)} if self.serves else {}
+        epoch = max(self._stored_epoch, self.epoch or 0)
+        fields |= {"epoch": epoch} if epoch else {}
         body = json.dumps(fields, sort_keys=True).encode()
         when = Matches(self._etag) if self._etag else ABSENT
         reply = self.context.store.put(self.key, body, when=when, content_type="application/json")
         if reply.outcome is not Outcome.DONE:
             return False
         self.saved, self._etag = position, reply.etag
-        self._generation, self._revision = generation, revision
+        self._generation, self._revision, self._stored_epoch = generation, revision, epoch
         return True
 
     def _gave_up(self, position: str) -> Exception:
@@ -187,13 +218,14 @@ class Cursor:
     def _read(self) -> None:
         reply = self.context.read(Get(self.key))
         if reply.info is None:
-            self._etag, self.saved, self.serves = "", "", frozenset()
+            self._etag, self.saved, self.serves, self._stored_epoch = "", "", frozenset(), 0
             return
         try:
             fields = json.loads(reply.body)
-            position, numbers = fields["position"], (fields["revision"], fields.get("generation", 0))
+            position, epoch = fields["position"], fields.get("epoch", 0)
+            numbers = fields["revision"], fields.get("generation", 0)
             names = fields.get("serves", [])
-            whole = isinstance(position, str) and all(isinstance(number, int) for number in numbers)
+            whole = isinstance(position, str) and all(isinstance(number, int) for number in (*numbers, epoch))
             whole = whole and isinstance(names, list) and all(isinstance(name, str) for name in names)
             if fields["format"] != FORMAT or not whole:
                 raise ValueError("another format")
@@ -203,3 +235,4 @@ class Cursor:
             ) from None
         self._etag, self.saved, self.serves = reply.info.etag, position, frozenset(names)
         self._revision, self._generation = numbers
+        self._stored_epoch = epoch

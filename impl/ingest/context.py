@@ -1,13 +1,12 @@
-"""What the components of ingest share: one bucket with its settings, and small objects that several change.
+"""What the components of ingest share: one bucket with its settings, and what a whole deployment agrees on.
 
 context = IngestContext(store, env, settings)
 context.list_objects(keys.ACCEPTED)                  all objects below a prefix, page by page
-Record(context, key, schema)                         a JSON object, changed by compare-and-swap
-Lease(context, key, holder, lasts_s)                 a claim to work that one of several should do
+lease_of(context, key, holder, lasts_s)              a claim to work that one of several should do
 agree(store, env, settings)                          the times on which a whole deployment must agree
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,7 +17,8 @@ from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
 from fencepost.impl.ingest.errors import Damaged, IdentityError, SettingsError, StoreUnavailable
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
-from fencepost.impl.store import ABSENT, Matches
+from fencepost.impl.lease import Lease
+from fencepost.impl.store import ABSENT
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Outcome, Request
@@ -124,93 +124,10 @@ def portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield some
 
 
-class Record:
-    """A small JSON object with many readers and one writer at a time: changed by compare-and-swap only."""
-
-    def __init__(self, context: IngestContext, key: str, schema: str) -> None:
-        self.key = key
-        self.modified_ns = 0
-        """When the record was written that was read last, by the store's clock."""
-        self._context = context
-        self._schema = schema
-        self._etag = ""
-        self._revision = 0
-
-    def read(self) -> dict[str, Any]:
-        """The fields; empty when there is no record."""
-        reply = self._context.read(ask.Get(self.key))
-        if reply.info is None:
-            self._etag, self._revision, self.modified_ns = "", 0, 0
-            return {}
-        fields = parse(reply.body, self.key)
-        if fields.get("schema") != self._schema or not isinstance(fields.get("revision"), int):
-            raise Damaged(
-                f"{self.key} has schema {fields.get('schema')!a}, expected {self._schema!r}; delete it"
-            )
-        self._etag, self._revision = reply.info.etag, fields["revision"]
-        self.modified_ns = reply.info.modified_ns
-        return fields
-
-    def write(self, fields: Mapping[str, Any]) -> bool:
-        """Replace the record that was read last; False when another writer was first.
-
-        After a write with an unknown outcome this reads the record back, and writes again while the old one
-        is still there. A mark in the record distinguishes it from another writer's with the same fields.
-        """
-        context = self._context
-        body = {
-            **fields,
-            "schema": self._schema,
-            "revision": self._revision + 1,
-            "mark": context.env.new_id(),
-        }
-        before = self._etag
-        put = ask.Put(self.key, write(body), Matches(before) if before else ABSENT, JSON)
-        for attempt in range(context.retry.attempts):
-            reply = context.store.send(put)
-            if reply.outcome is Outcome.DONE:
-                self._etag, self._revision = reply.etag, self._revision + 1
-                return True
-            found = context.read(ask.Get(self.key))
-            if found.info is not None and found.body == put.body:
-                self._etag, self._revision = found.info.etag, self._revision + 1
-                return True
-            if (found.info.etag if found.info is not None else "") != before:
-                return False
-            context.back_off(attempt)
-        raise StoreUnavailable(f"the outcome of writing {self.key} is unknown: {reply.outcome}; try again")
-
-
-class Lease:
-    """An advisory, expiring claim by `holder` to work that one of several processes should do.
-
-    It is not a lock: any number of processes may do the work at once, and it only costs more. So a lease that
-    is stolen, outlived, or read by a bad clock does no harm. The holder keeps it by renewing it in time;
-    otherwise another process takes it.
-    """
-
-    def __init__(self, context: IngestContext, key: str, holder: str, lasts_s: float) -> None:
-        # The schema keeps the name under which existing buckets have it.
-        self._record = Record(context, key, "fencepost.ingest_turn.v1")
-        self._env = context.env
-        self._holder = holder
-        self._lasts_ns = round(lasts_s * 1e9)
-
-    def acquire(self) -> bool:
-        """Take or renew the lease; False when another process holds it."""
-        fields = self._record.read()
-        now_ns = self._env.now_ns()
-        until_ns = fields.get("until_ns", 0)
-        taken = fields.get("holder") not in (None, self._holder) and isinstance(until_ns, int)
-        # A lease that ends later than any lease can was taken by a bad clock.
-        if taken and now_ns < until_ns <= now_ns + 2 * self._lasts_ns:
-            return False
-        return self._record.write({"holder": self._holder, "until_ns": now_ns + self._lasts_ns})
-
-    def release(self) -> None:
-        """Let others have it at once."""
-        if self._record.read().get("holder") == self._holder:
-            self._record.write({"holder": self._holder, "until_ns": 0})
+def lease_of(context: IngestContext, key: str, holder: str, lasts_s: float) -> Lease:
+    """A claim to work that one of several processes should do; any number at once only costs more."""
+    # The schema keeps the name under which existing buckets have it.
+    return Lease(context, key, holder, lasts_s, schema="fencepost.ingest_turn.v1", damaged=Damaged)
 
 
 AGREEMENT = "fencepost.ingest_agreement.v1"

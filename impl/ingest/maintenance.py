@@ -36,9 +36,8 @@ from fencepost.impl.ingest.context import (
     AT_ONCE,
     Findings,
     IngestContext,
-    Lease,
-    Record,
     Stop,
+    lease_of,
     never,
     portions,
 )
@@ -48,6 +47,7 @@ from fencepost.impl.ingest.reconcile import Reconciler
 from fencepost.impl.ingest.rollups import Rollups, hour_of, mark_hour
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
+from fencepost.impl.record import Record
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 
@@ -95,7 +95,7 @@ class Maintenance(IngestContext):
     ) -> None:
         super().__init__(store, env, settings, safeguards)
         self.every_s = every_s
-        self._lease = Lease(self, LEASE, holder, LASTS * every_s)
+        self._lease = lease_of(self, LEASE, holder, LASTS * every_s)
         self._reconciler = Reconciler(store, env, settings, safeguards)
         self._search = Search(store, env, settings, safeguards, every_s=search_every_s)
         self._rollups = Rollups(store, env, settings, safeguards, owner=holder)
@@ -169,7 +169,7 @@ class Search(IngestContext):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._record = Record(self, STATE, SEARCH_SCHEMA)
+        self._record = Record(self, STATE, SEARCH_SCHEMA, Damaged)
         self._places: _Places | None = None
 
     def step(self, stop: Stop = never) -> Searched:

@@ -17,11 +17,12 @@ from urllib.parse import quote
 
 from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor, Pace
+from fencepost.impl.lifecycle.documents import CURSORS
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import STANDARD_TIMING, Kind, Timing, delays
 from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
 
-FOLDER = "lifecycle/v1/cursors/"
+FOLDER = CURSORS
 PACE = Pace(items=1_000, seconds=5.0)
 
 

@@ -80,6 +80,7 @@ class State:
     mode: Mode
     is_complete: bool
     """Its first walk has ended, and its cursors are set."""
+    is_paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,12 @@ class Action:
     rule: Rule = field(repr=False)
     is_active: bool
     """Events are routed to it."""
+    is_paused: bool = False
+    """By an operator: nothing is done for it."""
+
+    @property
+    def is_enforced(self) -> bool:
+        return self.rule.is_enabled and not self.is_paused
 
 
 class PrefixIndex:
@@ -149,7 +156,7 @@ class Snapshot:
         return [action for action in found if action.rule.tags and set(action.rule.tags) <= tags]
 
     def of_path(self, bucket: str, key: str) -> list[Action]:
-        """For a walk: every action but the disabled, whatever drives it."""
+        """For a walk: every action but the disabled and the paused, whatever drives it."""
         return self._all[bucket].matching(key) if bucket in self._all else []
 
     def has(self, bucket: str, key: ActionKey) -> bool:
@@ -166,7 +173,7 @@ def compile_policies(
     """The snapshot of this number. An action without a state has not had its first walk."""
     # Of two rules that do the same, the enabled one counts.
     actions = {
-        (bucket, key): Action(bucket, key, rule, _is_active(rule, states.get((bucket, key))))
+        (bucket, key): _action(bucket, key, rule, states.get((bucket, key)))
         for bucket, rules in policies.items()
         for rule in sorted(rules, key=lambda one: one.is_enabled)
         for key in rule.actions()
@@ -176,7 +183,7 @@ def compile_policies(
     near: dict[str, PrefixIndex] = {}
     every: dict[str, PrefixIndex] = {}
     for action in actions.values():
-        if action.rule.is_enabled:
+        if action.is_enforced:
             every.setdefault(action.bucket, PrefixIndex()).add(action)
         if not action.is_active:
             continue
@@ -196,11 +203,14 @@ def compile_policies(
     )
 
 
-def _is_active(rule: Rule, state: State | None) -> bool:
-    return rule.is_enabled and state is not None and state.is_complete and state.mode is Mode.EVENT_DRIVEN
+def _action(bucket: str, key: ActionKey, rule: Rule, state: State | None) -> Action:
+    if state is None:
+        return Action(bucket, key, rule, is_active=False)
+    is_driven = rule.is_enabled and state.is_complete and state.mode is Mode.EVENT_DRIVEN
+    return Action(bucket, key, rule, is_driven and not state.is_paused, state.is_paused)
 
 
 def _dated(actions: Iterable[Action]) -> tuple[Action, ...]:
     """The actions at dates, in the order of these."""
-    found = [one for one in actions if one.key.kind is Kind.EXPIRATION_DATE and one.rule.is_enabled]
+    found = [one for one in actions if one.key.kind is Kind.EXPIRATION_DATE and one.is_enforced]
     return tuple(sorted(found, key=lambda one: (one.rule.expiration_date_ns or 0, one.bucket, one.key)))

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from fencepost.impl.lifecycle.blockers import Blockers
 from fencepost.impl.lifecycle.engine import Change, Class, Seen, classify
 from fencepost.impl.lifecycle.policy import ActionKey, Rule, Version
-from fencepost.impl.lifecycle.records import Records
 from fencepost.impl.lifecycle.target import Live
 
 T = TypeVar("T")
@@ -88,6 +88,11 @@ def flush_lag(until_ns: int, settled_ns: int) -> int:
     return min(until_ns, settled_ns)
 
 
+def worker_epoch(epoch: int | None) -> int | None:
+    """The epoch below which no worker changes what the present one holds."""
+    return epoch
+
+
 def strict_past(position: str) -> str:
     """The position strictly after which a pass begins."""
     return position
@@ -139,9 +144,9 @@ def blocker_before_pause() -> bool:
     return True
 
 
-def one_stream_pauses(records: Records, stream: str) -> bool:
+def one_stream_pauses(blockers: Blockers, stream: str) -> bool:
     """Whether a blocker stops the stream: its own."""
-    return records.is_blocked(stream)
+    return blockers.of(stream) is not None
 
 
 def blocker_guards(is_blocked: bool) -> bool:
@@ -186,6 +191,7 @@ class Safeguards:
     pending_first: Callable[[Sequence[Any]], Sequence[Any]] = pending_first
     demotion_first: Callable[[bool], bool] = demotion_first
     flush_lag: Callable[[int, int], int] = flush_lag
+    worker_epoch: Callable[[int | None], int | None] = worker_epoch
     strict_past: Callable[[str], str] = strict_past
     whole_positions: Callable[[str], str] = whole_positions
     seed_before_activate: Callable[[bool], bool] = seed_before_activate
@@ -195,7 +201,7 @@ class Safeguards:
     loss_degrades: Callable[[bool], bool] = loss_degrades
     drop_after_block: Callable[[bool], bool] = drop_after_block
     blocker_before_pause: Callable[[], bool] = blocker_before_pause
-    one_stream_pauses: Callable[[Records, str], bool] = one_stream_pauses
+    one_stream_pauses: Callable[[Blockers, str], bool] = one_stream_pauses
     blocker_guards: Callable[[bool], bool] = blocker_guards
     no_automatic_skip: Callable[[bool], bool] = no_automatic_skip
     count_durable: Callable[[int], int] = count_durable

@@ -12,6 +12,10 @@ class Unavailable(Exception):
     """The store does not answer now; the same request may succeed later."""
 
 
+class Halted(Unavailable):
+    """Nothing was sent, because nothing answers: no attempt at this object."""
+
+
 class Unworkable(Exception):
     """This object cannot be worked on, now or later, until somebody repairs it."""
 

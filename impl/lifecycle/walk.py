@@ -6,16 +6,21 @@ them, each in one write; only then does the state of the bucket call the actions
 action that an active state claims and a cursor does not name has lost its place, and begins again.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from fencepost.impl.cursor import Cursor
+from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
+from fencepost.impl.lifecycle.ahead import in_order
+from fencepost.impl.lifecycle.blockers import Item
 from fencepost.impl.lifecycle.engine import Action, Snapshot
+from fencepost.impl.lifecycle.look import Looked
 from fencepost.impl.lifecycle.policy import Degraded, Kind, Mode, decide_mode, scan_every_ns
-from fencepost.impl.lifecycle.records import ActionState, BucketState, WalkState
+from fencepost.impl.lifecycle.records import ActionState, BucketState, WalkState, without_beginning
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
-from fencepost.impl.lifecycle.worker import Handled, Worker
+from fencepost.impl.lifecycle.worker import CONCURRENCY, Failure, Handled, Worker
 
 Served = Mapping[str, frozenset[str]]
 
@@ -45,33 +50,73 @@ class Walks:
         stream = f"walk/{bucket}"
         if self.worker.is_blocked(stream):
             return Handled.BLOCKED
-        enabled = [one for one in actions if one.rule.is_enabled]
+        if not self.worker.leases.hold(stream):
+            return Handled.ELSEWHERE
+        try:
+            return self._walk(bucket, actions, snapshot, served, stream)
+        except Fenced:
+            self.worker.leases.lost(stream)
+            return Handled.ELSEWHERE
+
+    def _walk(
+        self, bucket: str, actions: list[Action], snapshot: Snapshot, served: Served, stream: str
+    ) -> Handled:
+        enabled = [one for one in actions if one.is_enforced]
         state = self._begin(bucket, enabled, served)
         while state.walk is not None:
             keys = self.worker.target.page(bucket, state.walk.after)
             if not keys:
                 self._end(bucket, state.walk, enabled)
                 break
-            for key in keys:
-                handled = self._visit(bucket, key, snapshot, stream)
-                if handled is not Handled.RESOLVED:
-                    return handled
+            handled = self._visit_all(bucket, keys, snapshot, stream, state.walk)
+            if handled is not Handled.RESOLVED:
+                return handled
             state = self._checkpoint(bucket, state.walk, keys[-1])
+            if not self.worker.proceed():
+                return Handled.STOPPED
         return Handled.RESOLVED
 
-    def _visit(self, bucket: str, key: str, snapshot: Snapshot, stream: str) -> Handled:
+    def _visit_all(
+        self, bucket: str, keys: Sequence[str], snapshot: Snapshot, stream: str, walk: WalkState
+    ) -> Handled:
+        failing = self.worker.blockers.failing(stream)
+
+        def work(key: str) -> Looked | Failure:
+            return self.look(bucket, key, snapshot)
+
+        results = in_order(keys, work, pool=self.worker.pool, most=CONCURRENCY)
+        with closing(results):
+            for key, result in results:
+                handled = self._settle(bucket, key, result, stream, walk)
+                if handled is not Handled.RESOLVED:
+                    return handled
+                if self.worker.safeguards.count_cleared(failing is not None and failing <= key):
+                    self.worker.blockers.succeeded(stream)
+                    failing = None
+        return Handled.RESOLVED
+
+    def look(self, bucket: str, key: str, snapshot: Snapshot) -> Looked | Failure:
         try:
-            looked = self.worker.looker.look(bucket, key, snapshot.of_path(bucket, key))
-        except Unavailable as error:
-            return self.worker.failed(stream, key, str(error), fatal=False)
-        except Unworkable as error:
-            return self.worker.failed(stream, key, str(error), fatal=True)
-        if not looked.stale:
+            return self.worker.looker.look(bucket, key, snapshot.of_path(bucket, key))
+        except (Unavailable, Unworkable) as error:
+            return error
+
+    def _settle(
+        self, bucket: str, key: str, result: Looked | Failure, stream: str, walk: WalkState
+    ) -> Handled:
+        if not isinstance(result, Looked):
+            return self.worker.failed(stream, Item(key, bucket, key), result, walk.began_ns)
+        if not result.stale:
             return Handled.RESOLVED
         # The rule may come back; its action must not count this key as done.
-        gone = {str(one.key) for one in looked.stale}
-        self.records.change_bucket(bucket, lambda state: _without(state, gone))
+        gone = frozenset(str(one.key) for one in result.stale)
+        self._change(bucket, lambda state: without_beginning(state, gone))
         return Handled.ANEW
+
+    def _change(self, bucket: str, change: Callable[[BucketState], bool]) -> BucketState:
+        """Under the epoch of the lease: a fenced worker changes nothing."""
+        epoch = self.worker.safeguards.worker_epoch(self.worker.leases.epoch(f"walk/{bucket}"))
+        return self.records.change_bucket(bucket, lambda state: state.fence(epoch) | change(state))
 
     # Beginning.
 
@@ -82,11 +127,16 @@ class Walks:
 
         def change(state: BucketState) -> bool:
             known = {str(one.key) for one in enabled}
-            left = {key: one for key, one in state.actions.items() if key in known}
+            # What is paused keeps why it is left to scans; what events drove begins anew.
+            left = {
+                key: one
+                for key, one in state.actions.items()
+                if key in known or (state.is_paused(key) and one.mode is Mode.SCAN_ONLY)
+            }
             is_changed = left != state.actions
             state.actions = left
             new = {str(one.key) for one in enabled if self.begins(one, left.get(str(one.key)), served)}
-            is_changed |= state.walk is not None and _without(state, state.walk.beginning - known)
+            is_changed |= state.walk is not None and without_beginning(state, state.walk.beginning - known)
             walk = state.walk
             if walk is not None and new <= walk.beginning:
                 return is_changed
@@ -95,7 +145,7 @@ class Walks:
             state.walk = WalkState(now_ns, frozenset(new))
             return True
 
-        return self.records.change_bucket(bucket, change)
+        return self._change(bucket, change)
 
     def begins(self, action: Action, state: ActionState | None, served: Served) -> bool:
         if state is None or not state.is_complete:
@@ -115,6 +165,8 @@ class Walks:
         if not enabled or state.walk is not None:
             return False
         last_ns = state.walked_ns or 0
+        if last_ns < state.wanted_ns <= now_ns:
+            return True
         for action in enabled:
             date_ns = action.rule.expiration_date_ns
             if action.key.kind is Kind.EXPIRATION_DATE and date_ns is not None:
@@ -144,7 +196,7 @@ class Walks:
             state.walk = replace(state.walk, after=last)
             return True
 
-        return self.records.change_bucket(bucket, change)
+        return self._change(bucket, change)
 
     def _end(self, bucket: str, walk: WalkState, enabled: list[Action]) -> None:
         beginning = [one for one in enabled if str(one.key) in walk.beginning]
@@ -163,15 +215,7 @@ class Walks:
             state.walk, state.walked_ns = None, walk.began_ns
             return True
 
-        self.records.change_bucket(bucket, change)
-
-
-def _without(state: BucketState, gone: Collection[str]) -> bool:
-    """Have these begin with another walk, should they be there again."""
-    if state.walk is None or not state.walk.beginning & {*gone}:
-        return False
-    state.walk = replace(state.walk, beginning=state.walk.beginning - {*gone})
-    return True
+        self._change(bucket, change)
 
 
 def run(worker: Worker) -> None:

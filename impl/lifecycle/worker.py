@@ -10,14 +10,21 @@ begins anew should it come back. Every answer but "resolved" ends the sweep in f
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import closing
 from enum import Enum
 from urllib.parse import unquote
 
 from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor
+from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
+from fencepost.impl.lifecycle.ahead import in_order
+from fencepost.impl.lifecycle.blockers import Blockers, Item, Stream
+from fencepost.impl.lifecycle.documents import FOLDER
 from fencepost.impl.lifecycle.engine import Action, Class, Snapshot, State, classify, compile_policies
+from fencepost.impl.lifecycle.leases import Alone
 from fencepost.impl.lifecycle.log import Event, Log
 from fencepost.impl.lifecycle.look import Looked, Looker
 from fencepost.impl.lifecycle.policy import (
@@ -28,14 +35,19 @@ from fencepost.impl.lifecycle.policy import (
     Timing,
     event_log_horizon,
 )
-from fencepost.impl.lifecycle.records import ActionState, BucketState, Records, cursors_in
+from fencepost.impl.lifecycle.records import ActionState, BucketState, Pending, Records
 from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
-from fencepost.impl.lifecycle.target import Live, Target, Unavailable, Unworkable
+from fencepost.impl.lifecycle.target import Halted, Live, Target, Unavailable, Unworkable
 
+PENDING = f"{FOLDER}pending/"
 PENDING_MAX = 50_000
 TRIES_MAX = 30
 TRIES_NS = 4 * 3600 * 10**9
 FATAL_TRIES_MAX = 5
+CONCURRENCY = 16
+"""Objects that are looked at, and deleted, at a time."""
+
+Failure = Unavailable | Unworkable
 
 
 class Handled(Enum):
@@ -46,23 +58,10 @@ class Handled(Enum):
     BLOCKED = "blocked"
     ANEW = "anew"
     """The cursor has to forget a name first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A cursor, by its key."""
-
-    key: str
-
-    @property
-    def delay_ns(self) -> int | None:
-        """None close behind the clock."""
-        parts = self.key.removeprefix(cursors.FOLDER).split("/")
-        return int(parts[1]) if parts[0] == "ages" else None
-
-    @property
-    def shard(self) -> str:
-        return unquote(self.key.rpartition("/")[2].removesuffix(".json"))
+    STOPPED = "stopped"
+    """Its time is over, or the service ends; the next pass goes on."""
+    ELSEWHERE = "elsewhere"
+    """Another worker has the lease of the stream, or has taken it over."""
 
 
 class Worker:
@@ -79,16 +78,22 @@ class Worker:
         self.log = log
         self.timing = timing
         self.records = Records(context)
+        self.blockers = Blockers(context)
         self.safeguards = safeguards
         self.looker = Looker(target, context.env, timing, safeguards)
         self.pending_max = PENDING_MAX
+        self.leases = Alone()
+        self.pool: Executor | None = None
+        """Looks at objects one after the other without."""
+        self.proceed: Callable[[], bool] = lambda: True
+        """Called between two items of a stream; False ends the pass."""
         self._number = 0
         self._pending: Counter[str] = Counter()
 
     def streams(self) -> list[Stream]:
         """Those of shards that the log has; the cursor of another shard stays as it is."""
         known = set(self.log.shards())
-        found = [Stream(key) for key in cursors_in(self.context, cursors.FOLDER)]
+        found = [Stream(key) for key in self.records.keys(cursors.FOLDER)]
         return [stream for stream in found if stream.shard in known]
 
     def sweep_all(self) -> None:
@@ -105,19 +110,34 @@ class Worker:
             durable = self.records.bucket(bucket)
             for rule in policies[bucket]:
                 for key in rule.actions():
-                    mode = durable.mode(key)
-                    states[bucket, key] = State(Mode.EVENT_DRIVEN if mode is None else mode, is_complete=True)
+                    mode = durable.mode(key) or Mode.EVENT_DRIVEN
+                    states[bucket, key] = State(mode, is_complete=True, is_paused=durable.is_paused(str(key)))
         self._number += 1
         return compile_policies(self._number, policies, states, self.timing)
 
     # Sweeps.
 
-    def sweep(self, stream: Stream) -> Handled:
-        """Follow the log from the cursor up to its delay behind the clock, as it is when the sweep begins."""
-        if self.is_blocked(stream.key):
+    def sweep(self, stream: Stream, retry: str = "") -> Handled:
+        """Follow the log from the cursor up to its delay behind the clock, as it is when the sweep begins.
+
+        `retry`: an operator has this event tried again, at which the stream is blocked; no further.
+        """
+        if not retry and self.is_stopped(stream):
             return Handled.BLOCKED
+        if not self.leases.hold(stream.key):
+            return Handled.ELSEWHERE
+        try:
+            return self._sweep(stream, self.cursor(stream), retry)
+        except Fenced:
+            self.leases.lost(stream.key)
+            return Handled.ELSEWHERE
+
+    def cursor(self, stream: Stream) -> Cursor:
+        epoch = self.safeguards.worker_epoch(self.leases.epoch(stream.key))
+        return Cursor(self.context, stream.key, pace=cursors.PACE, epoch=epoch)
+
+    def _sweep(self, stream: Stream, cursor: Cursor, retry: str) -> Handled:
         now_ns = self.context.env.now_ns()
-        cursor = Cursor(self.context, stream.key, pace=cursors.PACE)
         snapshot = self._start(stream, cursor)
         self._pass_to(cursor, cursors.before(self.log.begins_ns(stream.shard)))
         back_ns = stream.delay_ns
@@ -126,12 +146,25 @@ class Worker:
         until_ns = self.safeguards.flush_lag(now_ns - back_ns, self.log.settled_ns(stream.shard))
         handled = Handled.RESOLVED
         if cursor.serves:
-            handled = self._follow(stream, cursor, snapshot, until_ns)
-        if handled is Handled.RESOLVED:
+            handled = self._follow(stream, cursor, snapshot, until_ns, retry)
+        if handled is Handled.RESOLVED and not retry:
             self._pass_to(cursor, cursors.before(until_ns + 1))
         if handled is not Handled.ANEW:
             cursor.save()
         return handled
+
+    def is_stopped(self, stream: Stream) -> bool:
+        """Whether the stream waits for an operator."""
+        if not self.is_blocked(stream.key):
+            return False
+        blocker = self.blockers.of(stream.key)
+        cursor = Cursor(self.context, stream.key)
+        cursor.start()
+        if blocker is None or blocker.item.name > cursor.position:
+            return True
+        # A worker that has lost its lease wrote it, after another one had succeeded.
+        self.blockers.clear(blocker)
+        return False
 
     def _start(self, stream: Stream, cursor: Cursor) -> Snapshot:
         """Read the cursor, rid of all names that it must not pass an event for."""
@@ -161,21 +194,48 @@ class Worker:
             cursor.take(position)
             cursor.done(position)
 
-    def _follow(self, stream: Stream, cursor: Cursor, snapshot: Snapshot, until_ns: int) -> Handled:
-        failing = self.records.failing(stream.key)
+    def _follow(
+        self, stream: Stream, cursor: Cursor, snapshot: Snapshot, until_ns: int, retry: str
+    ) -> Handled:
+        failing = self.blockers.failing(stream.key)
+        stopped: list[Event] = []
+        found = self._found(stream, cursor, snapshot, until_ns, retry, stopped)
+
+        def work(one: tuple[Event, list[Action]]) -> Looked | Handled | Failure:
+            return self._look(stream, *one)
+
+        results = in_order(found, work, pool=self.pool, most=CONCURRENCY, is_work=lambda one: bool(one[1]))
+        with closing(results):
+            for (event, _), result in results:
+                handled = self._settle(stream, cursor, event, result)
+                if not self.safeguards.drop_after_block(handled is Handled.RESOLVED):
+                    return handled
+                if self.safeguards.count_cleared(failing == event.position):
+                    self.blockers.succeeded(stream.key)
+                cursor.done(event.position)
+        return Handled.STOPPED if stopped else Handled.RESOLVED
+
+    def _found(
+        self,
+        stream: Stream,
+        cursor: Cursor,
+        snapshot: Snapshot,
+        until_ns: int,
+        retry: str,
+        stopped: list[Event],
+    ) -> Iterator[tuple[Event, list[Action]]]:
+        """The events in their order, each with the actions that it is looked at for; `stopped` gets the
+        first one that is left for the next pass."""
         after = self.safeguards.whole_positions(self.safeguards.strict_past(cursor.position))
         for event in self.log.events(stream.shard, after, until_ns):
-            position = event.position
-            cursor.take(position)
+            if retry and event.position > retry:
+                return
+            if not self.proceed():
+                stopped.append(event)
+                return
+            cursor.take(event.position)
             found = self.candidates(stream, snapshot, event)
-            wanted = [one for one in found if cursors.name_of(one) in cursor.serves]
-            handled = self.attempt(stream, cursor, event, wanted)
-            if not self.safeguards.drop_after_block(handled is Handled.RESOLVED):
-                return handled
-            if self.safeguards.count_cleared(failing == position):
-                self.records.clear_failures(stream.key)
-            cursor.done(position)
-        return Handled.RESOLVED
+            yield event, [one for one in found if cursors.name_of(one) in cursor.serves]
 
     def candidates(self, stream: Stream, snapshot: Snapshot, event: Event) -> list[Action]:
         change = event.change
@@ -185,29 +245,33 @@ class Worker:
             return []
         return snapshot.by_age(change.bucket, change.key, stream.delay_ns, is_upload=change.is_upload)
 
-    def attempt(self, stream: Stream, cursor: Cursor, event: Event, wanted: list[Action]) -> Handled:
-        try:
-            handled, stale = self.handle_event(stream, event, wanted)
-        except Unavailable as error:
-            return self.failed(stream.key, event.position, str(error), fatal=False)
-        except Unworkable as error:
-            return self.failed(stream.key, event.position, str(error), fatal=True)
-        if stale:
-            # The rule may come back; its action must not count this event as passed.
-            cursor.forget([cursors.name_of(one) for one in stale])
-            return Handled.ANEW
-        return handled
-
-    def handle_event(self, stream: Stream, event: Event, wanted: list[Action]) -> tuple[Handled, set[Action]]:
+    def _look(self, stream: Stream, event: Event, wanted: list[Action]) -> Looked | Handled | Failure:
+        """Of several events at a time: whatever it changes besides the object is left to `_settle`."""
         if not wanted:
-            return Handled.RESOLVED, set()
+            return Handled.RESOLVED
         now_ns = self.context.env.now_ns()
         is_early = stream.delay_ns is not None and event.age_from_ns + stream.delay_ns > now_ns
         if self.safeguards.wait_until_due(is_early):
-            return Handled.WAIT, set()
-        looked = self.looker.look(event.change.bucket, event.change.key, wanted, event.change.new)
-        self.set_aside(event.change.key, self.unawaited(stream, event, looked))
-        return Handled.RESOLVED, looked.stale
+            return Handled.WAIT
+        try:
+            return self.looker.look(event.change.bucket, event.change.key, wanted, event.change.new)
+        except (Unavailable, Unworkable) as error:
+            return error
+
+    def _settle(
+        self, stream: Stream, cursor: Cursor, event: Event, result: Looked | Handled | Failure
+    ) -> Handled:
+        if isinstance(result, Handled):
+            return result
+        if not isinstance(result, Looked):
+            item = Item(event.position, event.change.bucket, event.change.key)
+            return self.failed(stream.key, item, result)
+        self.set_aside(event.change.key, self.unawaited(stream, event, result))
+        if result.stale:
+            # The rule may come back; its action must not count this event as passed.
+            cursor.forget([cursors.name_of(one) for one in result.stale])
+            return Handled.ANEW
+        return Handled.RESOLVED
 
     def unawaited(self, stream: Stream, event: Event, looked: Looked) -> list[tuple[Action, Live]]:
         """What matches, is not due yet, and may have no event that is still ahead.
@@ -225,22 +289,31 @@ class Worker:
             and event_log_horizon(action.rule, action.key.kind, self.timing) == stream.delay_ns
         ]
 
-    def failed(self, stream: str, item: str, reason: str, *, fatal: bool) -> Handled:
-        """Count it; what failed too often becomes a blocker, durably, and waits for an operator."""
-        if self.safeguards.no_automatic_skip(self.records.is_quarantined(stream, item)):
+    def failed(self, stream: str, item: Item, error: Failure, since_ns: int = 0) -> Handled:
+        """Count it; what failed too often becomes a blocker, durably, and waits for an operator.
+
+        What an operator gave up is passed. For a walk, whose keys come again, that is true of the walk since
+        then; but what can never be worked on need not be given up again.
+        """
+        is_fatal = isinstance(error, Unworkable)
+        given_up_ns = self.blockers.quarantined_ns(stream, item.name)
+        is_given_up = given_up_ns is not None and (is_fatal or given_up_ns >= since_ns)
+        if self.safeguards.no_automatic_skip(is_given_up):
             return Handled.RESOLVED
+        if isinstance(error, Halted):
+            return Handled.RETRY
         now_ns = self.context.env.now_ns()
-        tries, since_ns = self.records.count_failure(stream, item, now_ns)
-        tries = self.safeguards.count_durable(tries)
-        is_over = tries >= FATAL_TRIES_MAX if fatal else tries >= TRIES_MAX or now_ns - since_ns >= TRIES_NS
-        if not self.safeguards.try_limit(is_over):
+        count = self.blockers.count(stream, item, now_ns, fatal=is_fatal)
+        tries = self.safeguards.count_durable(count.tries)
+        is_over = tries >= TRIES_MAX or now_ns - count.since_ns >= TRIES_NS
+        if not self.safeguards.try_limit(is_over or count.fatal >= FATAL_TRIES_MAX):
             return Handled.RETRY
         if self.safeguards.blocker_before_pause():
-            self.records.block(stream, item, reason, now_ns)
+            self.blockers.block(stream, item, str(error), count, now_ns)
         return Handled.BLOCKED
 
     def is_blocked(self, stream: str) -> bool:
-        return self.safeguards.blocker_guards(self.safeguards.one_stream_pauses(self.records, stream))
+        return self.safeguards.blocker_guards(self.safeguards.one_stream_pauses(self.blockers, stream))
 
     # What is left to lists and scans.
 
@@ -267,27 +340,40 @@ class Worker:
 
     def drain(self) -> None:
         """Look again at what is pending; an entry goes when nothing at its key waits any more."""
-        self._pending.clear()
-        snapshot = self.snapshot()
-        actions = {cursors.name_of(one): one for one in snapshot.actions.values() if one.rule.is_enabled}
-        stopped: set[str] = set()
-        for name, record, key in self.records.pending():
-            stream = f"pending/{name}"
-            if name not in actions or stream in stopped or self.is_blocked(stream):
-                continue
-            handled, looked = self._look_again(stream, record, key, actions[name])
-            if handled is not Handled.RESOLVED:
-                stopped.add(stream)
-            elif not looked.waiting and not looked.stale:  # the rule of a stale one may come back
-                self.records.remove(record)
+        actions = {cursors.name_of(one): one for one in self.snapshot().actions.values() if one.is_enforced}
+        for name in sorted({record.split("/")[3] for record in self.records.keys(PENDING)}):
+            action = actions.get(unquote(name))
+            if action is not None and not self.is_blocked(pending_stream(action)):
+                self.drain_one(action)
 
-    def _look_again(self, stream: str, record: str, key: str, action: Action) -> tuple[Handled, Looked]:
+    def drain_one(self, action: Action) -> Handled:
+        stream = pending_stream(action)
+        if not self.leases.hold(stream):
+            return Handled.ELSEWHERE
+        self._pending.clear()
+        failing = self.blockers.failing(stream)
+        for entry in self.records.pending(cursors.name_of(action)):
+            if not self.proceed():
+                return Handled.STOPPED
+            handled = self.look_again(action, entry)
+            if handled is not Handled.RESOLVED:
+                return handled
+            if self.safeguards.count_cleared(failing == entry.record):
+                self.blockers.succeeded(stream)
+        return Handled.RESOLVED
+
+    def look_again(self, action: Action, entry: Pending) -> Handled:
         try:
-            return Handled.RESOLVED, self.looker.look(action.bucket, key, [action])
-        except Unavailable as error:
-            return self.failed(stream, record, str(error), fatal=False), Looked()
-        except Unworkable as error:
-            return self.failed(stream, record, str(error), fatal=True), Looked()
+            looked = self.looker.look(action.bucket, entry.key, [action])
+        except (Unavailable, Unworkable) as error:
+            return self.failed(pending_stream(action), Item(entry.record, action.bucket, entry.key), error)
+        if not looked.waiting and not looked.stale:  # the rule of a stale one may come back
+            self.records.remove_as_read(entry.record, entry.etag)
+        return Handled.RESOLVED
+
+
+def pending_stream(action: Action) -> str:
+    return f"pending/{cursors.name_of(action)}"
 
 
 def is_about(event: Event, live: Live) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.cursor import Cursor, CursorError, Pace
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.lease import Fenced
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers import Effect, Fault, Faulty
@@ -265,3 +266,61 @@ def test_saving_an_unchanged_position_writes_nothing() -> None:
     before = dict(store.contents())
     found.save()
     assert store.contents() == before
+
+
+# Epochs.
+
+
+def owned(store: Store, epoch: int) -> Cursor:
+    found = Cursor(Context(store, store.env, retry=RETRY), KEY, pace=Pace(1000, 1e9), epoch=epoch)
+    found.start()
+    return found
+
+
+def saved(store: Store) -> str:
+    return cursor(store).saved
+
+
+def test_a_reader_of_a_lower_epoch_saves_nothing_any_more() -> None:
+    """Not even what it had finished before, and however much further it is."""
+    store = bucket()
+    passed(owned(store, 1), "a").save()
+    before = passed(owned(store, 1), "b", "z")
+    owned(store, 2)
+    assert before.save() == "a"
+    assert before.is_rewound
+    assert saved(store) == "a"
+
+
+def test_a_reader_of_a_lower_epoch_begins_no_pass() -> None:
+    store = bucket()
+    passed(owned(store, 2), "a").save()
+    with pytest.raises(Fenced, match="epoch 2 has cursor"):
+        owned(store, 1)
+
+
+def test_one_epoch_begins_as_often_as_it_likes() -> None:
+    """Without a new generation each time: a pass under way goes on."""
+    store = bucket()
+    passed(owned(store, 3), "a").save()
+    first = passed(owned(store, 3), "b")
+    owned(store, 3)
+    assert first.save() == "b"
+
+
+def test_a_rewind_keeps_the_epoch() -> None:
+    store = bucket()
+    passed(owned(store, 2), "b").save()
+    cursor(store).rewind("a")
+    with pytest.raises(Fenced):
+        owned(store, 1)
+
+
+def test_a_take_over_that_is_not_answered_is_made_again() -> None:
+    store = bucket()
+    passed(owned(store, 1), "a").save()
+    lost = Faulty(store, [Fault(Effect.REPLY_LOST, {"put"}, times=1)])
+    passed(owned(lost, 2), "b").save()
+    assert saved(store) == "b"
+    with pytest.raises(Fenced):
+        owned(store, 1)

@@ -1,0 +1,53 @@
+"""Work on several items at a time, and take the results in the order of the items."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Executor, Future, wait
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+WAITING_MAX = 1_000
+"""Our own limit on items whose turn has not come."""
+
+
+def in_order(
+    items: Iterable[T],
+    work: Callable[[T], R],
+    *,
+    pool: Executor | None = None,
+    most: int = 1,
+    is_work: Callable[[T], bool] = lambda _: True,
+) -> Generator[tuple[T, R], None, None]:
+    """Each item with its result; at most `most` are worked on at a time, `is_work` is False for trivial ones.
+
+    An iterator that is closed early returns when nothing is worked on any more.
+    """
+    if pool is None or most == 1:
+        for item in items:
+            yield item, work(item)
+        return
+    waiting: deque[tuple[T, Future[R]]] = deque()
+    running: deque[Future[R]] = deque()
+    try:
+        for item in items:
+            future: Future[R]
+            if is_work(item):
+                while len(running) >= most:
+                    wait([running.popleft()])
+                future = pool.submit(work, item)
+                running.append(future)
+            else:
+                future = Future()
+                future.set_result(work(item))
+            waiting.append((item, future))
+            while waiting and (waiting[0][1].done() or len(waiting) > WAITING_MAX):
+                first, result = waiting.popleft()
+                yield first, result.result()
+        while waiting:
+            first, result = waiting.popleft()
+            yield first, result.result()
+    finally:
+        for future in running:
+            future.cancel()
+        wait(running)
