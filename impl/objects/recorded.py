@@ -58,9 +58,9 @@ class RecordedStore(FileStore):
                 return cast(R, page)
         sent = super().send
         if isinstance(request, ask.AbortUpload):
-            reply = sent(request)
-            self._record_upload(reply, request.key, request.upload)
-            return reply
+            ended = sent(request)
+            self._record_upload(ended, request.key, request.upload)
+            return cast(R, ended)
         if not isinstance(request, _WRITES):
             return sent(request)
         mark = _DELETED if isinstance(request, ask.Delete) else ""

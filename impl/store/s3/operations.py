@@ -137,7 +137,7 @@ def _version(answer: Answer) -> str:
     return "" if version == "null" else version
 
 
-def _ns(moment: datetime | None) -> int:
+def nanoseconds(moment: datetime | None) -> int:
     if moment is None:
         return 0
     return calendar.timegm(moment.utctimetuple()) * 1_000_000_000 + moment.microsecond * 1000
@@ -193,7 +193,7 @@ def _info(answer: Answer, request: ask.Get | ask.Head, size: int) -> ask.ObjectI
         key=request.key,
         etag=_etag(answer, request),
         size=size,
-        modified_ns=_ns(answer.get("LastModified")),
+        modified_ns=nanoseconds(answer.get("LastModified")),
         version=_version(answer),
         content_type=answer.get("ContentType") or ask.BINARY,
         # Names are headers, and some servers write them with capitals.
@@ -221,7 +221,7 @@ def _listed(place: Place, entry: Answer) -> dict[str, Any]:
     return {
         "key": place.strip(entry["Key"]),
         "etag": str(entry.get("ETag", "")).strip('"'),
-        "modified_ns": _ns(entry.get("LastModified")),
+        "modified_ns": nanoseconds(entry.get("LastModified")),
     }
 
 
@@ -267,7 +267,7 @@ def _uploads_reply(place: Place, _: ask.ListUploads, answer: Answer) -> ask.Uplo
     return ask.UploadsReply(
         Outcome.DONE,
         uploads=tuple(
-            ask.UploadInfo(place.strip(entry["Key"]), entry["UploadId"], _ns(entry.get("Initiated")))
+            ask.UploadInfo(place.strip(entry["Key"]), entry["UploadId"], nanoseconds(entry.get("Initiated")))
             for entry in answer.get("Uploads", ())
         ),
         next=_next(answer, "NextKeyMarker", "NextUploadIdMarker"),

@@ -95,6 +95,11 @@ class S3Store(Store):
         """Whether versioning is on. Asked once: S3 itself takes minutes to change it everywhere."""
         return self._versioning() == "Enabled"
 
+    def versioning(self) -> str:
+        """ "Enabled", "Suspended", or empty, as the store answers now."""
+        self._versions = None
+        return self._versioning()
+
     def client(self) -> Any:
         """The SDK's client, for whoever must act below a request: its events see every message."""
         return self._connect()

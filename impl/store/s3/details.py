@@ -1,0 +1,112 @@
+"""What a bucket keeps beside its objects, as far as it can be read: tags, locks, and its lifecycle rules.
+
+Nothing here is a condition of a write, so it is no part of the interface of stores. Errors are those of
+`endings`, with the same meaning; a store that does not offer something has nothing of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import botocore.exceptions
+
+from fencepost.impl.store import requests as ask
+from fencepost.impl.store.requests import Outcome
+from fencepost.impl.store.s3.endings import LIBRARY_ERRORS, ended
+from fencepost.impl.store.s3.operations import nanoseconds
+from fencepost.impl.store.s3.store import S3Store
+
+_NOT_OFFERED = frozenset({404, 405, 501})
+"""Answers to a question for something that is not configured, or not offered."""
+
+
+class NoAnswer(Exception):
+    """The store did not answer; the same question may be answered later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    etag: str
+    size: int
+    modified_ns: int
+    version: str
+    locked_until_ns: int
+    """0 where no retention is shown."""
+    is_held: bool
+    """By a legal hold."""
+
+
+class Details:
+    def __init__(self, store: S3Store, bucket: str) -> None:
+        self._store = store
+        self._bucket = bucket
+
+    def describe(self, key: str, version: str = "") -> Described | None:
+        """Of an object or a version; None when it is not there."""
+        found = self._send("head_object", ask.Head(key, version), Key=key, **_version(version))
+        if found is None:
+            return None
+        return Described(
+            str(found["ETag"]).strip('"'),
+            int(found["ContentLength"]),
+            nanoseconds(found["LastModified"]),
+            str(found.get("VersionId") or ""),
+            nanoseconds(found.get("ObjectLockRetainUntilDate")),
+            found.get("ObjectLockLegalHoldStatus") == "ON",
+        )
+
+    def tags(self, key: str, version: str = "") -> dict[str, str] | None:
+        """None when the object is not there."""
+        found = self._send(
+            "get_object_tagging",
+            ask.Head(key, version),
+            nothing=("NoSuchTagSet", "NoSuchTagSetError"),
+            Key=key,
+            **_version(version),
+        )
+        return None if found is None else {tag["Key"]: tag["Value"] for tag in found.get("TagSet", ())}
+
+    def has_locks(self) -> bool:
+        """Whether versions of this bucket can be locked."""
+        found = self._of_bucket("get_object_lock_configuration")
+        return found.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled"
+
+    def lifecycle(self) -> list[dict[str, Any]]:
+        """The rules that the store itself has."""
+        rules: list[dict[str, Any]] = self._of_bucket("get_bucket_lifecycle_configuration").get("Rules", [])
+        return rules
+
+    def _of_bucket(self, operation: str) -> Mapping[str, Any]:
+        return self._send(operation, ask.List(), not_offered=True) or {}
+
+    def _send(
+        self,
+        operation: str,
+        request: ask.Request[Any],
+        *,
+        nothing: tuple[str, ...] = (),
+        not_offered: bool = False,
+        **parameters: Any,
+    ) -> Mapping[str, Any] | None:
+        """The answer; None for what is missing, and nothing of what has a code of `nothing`."""
+        client = self._store.client()
+        try:
+            answer: Mapping[str, Any] = getattr(client, operation)(Bucket=self._bucket, **parameters)
+            return answer
+        except LIBRARY_ERRORS as error:
+            # Not chained: an exception of the SDK may show headers.
+            failed = error
+        if isinstance(failed, botocore.exceptions.ClientError):
+            if failed.response.get("Error", {}).get("Code") in nothing:
+                return {}
+            status = failed.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+            if not_offered and status in _NOT_OFFERED:
+                return {}
+        reply = ended(request, failed, self._store.url)
+        if reply.outcome is Outcome.MISSING:
+            return None
+        raise NoAnswer(f"{self._store.url}: {operation}: {reply.detail}")
+
+
+def _version(version: str) -> dict[str, str]:
+    return {"VersionId": version} if version else {}
