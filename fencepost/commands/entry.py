@@ -32,8 +32,8 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 EXTRAS = {
     "harness": ("greenlet", "hypothesis", "networkx", "numpy", "rich", "simpy"),
     "catalog": ("pyarrow",),
-    "ingest": ("starlette", "uvicorn", "httpx", "prometheus_client"),
-    "objects": ("starlette", "uvicorn", "prometheus_client"),
+    "ingest": ("starlette", "uvicorn", "httptools", "httpx", "prometheus_client"),
+    "objects": ("starlette", "uvicorn", "httptools", "prometheus_client"),
     "plots": ("matplotlib",),
     "spark": ("pyspark", "pandas"),
 }

@@ -29,7 +29,7 @@ from fencepost.impl.store.errors import StoreError
 
 ENV = SystemEnvironment()
 ROOT_TOKEN = "FENCEPOST_OBJECTS_ROOT_TOKEN"  # noqa: S105  the name of a variable
-OPTIONAL = ("starlette", "uvicorn", "h11", "prometheus_client")
+OPTIONAL = ("starlette", "uvicorn", "httptools", "prometheus_client")
 EPILOG = """Exit codes: 0 done, 1 the directory cannot be used, 2 the request makes no sense. Example:
 fencepost objects serve /var/lib/objects --listen 127.0.0.1:9000 --workers 2."""
 

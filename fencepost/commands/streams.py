@@ -23,7 +23,7 @@ from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
 
 ENV = SystemEnvironment()
-OPTIONAL = ("starlette", "uvicorn", "h11", "prometheus_client")
+OPTIONAL = ("starlette", "uvicorn", "httptools", "prometheus_client")
 EPILOG = """Exit codes: 0 done, 1 the streams or the store refused, 2 the request makes no sense. Example:
 fencepost streams serve s3://bucket/prefix --state /var/lib/streams --listen 127.0.0.1:4437."""
 

@@ -22,6 +22,7 @@ first the server ends its own side, then it reads and discards what still arrive
 
 import asyncio
 import contextlib
+import enum
 import http
 import signal
 import socket
@@ -29,20 +30,20 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
-import h11
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.refusals import Refusal, to_json
-from fencepost.impl.http.service import Service
+from fencepost.impl.http.service import Head, Service
 
 HEADER_BYTES = 16 * 1024
-"""h11 keeps no more of a request's head than this."""
+"""A longer head is no request: without a limit a client could fill the memory with one."""
 DRAIN_IDLE_S = 1.0
 """How long a draining server keeps a connection on which no request comes."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -66,14 +67,13 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 self._closing,
                 interface="asgi3",
-                http=protocol(limits, service.count_refused, lambda: self.should_exit),
+                http=protocol(limits, service.count_refused, lambda: self.should_exit, self._at_once),
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                h11_max_incomplete_event_size=HEADER_BYTES,
                 timeout_keep_alive=max(1, round(limits.idle_s)),
                 timeout_graceful_shutdown=max(1, round(limits.drain_s)),
                 ssl_certfile=certificate,
@@ -116,6 +116,9 @@ class Server(uvicorn.Server):
             await send(message)
 
         await self._service(scope, receive, closing)
+
+    def _at_once(self, head: Head) -> bytes | None:
+        return None if self._draining else self._service.at_once(head)
 
     def _on_drain(self, number: int, frame: object) -> None:
         self._draining = True
@@ -162,8 +165,11 @@ def address(bound: socket.socket, *, secure: bool = False) -> str:
 
 
 def protocol(
-    limits: Limits, count_refused: Callable[[str], object], stopping: Callable[[], bool] = lambda: False
-) -> type[H11Protocol]:
+    limits: Limits,
+    count_refused: Callable[[str], object],
+    stopping: Callable[[], bool] = lambda: False,
+    at_once: Callable[[Head], bytes | None] = lambda _: None,
+) -> type[HttpToolsProtocol]:
     """The class of which uvicorn makes one instance per connection."""
 
     class Guarded(GuardedConnection):
@@ -178,18 +184,44 @@ def protocol(
             self.limits = limits
             self.count_refused = count_refused
             self.stopping = stopping
+            self.at_once = at_once
 
     return Guarded
 
 
-class GuardedConnection(H11Protocol):
+class _Reading(enum.Enum):
+    """What a connection waits for."""
+
+    NOTHING = enum.auto()
+    """Not a byte of a request has come, or every request has ended."""
+    HEAD = enum.auto()
+    BODY = enum.auto()
+
+
+class _NotHttp(Exception):
+    """Raised in a callback of the parser, which then reports an error."""
+
+
+class GuardedConnection(HttpToolsProtocol):
     limits: Limits
     count_refused: Callable[[str], object]
     stopping: Callable[[], bool]
+    at_once: Callable[[Head], bytes | None]
     _timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
     _over = False
     """The last response is written; what still arrives is discarded."""
+    _reading = _Reading.NOTHING
+    _begun = 0
+    """How many requests have begun."""
+    _head_bytes = _raw_bytes = 0
+    """Of the present head: those that were parsed, and those that arrived."""
+    _answered = False
+    """The present request was answered at once: it has no cycle."""
+    _served: RequestResponseCycle | None = None
+    """The request in progress, or the last one; `cycle` is the last one read, which may wait for it."""
+    _broken = False
+    """What follows the requests that were read is not HTTP; they are answered first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
@@ -219,9 +251,113 @@ class GuardedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self._over:
-            super().data_received(data)
+        if self._over or self._broken:
+            return
+        before, begun = self._reading, self._begun
+        super().data_received(data)
+        if self._reading is _Reading.HEAD and not self._over:
+            # The parser reports no part of a header. Of what follows other requests, the first piece is free.
+            if self._begun - begun == (before is not _Reading.HEAD) and before is not _Reading.BODY:
+                self._raw_bytes += len(data)
+            if self._raw_bytes > HEADER_BYTES:
+                self.send_400_response("")
+        if self._timer is not None or self._reading is not _Reading.NOTHING:
             self._watch()
+
+    # Callbacks of the parser.
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._reading = _Reading.HEAD
+        self._head_bytes = self._raw_bytes = 0
+        self._begun += 1
+        self._answered = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count_head(len(name) + len(value))
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > HEADER_BYTES:
+            raise _NotHttp
+
+    def on_headers_complete(self) -> None:
+        version = self.parser.get_http_version()
+        hosts = has_body = 0
+        for name, value in self.headers:
+            hosts += name == b"host"
+            has_body += name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        if (
+            hosts > 1
+            or (version, hosts) not in (("1.1", 1), ("1.0", 0), ("1.0", 1))
+            or not self.url.isascii()
+        ):
+            raise _NotHttp
+        self._reading = _Reading.BODY
+        raw_path, _, query = self.url.partition(b"?")
+        head = Head(self.parser.get_method().decode(), raw_path, query, self.headers, self.client)
+        # No other protocol is spoken here, and the parser reads nothing behind a request that wants one.
+        keeps = version == "1.1" and self.parser.should_keep_alive() and not self.parser.should_upgrade()
+        is_alone = not self._is_busy()
+        if is_alone and keeps and not has_body and not self.flow.write_paused and not self.stopping():
+            answer = self.at_once(head)
+            if answer is not None:
+                self._answered = True
+                self.transport.write(answer)
+                return
+        self.scope = {
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+            "headers": self.headers,
+            "state": self.app_state.copy(),
+            "method": head.method,
+            "path": unquote(raw_path.decode()),
+            "raw_path": raw_path,
+            "query_string": query,
+        }
+        self.cycle = RequestResponseCycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=keeps,
+            on_response=self.on_response_complete,
+        )
+        if is_alone:
+            self._start_asgi_task(self.cycle, self.app)
+        else:  # it waits for the end of those before it
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def on_body(self, body: bytes) -> None:
+        if not self._answered:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._reading = _Reading.NOTHING
+        if self._answered:
+            self.on_response_complete()
+        else:
+            super().on_message_complete()
+
+    # Deadlines.
 
     def _watch(self) -> None:
         """Set the deadline for whatever this connection waits for now."""
@@ -230,18 +366,34 @@ class GuardedConnection(H11Protocol):
         if self._refused_midway():
             if self._timer is None:
                 self._arm(self.limits.linger_s, self._close)
-        elif self.conn.their_state is not h11.IDLE:  # in the middle of a request
+        elif self._reading is not _Reading.HEAD or self._is_busy():
             self._disarm()
         elif self._timer is None:
             self._arm(self.limits.header_s, self._too_slow)
 
+    def _is_busy(self) -> bool:
+        """Whether a response is yet to be completed."""
+        return self._served is not None and not self._served.response_complete
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._refused_midway() and not self.transport.is_closing():
-            self._arm(self.limits.linger_s, self._close)
+        if self._broken and not self._is_busy():
+            self.send_400_response("")
+        elif self._reading is not _Reading.NOTHING and not self.transport.is_closing():
+            self._watch()
 
     def send_400_response(self, msg: str) -> None:
         """The bytes are not HTTP, or no longer are."""
+        in_body = self._reading is _Reading.BODY and not self._answered
+        if self._is_busy() and not (in_body and self.cycle is self._served):
+            self._broken = True
+            if in_body:
+                self.pipeline.popleft()
+            return
         self._refuse_and_end(
             Refusal(
                 "bad_request",
@@ -269,7 +421,7 @@ class GuardedConnection(H11Protocol):
 
     def _refused_midway(self) -> bool:
         """The response is complete and the request is not: its sender does not know yet."""
-        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+        return self._reading is _Reading.BODY and not self._answered and not self._is_busy()
 
     def _arm(self, seconds: float, act: Any) -> None:
         self._disarm()
@@ -291,7 +443,7 @@ class GuardedConnection(H11Protocol):
         """Respond with `refusal` if a response is still possible, and end the connection."""
         self._over = True
         self._unset_keepalive_if_required()
-        begun: RequestResponseCycle | None = self.cycle
+        begun = self._served
         responding = begun is not None and begun.response_started and not begun.response_complete
         if begun is not None:
             begun.disconnected = True  # ends the work on the current request

@@ -13,9 +13,10 @@ for the store: routes call `in_thread` for both.
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -38,6 +39,16 @@ _SIGNATURE = re.compile(rb"(?i)((?:signature|token)=)[^&]*")
 """In the query of a presigned URL, which is as good as its signer's credentials until it expires."""
 READY_S = 2.0
 """How long `/readyz` reuses a result: the store sees no more requests than this allows."""
+
+
+class Head(NamedTuple):
+    """A request before its body, as it arrived; the names of headers are in lower case."""
+
+    method: str
+    raw_path: bytes
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    client: tuple[str, int] | None
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -70,6 +81,8 @@ class Service:
         self._requests = self.metrics.counter(
             f"{prefix}_requests_total", "HTTP requests, by status of the response.", "status"
         )
+        self._by_status: dict[int, Any] = {}
+        """The counters of `_requests`, which takes long to find them."""
         self._durations = self.metrics.histogram(
             f"{prefix}_request_seconds", "Time from a request to the end of its response."
         )
@@ -99,6 +112,11 @@ class Service:
         if scope["type"] == "http":
             await self.observed(self._app, scope, receive, send)
 
+    def at_once(self, head: Head) -> bytes | None:
+        """The whole response to a request without a body, if there is one that waits for nothing; else None,
+        and the request is served like every other. Called in the event loop."""
+        return None
+
     async def observed(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, count it, and log one line about it: never a header, never a body."""
         status = 0
@@ -109,16 +127,23 @@ class Service:
                 status = message["status"]
             await send(message)
 
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun = time.perf_counter()
         try:
             await app(scope, receive, watched)
         finally:
-            self._requests.labels(str(status)).inc()
-            self._durations.observe(loop.time() - begun)
-            query = _SIGNATURE.sub(rb"\1-", scope["query_string"])[:400]
-            line = f"{scope['method'][:20]} {scope['path'][:80]!a} {query!a}"
-            self._log.debug("%s %d %.1f ms", line, status, (loop.time() - begun) * 1e3)
+            self.count(scope["method"], scope["path"], scope["query_string"], status, begun)
+
+    def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
+        """Count a request that began at `begun` of the performance counter."""
+        took_s = time.perf_counter() - begun
+        counter = self._by_status.get(status)
+        if counter is None:
+            counter = self._by_status[status] = self._requests.labels(str(status))
+        counter.inc()
+        self._durations.observe(took_s)
+        if self._log.isEnabledFor(logging.DEBUG):
+            shown = _SIGNATURE.sub(rb"\1-", query)[:400]
+            self._log.debug("%s %a %a %d %.1f ms", method[:20], path[:80], shown, status, took_s * 1e3)
 
     async def in_thread(self, act: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, act, *args)

@@ -321,7 +321,7 @@ _LISTED = (
 )
 
 
-def _plain_page(found: Iterable[tuple[bytes, str, int, int]], limit: int) -> ListReply:
+def _plain_page(found: Iterable[Any], limit: int) -> ListReply:
     """Without groups, of `limit` rows and one that shows whether there are more."""
     objects = [ObjectInfo(key.decode(), *about) for key, *about in found]
     last = objects[limit - 1].key if 0 < limit < len(objects) else ""

@@ -312,7 +312,7 @@ def test_help_loads_no_server() -> None:
         check=True,
     )
     loaded = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in ran.stderr.splitlines()}
-    assert loaded.isdisjoint({"starlette", "uvicorn", "httpx", "h11", "asyncio", "boto3", "numpy"})
+    assert loaded.isdisjoint({"starlette", "uvicorn", "httpx", "httptools", "asyncio", "boto3", "numpy"})
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ EPILOG = """Exit codes: 0 done, 1 data is lost, damaged or parked: an operator m
 no sense, 3 not finished: run it again. Example: fencepost ingest enrol tokens.json agent-a, then fencepost
 ingest serve --store file:///data/metrics --agents tokens.json."""
 ENV = SystemEnvironment()
-OPTIONAL = ("starlette", "uvicorn", "httpx", "h11", "prometheus_client")
+OPTIONAL = ("starlette", "uvicorn", "httpx", "httptools", "prometheus_client")
 """Installed by the extra `ingest`."""
 
 STORE = click.option(

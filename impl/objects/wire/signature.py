@@ -225,7 +225,7 @@ def _scope(credential: str, code: str) -> Scope:
 def _moment(text: str) -> datetime | None:
     found = _MOMENT(text)
     try:
-        return None if found is None else datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[misc]  # six numbers
+        return None if found is None else datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[arg-type]  # six numbers
     except ValueError:  # no such day or hour
         return None
 
