@@ -113,6 +113,19 @@ class Server:
         if found != reply:
             raise Failed(f"process {self.process.pid} answered {found!r}, not {reply!r}")
 
+    def resume(self, timeout_s: float) -> None:
+        """As `call`; replies to earlier messages may come first, which were too late."""
+        self.line.send("resume")
+        reply = ""
+        while reply != "resumed":
+            try:
+                found = self.line.receive(timeout_s)
+            except TimeoutError:
+                found = f"failed to resume in {timeout_s:g} s"
+            reply = "failed: it has ended" if found is None else found
+            if reply.startswith("failed"):
+                raise Failed(f"process {self.process.pid} {reply}")
+
     def end(self) -> None:
         """At once, and only return when it is gone."""
         self.process.kill()
@@ -180,8 +193,11 @@ class Supervisor:
         return ""
 
     def _resume(self, incumbent: Server) -> None:
-        with contextlib.suppress(Failed):  # one that has ended is started again by the loop
-            incumbent.call("resume", "resumed", _LOCK_S + START_S)
+        try:
+            incumbent.resume(_LOCK_S + START_S)
+        except Failed as error:
+            self._log.error("the incumbent does not serve again: %s", error)
+            incumbent.process.kill()  # the loop starts another
 
     def run(self) -> None:
         """Until a signal ends it; requests for a handoff come over the control socket of the directory."""

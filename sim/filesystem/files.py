@@ -109,6 +109,11 @@ class Files:
             del self.tree.world.streams[name]
         self._setup_calls, self._state = image.calls, None
 
+    def lock_for(self, owner: int, fd: int) -> None:
+        """A process begins with a lock on what the program opened while it set the world up."""
+        self.tree.locks.setdefault(self.tree.opened[fd], {})[owner, int(fd)] = True
+        self._state = None
+
     def end(self, owner: int) -> tuple[int, int]:
         """A process ended or was killed: its locks are released. What that reads and writes."""
         read = written = 0

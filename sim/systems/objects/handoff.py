@@ -1,16 +1,20 @@
 """The scenario of a handoff: the supervisor, the server that it replaces, and its successor.
 
 `Supervisor.handoff`, `Member` and `Owner` run as they ship; the lock of the directory is a file of the world.
-What a line carries over a socket is appended to a file here, one for each direction, and a server that takes
-too long is one for which the supervisor does not wait. A server that is killed ends when it reads
-so, and has ended for the supervisor once its lock `alive` is free, as `wait` returns for a process.
+A line is a file for each message, which its sender has locked from the start until it is written: who
+receives it waits for that lock, and finds nothing in the file of a sender that has ended. A server that takes
+too long is one for which the supervisor does not wait. One that is killed ends when it reads so.
+
+An incumbent that takes the directory back waits until its successor has ended or is there to stay (`going`),
+which stands for the minute that it has; the successor does not wait, since the directory is free by then. A
+server that is there to stay ends after the other one.
 """
 
 import contextlib
 import fcntl
 import os
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from fencepost.impl.objects.handoff import Member, Server, Supervisor
@@ -23,46 +27,71 @@ from fencepost.sim.systems.objects.run import NEW, OLD, SUPERVISOR, ScenarioRun
 from fencepost.sim.world import View, World
 
 KILL, OVER = "killed", "the run is over"
+MESSAGES = 6
+"""At most in one direction of a line."""
+ATTEMPTS_S = 0.15
+"""Three attempts to get the directory, with a pause between."""
 
 
 class _Over(Exception):
-    """Nothing more is sent."""
+    """The supervisor goes on, and sends nothing more."""
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A file that a process has locked from the start, and releases by its end if not before."""
+
+    fd: int
+
+    def release(self) -> None:
+        fcntl.flock(self.fd, fcntl.LOCK_UN)
+
+    def wait(self) -> None:
+        """Until it is released."""
+        fcntl.flock(self.fd, fcntl.LOCK_SH)
+
+
+class Slots:
+    """The messages of one direction."""
+
+    def __init__(self, files: list[Locked]) -> None:
+        self._files = files
+
+    def write(self, number: int, message: str) -> None:
+        os.pwrite(self._files[number].fd, message.encode(), 0)
+        self._files[number].release()
+
+    def read(self, number: int) -> str | None:
+        self._files[number].wait()
+        return os.pread(self._files[number].fd, 100, 0).decode() or None
 
 
 class WorldLine:
-    """A line in two files of the directory, one for each direction."""
+    """One end of a line."""
 
     socket = None
     has_more = False
     late = -1
     """The number of the message that comes too late for `receive`."""
 
-    def __init__(self, world: World, sends: Path, receives: Path) -> None:
+    def __init__(self, world: World, sends: Slots, receives: Slots) -> None:
         self._world, self._sends, self._receives = world, sends, receives
-        self._received = 0
-        self._fds: dict[Path, int] = {}
-
-    def _fd(self, path: Path) -> int:
-        if path not in self._fds:
-            self._fds[path] = os.open(path, os.O_RDWR | os.O_APPEND)
-        return self._fds[path]
+        self._sent = self._received = 0
 
     def send(self, message: str) -> None:
-        os.write(self._fd(self._sends), message.encode() + b"\n")
+        self._sends.write(self._sent, message)
+        self._sent += 1
 
     def receive(self, timeout_s: float | None = None) -> str | None:
         if self._received == self.late:
             self.late = -1
             self._world.note("timed out")
             raise TimeoutError(timeout_s)
-        while True:
-            messages = os.pread(self._fd(self._receives), 1 << 16, 0).decode().splitlines()
-            if len(messages) > self._received:
-                self._received += 1
-                message = messages[self._received - 1]
-                if message == OVER:
-                    raise _Over
-                return None if message == KILL else message
+        message = self._receives.read(self._received)
+        self._received += 1
+        if message == OVER:
+            raise _Over
+        return None if message == KILL else message
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -96,7 +125,7 @@ class Ended:
 
     pid = 0
 
-    def __init__(self, alive: str, send: Callable[[str], None]) -> None:
+    def __init__(self, alive: Locked, send: Callable[[str], None]) -> None:
         self._alive, self._send = alive, send
 
     def kill(self) -> None:
@@ -109,42 +138,43 @@ class Ended:
 
     def wait(self, timeout: float | None = None) -> int:
         del timeout
-        fd = os.open(self._alive, os.O_RDWR)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        os.close(fd)
+        self._alive.wait()
         return 0
 
 
 class WorldSupervisor(Supervisor):
-    """Begins servers that are processes of the world already, and wait for its messages."""
+    """Begins servers that are processes of the world already."""
 
-    def __init__(self, world: World, root: str, safeguards: Safeguards) -> None:
+    def __init__(self, safeguards: Safeguards, env: ScenarioEnvironment, servers: dict[str, Server]) -> None:
         listening: Any = None  # the socket is the workers'
-        env = ScenarioEnvironment(world)
-        super().__init__(root, _none, listening, env, drain_s=0, safeguards=safeguards)
-        self._world, self._directory = world, root
-        lines = Path(root)
-        self.lines = {
-            name: WorldLine(world, lines / f"to-{name}", lines / f"from-{name}") for name in (OLD, NEW)
-        }
-        self._names = iter(self.lines)
-
+        super().__init__("", _none, listening, env, drain_s=0, safeguards=safeguards)
+        self._servers = iter(servers.values())
         self.server = self.spawn()
 
     def spawn(self) -> Server:
-        name = next(self._names)
-        line: Any = self.lines[name]
-        return Server(Ended(f"{self._directory}/alive-{name}", line.send), line)
+        return next(self._servers)
 
 
 def _none(_: tuple[int, int]) -> Any:
     raise AssertionError("the world has spawned the servers")
 
 
-class WorldMember(Member):
-    """Acts on messages until the run is over or it is killed; returns whether it serves then."""
+class Pausing(ScenarioEnvironment):
+    """The incumbent pauses until its successor has ended or is there to stay."""
 
-    def serve(self, *, committed: bool) -> bool:
+    def __init__(self, world: World, going: Locked) -> None:
+        super().__init__(world)
+        self._going = going
+
+    def sleep(self, seconds: float) -> None:
+        del seconds
+        self._going.wait()
+
+
+class WorldMember(Member):
+    """Acts on messages until its line or the run ends; returns whether it serves then."""
+
+    def serve(self, *, committed: bool, going: Locked, other: Locked) -> bool:
         if committed:  # it began before the run
             self._owner.acquire()
             self._serving = self._committed = True
@@ -153,6 +183,9 @@ class WorldMember(Member):
         with contextlib.suppress(_Over):
             while self._act_on_all():
                 pass
+        if self._serving:
+            going.release()
+            other.wait()
         return self._serving
 
 
@@ -182,36 +215,47 @@ def strangers(run: ScenarioRun) -> None:
 
 
 def handoff(run: ScenarioRun, late: tuple[str, int] | None = None) -> None:
-    """A server is replaced."""
-    world, run.followed = run.world, False
-    world.forbid("crash", "power_loss")
+    """A server is replaced; one of the three processes may be killed."""
+    world, run.followed, run.replaces = run.world, False, True
+    world.forbid("power_loss")
     run.open()
-    for name in (OLD, NEW):
-        for file in ("alive", "to", "from"):
-            (run.root / f"{file}-{name}").touch()
-    root, safeguards = str(run.root), run.safeguards
-    owners = {name: NotedOwner(world, name, root, safeguards) for name in (OLD, NEW)}
+    numbers = {OLD: 1, NEW: 2, SUPERVISOR: 3}
 
-    def serve(name: str) -> bool:
-        fd = os.open(f"{root}/alive-{name}", os.O_RDWR)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        line: Any = WorldLine(world, run.root / f"from-{name}", run.root / f"to-{name}")
+    def locked(name: str, owner: str) -> Locked:
+        found = Locked(os.open(run.root / name, os.O_RDWR | os.O_CREAT))
+        world.files.lock_for(numbers[owner], found.fd)
+        return found
+
+    def slots(name: str, sender: str) -> Slots:
+        return Slots([locked(f"{name}-{number}", sender) for number in range(MESSAGES)])
+
+    alive = {name: locked(f"alive-{name}", name) for name in (OLD, NEW)}
+    going = {name: locked(f"going-{name}", name) for name in (OLD, NEW)}
+    sent = {name: (slots(f"to-{name}", SUPERVISOR), slots(f"from-{name}", name)) for name in (OLD, NEW)}
+
+    def serve(name: str, other: str) -> bool:
+        to, from_ = sent[name]
+        line: Any = WorldLine(world, from_, to)
         workers: Any = NoWorkers()
-        return WorldMember(line, owners[name], workers, ScenarioEnvironment(world), 0, lock_s=0.05).serve(
-            committed=name == OLD
-        )
+        owner = NotedOwner(world, name, str(run.root), run.safeguards)
+        env = Pausing(world, going[other]) if name == OLD else ScenarioEnvironment(world)
+        member = WorldMember(line, owner, workers, env, 0, lock_s=ATTEMPTS_S)
+        return member.serve(committed=name == OLD, going=going[name], other=alive[other])
 
-    def supervise() -> str:
-        supervisor = WorldSupervisor(world, root, safeguards)
+    def supervise() -> tuple[str, str]:
+        """Why the handoff failed, and the server that the supervisor has now."""
+        lines: dict[str, Any] = {name: WorldLine(world, *sent[name]) for name in (OLD, NEW)}
         if late is not None:
-            supervisor.lines[late[0]].late = late[1]
+            lines[late[0]].late = late[1]
+        servers = {name: Server(Ended(alive[name], line.send), line) for name, line in lines.items()}
+        supervisor = WorldSupervisor(run.safeguards, ScenarioEnvironment(world), servers)
         problem = supervisor.handoff()
-        for line in supervisor.lines.values():
+        for line in lines.values():
             line.send(OVER)
-        return problem
+        return problem, OLD if supervisor.server is servers[OLD] else NEW
 
-    for name in (OLD, NEW):
-        world.spawn(serve, name, name=name, restart=False)
+    for name, other in ((OLD, NEW), (NEW, OLD)):
+        world.spawn(serve, name, other, name=name, restart=False)
     world.spawn(supervise, name=SUPERVISOR, restart=False)
     _watch_owners(world)
 

@@ -90,6 +90,8 @@ class ScenarioRun:
     loses_power: bool = False
     """Whether this run may lose power; otherwise a process may be killed."""
     has_first: bool = False
+    replaces: bool = False
+    """Whether a server is replaced."""
     requests: dict[str, Request] = field(default_factory=dict)
     """By the process that makes each."""
     lockstep: "CallLockstep | None" = None
@@ -270,8 +272,12 @@ class ScenarioRun:
         reads = [found for name in ("reader", RECOVERY) if (found := results.get(name)) is not None]
         before = {PLACE: ETAGS["first"]} if self.has_first else {}
         ended = RECOVERY in results or all(name in results for name in self.requests)
-        serving = tuple(name for name in (OLD, NEW) if results.get(name))
-        failed = "" if view.notes("timed out") else results.get(SUPERVISOR, "")
+        serving = [name for name in (OLD, NEW) if results.get(name)]
+        problem, current = results.get(SUPERVISOR, ("", ""))
+        states = view.states()
+        if current and states[current] == "down":
+            serving.append("another")  # `Supervisor.run` starts it
+        failed = "" if view.notes("timed out") or "down" in states.values() else problem
         return Outcomes(
             tuple(requests),
             before,
@@ -279,7 +285,7 @@ class ScenarioRun:
             removed,
             UPLOAD_AGE_S,
             is_reconciled=ended,
-            serving=serving if SUPERVISOR in results else None,
+            serving=tuple(serving) if self.replaces else None,
             failed_handoff=failed,
         )
 

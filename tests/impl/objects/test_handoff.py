@@ -14,7 +14,7 @@ import pytest
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.objects import handoff
-from fencepost.impl.objects.handoff import Line, Member, Supervisor
+from fencepost.impl.objects.handoff import Failed, Line, Member, Server, Supervisor
 from fencepost.impl.objects.owner import Owner
 
 SCRIPT = """
@@ -99,9 +99,13 @@ def test_a_failure_before_the_commit_resumes_the_incumbent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, faults: tuple[str, str, str], reason: str
 ) -> None:
     with supervised(tmp_path, **{server: faults}) as (supervisor, scripted):
-        if faults[1]:
-            monkeypatch.setattr(handoff, "START_S", 0.3)
-            supervisor._drain_s = -9.7
+        call = Server.call
+        silent_at = faults[1] or None  # then it never answers, however long one waits
+        monkeypatch.setattr(
+            Server,
+            "call",
+            lambda one, sent, reply, s: call(one, sent, reply, 0.1 if sent == silent_at else s),
+        )
         old = supervisor.server
         assert reason in supervisor.handoff()
         assert supervisor.server is old
@@ -109,6 +113,29 @@ def test_a_failure_before_the_commit_resumes_the_incumbent(
         assert old.process.poll() is None
         assert scripted.notes()[-1] == "old resume"
         assert supervisor.handoff() == "" or faults[1] or server == "old"  # the next one succeeds
+
+
+def test_an_incumbent_that_cannot_resume_is_ended_for_another_to_start(tmp_path: Path) -> None:
+    """Otherwise it would neither serve nor end."""
+    faults = {"new": ("begin", "", ""), "old": ("", "", "resume")}
+    with supervised(tmp_path, **faults) as (supervisor, _):
+        assert "ended before it was 'ready'" in supervisor.handoff()
+        assert supervisor.server is not None
+        assert supervisor.server.process.wait(60) == -signal.SIGKILL
+
+
+def test_a_late_reply_is_not_taken_for_the_answer_to_resume(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, contextlib.closing(Line(ours)) as line, supervised(tmp_path) as (supervisor, _):
+        assert supervisor.server is not None
+        server = Server(supervisor.server.process, line)
+        theirs.sendall(b"drained\nresumed\n")
+        server.resume(60)
+        theirs.sendall(b"sealed\nfailed it is taken\n")
+        with pytest.raises(Failed, match="failed it is taken"):
+            server.resume(60)
+        with pytest.raises(Failed, match="failed to resume"):
+            server.resume(0.01)
 
 
 def test_a_successor_that_ends_right_after_the_commit_is_replaced(

@@ -73,6 +73,13 @@ def test_every_schedule_holds(scenario: str, fault: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["handoff", "aborted"])
+def test_every_handoff_holds_with_one_kill(scenario: str) -> None:
+    """Of the incumbent, the successor or the supervisor."""
+    assert explored(scenario=scenario, faults={"crash": 1}).verdict == "holds"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["reconciled", "completed", "collected"])
 def test_every_schedule_without_faults_holds(scenario: str) -> None:
     """With faults their exploration does not end in minutes."""
