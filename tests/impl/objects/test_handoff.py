@@ -99,13 +99,13 @@ def test_a_failure_before_the_commit_resumes_the_incumbent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, faults: tuple[str, str, str], reason: str
 ) -> None:
     with supervised(tmp_path, **{server: faults}) as (supervisor, scripted):
-        call = Server.call
         silent_at = faults[1] or None  # then it never answers, however long one waits
-        monkeypatch.setattr(
-            Server,
-            "call",
-            lambda one, sent, reply, s: call(one, sent, reply, 0.1 if sent == silent_at else s),
-        )
+
+        def impatient(one: Server, message: str, reply: str, timeout_s: float) -> None:
+            call(one, message, reply, 0.1 if message == silent_at else timeout_s)
+
+        call = Server.call
+        monkeypatch.setattr(Server, "call", impatient)
         old = supervisor.server
         assert reason in supervisor.handoff()
         assert supervisor.server is old
