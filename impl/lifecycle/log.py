@@ -93,11 +93,25 @@ class MemoryLog:
         return iter([event for event in self._events[shard] if after < event.position < limit])
 
 
-class ChangeLogReader:
-    """The change log of a server of objects: one shard, whose events have unique times.
+class NoLog:
+    """Of a store that shows none: everything is left to scans."""
 
-    It does not show where it begins once days are removed, so it begins with its oldest day.
-    """
+    has_uploads = False
+
+    def shards(self) -> Sequence[str]:
+        return ()
+
+    def begins_ns(self, shard: str) -> int:
+        raise NotImplementedError
+
+    settled_ns = begins_ns
+
+    def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:
+        raise NotImplementedError
+
+
+class ChangeLogReader:
+    """The change log of a server of objects: one shard, whose events have unique times."""
 
     has_uploads = True
     SHARD = "changes"
@@ -113,6 +127,8 @@ class ChangeLogReader:
         return self._log.begins_ns()
 
     def settled_ns(self, shard: str) -> int:
+        # What this process has changed, and what processes that died have, would hold it up.
+        self._log.flush(self._index)
         return self._index.settled_ns()
 
     def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:

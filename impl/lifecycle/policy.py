@@ -72,6 +72,8 @@ class Timing:
     """How far behind the clock changes of tags and of versions are looked at."""
     lookback_ns: int = 3600 * SECOND_NS
     """How much further than its delay an action begins, and its log must reach back."""
+    scan_every_ns: int | None = None
+    """Between two walks of a bucket; None leaves it to the kinds of its actions."""
 
 
 STANDARD_TIMING = Timing()
@@ -341,6 +343,8 @@ def decide_mode(
 def scan_every_ns(rule: Rule, kind: Kind, timing: Timing = STANDARD_TIMING) -> int:
     """How often a walk looks for what the events have missed, or, where none drive the action, for all."""
     day_ns = timing.day_ns
+    if timing.scan_every_ns is not None:
+        return timing.scan_every_ns
     age_ns = min_trigger_age(rule, kind, timing) or 0
     match kind:
         case Kind.EXPIRATION_DAYS | Kind.NONCURRENT_DAYS:

@@ -182,6 +182,8 @@ class Walks:
         log = self.worker.log
         if action.key.kind is Kind.ABORT_MPU and not log.has_uploads:
             return Mode.SCAN_ONLY, Degraded.NONE
+        if not log.shards():
+            return decide_mode(action.rule, action.key.kind, retention_ns=0, timing=self.timing)
         begins = [log.begins_ns(shard) for shard in log.shards()]
         now_ns = self.context.env.now_ns()
         reaches_back_ns = now_ns - max(begins) if any(begins) else None

@@ -43,7 +43,7 @@ class Details:
 
     def describe(self, key: str, version: str = "") -> Described | None:
         """Of an object or a version; None when it is not there."""
-        found = self._send("head_object", ask.Head(key, version), Key=key, **_version(version))
+        found = self._send("head_object", ask.Head(key, version), _named(key, version))
         if found is None:
             return None
         return Described(
@@ -60,16 +60,15 @@ class Details:
         found = self._send(
             "get_object_tagging",
             ask.Head(key, version),
+            _named(key, version),
             nothing=("NoSuchTagSet", "NoSuchTagSetError"),
-            Key=key,
-            **_version(version),
         )
         return None if found is None else {tag["Key"]: tag["Value"] for tag in found.get("TagSet", ())}
 
     def has_locks(self) -> bool:
         """Whether versions of this bucket can be locked."""
         found = self._of_bucket("get_object_lock_configuration")
-        return found.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled"
+        return bool(found.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
 
     def lifecycle(self) -> list[dict[str, Any]]:
         """The rules that the store itself has."""
@@ -77,16 +76,16 @@ class Details:
         return rules
 
     def _of_bucket(self, operation: str) -> Mapping[str, Any]:
-        return self._send(operation, ask.List(), not_offered=True) or {}
+        return self._send(operation, ask.List(), {}, not_offered=True) or {}
 
     def _send(
         self,
         operation: str,
         request: ask.Request[Any],
+        parameters: Mapping[str, str],
         *,
         nothing: tuple[str, ...] = (),
         not_offered: bool = False,
-        **parameters: Any,
     ) -> Mapping[str, Any] | None:
         """The answer; None for what is missing, and nothing of what has a code of `nothing`."""
         client = self._store.client()
@@ -108,5 +107,5 @@ class Details:
         raise NoAnswer(f"{self._store.url}: {operation}: {reply.detail}")
 
 
-def _version(version: str) -> dict[str, str]:
-    return {"VersionId": version} if version else {}
+def _named(key: str, version: str) -> dict[str, str]:
+    return {"Key": key, **({"VersionId": version} if version else {})}

@@ -1,0 +1,98 @@
+"""What a lifecycle works on, opened by name: a directory of `objects`, or a bucket of an S3 endpoint.
+
+    with open_lifecycle("/var/lib/objects", env) as opened:                 # driven by its change log
+    with open_lifecycle("s3://bucket?endpoint=http://127.0.0.1:9000", env)  # by walks alone
+        worker = Worker(opened.context, opened.target, opened.log, timing)
+
+The state lies in the store itself, below `lifecycle/`; that of a bucket can be kept in another store, which a
+bucket with versions needs to be spared a version for each step of a walk.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from fencepost.impl.context import Context, RetryPolicy
+from fencepost.impl.environment import Environment
+from fencepost.impl.lifecycle.directory import DirectoryTarget
+from fencepost.impl.lifecycle.documents import Documents
+from fencepost.impl.lifecycle.endpoint import EndpointTarget
+from fencepost.impl.lifecycle.log import ChangeLogReader, Log, NoLog
+from fencepost.impl.lifecycle.policies import DirectoryPolicies, EndpointPolicies, Policies, Structures
+from fencepost.impl.lifecycle.target import Target, Unavailable
+from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.interface import Store
+from fencepost.impl.store.s3.details import Details
+from fencepost.impl.store.s3.store import S3Store
+from fencepost.impl.store.urls import open_store
+
+RETRY = RetryPolicy("lifecycle", Unavailable)
+
+
+@dataclass(frozen=True)
+class Opened:
+    name: str
+    """As it can be opened again."""
+    context: Context
+    """Of the state."""
+    target: Target
+    log: Log
+    policies: Policies
+    bucket: str
+    """The only one; empty where there are several."""
+    details: Details | None = None
+
+    def own_rules(self) -> Structures:
+        """The rules that an endpoint's bucket has itself."""
+        return [] if self.details is None else self.details.lifecycle()
+
+    def evaluates_if_match(self) -> bool:
+        """Whether an object that is overwritten in the moment of its deletion stays for certain."""
+        return not isinstance(self.target, EndpointTarget) or self.target.evaluates_if_match()
+
+
+@contextlib.contextmanager
+def open_lifecycle(name: str, env: Environment, state: str = "") -> Iterator[Opened]:
+    """Raises `StoreError` where nothing can be opened."""
+    scheme = urlsplit(name).scheme if "://" in name else ""
+    with contextlib.ExitStack() as stack:
+        if scheme == "s3":
+            yield _endpoint(name, env, state, stack)
+        elif scheme in ("", "file"):
+            if state:
+                raise Misuse("the state of a directory lies in it; --state is for buckets of S3 endpoints")
+            yield _directory(unquote(urlsplit(name).path) if scheme else name, env, stack)
+        else:
+            raise Misuse(f"{name!r} is neither a directory nor s3://bucket?endpoint=...")
+
+
+def _directory(path: str, env: Environment, stack: contextlib.ExitStack) -> Opened:
+    documents = Path(path, ".objects")
+    if not documents.is_dir():
+        raise Misuse(f"{path} is no directory of objects; `fencepost objects serve` makes one")
+    buckets = stack.enter_context(contextlib.closing(Buckets(path, env)))
+    store = stack.enter_context(FileStore(documents, env=env))
+    log = ChangeLogReader(buckets.log, buckets.index)
+    context = Context(store, env, retry=RETRY)
+    return Opened(path, context, DirectoryTarget(buckets), log, DirectoryPolicies(buckets), "")
+
+
+def _endpoint(url: str, env: Environment, state: str, stack: contextlib.ExitStack) -> Opened:
+    bucket, prefix = urlsplit(url).netloc, urlsplit(url).path.strip("/")
+    if prefix:
+        raise Misuse(f"{url!r} names a prefix; rules are those of a whole bucket, name s3://{bucket}?...")
+    store = stack.enter_context(open_store(url, env))
+    assert isinstance(store, S3Store), "what s3:// opens"
+    store.verify()
+    kept: Store = store
+    if state:
+        kept = stack.enter_context(open_store(state, env))
+        kept.verify()
+    context = Context(kept, env, retry=RETRY)
+    policies = EndpointPolicies(Documents(context), bucket)
+    target = EndpointTarget(Context(store, env, retry=RETRY), store, bucket, policies.in_force)
+    return Opened(store.url, context, target, NoLog(), policies, bucket, Details(store, bucket))

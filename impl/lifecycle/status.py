@@ -1,0 +1,218 @@
+"""What an operator sees of a lifecycle: each bucket and action, each cursor with its lag, what waits.
+
+Everything is read from the state, so any process can show it, whether a service runs or not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fencepost.impl.cursor import Cursor
+from fencepost.impl.lifecycle import cursors
+from fencepost.impl.lifecycle.blockers import Stream
+from fencepost.impl.lifecycle.engine import Action
+from fencepost.impl.lifecycle.policy import SECOND_NS, Mode, Rule
+from fencepost.impl.lifecycle.records import ALL, BucketState
+from fencepost.impl.lifecycle.worker import Worker
+
+
+@dataclass(frozen=True)
+class CursorStatus:
+    """One for each delay and shard, and one close behind the clock for each shard."""
+
+    key: str
+    stream: str
+    """`original`, behind the clock by a delay, or `predicate`, close behind it."""
+    delay_s: float
+    shard: str
+    position_ns: int
+    """The time of the last event that is resolved."""
+    lag_s: float
+    """How far behind the events it should have resolved it is."""
+    serves: tuple[str, ...]
+    """The actions that it is swept for, as BUCKET/ACTION."""
+    blocker: str | None = None
+
+
+@dataclass(frozen=True)
+class ActionStatus:
+    action: str
+    """The hash of its rule, and its kind."""
+    rule: str
+    """The name of the rule."""
+    mode: str
+    """`event_driven`, `scan_at_date`, `scan_only` or `disabled`."""
+    reason: str
+    """Why it is not driven by events, or may soon not be; NONE where nothing is the matter."""
+    is_complete: bool
+    """Its first walk has ended."""
+    lag_s: float
+    pending: int
+    """Versions that began to match late, and wait until they are due."""
+    cursors: tuple[str, ...]
+    paused_for: str | None = None
+
+
+@dataclass(frozen=True)
+class WalkStatus:
+    """The walk of a bucket that is under way."""
+
+    began_ns: int
+    after: str
+    """The last key that is done."""
+    beginning: int
+    """Actions that are complete when it ends."""
+
+
+@dataclass(frozen=True)
+class BucketStatus:
+    name: str
+    rules: int
+    actions: tuple[ActionStatus, ...]
+    blockers: tuple[str, ...]
+    walk: WalkStatus | None = None
+    walked_ns: int | None = None
+    """When the last walk that ended began."""
+    paused_for: str | None = None
+
+
+@dataclass(frozen=True)
+class BlockerStatus:
+    """An item at which a stream waits for an operator."""
+
+    id: str
+    stream: str
+    key: str
+    """Of the stream: a cursor, a walk, a pending list."""
+    item: str
+    bucket: str
+    object: str
+    reason: str
+    tries: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True)
+class Status:
+    store: str
+    now_ns: int
+    buckets: tuple[BucketStatus, ...]
+    cursors: tuple[CursorStatus, ...]
+    blockers: tuple[BlockerStatus, ...]
+    quarantined: int
+    """Items that operators gave up."""
+    has_log: bool
+    """Whether events drive anything; otherwise walks do it all."""
+    log_begins_ns: int | None = None
+    """The log has everything since then; left out where it has all that ever happened."""
+    paused_for: str | None = None
+
+
+def status_of(worker: Worker, store: str, bucket: str | None = None) -> Status:
+    """Of all buckets, or of one."""
+    found = [_cursor_status(worker, stream) for stream in worker.streams()]
+    every = [
+        BlockerStatus(
+            one.id,
+            one.stream.kind.value,
+            one.stream.key,
+            one.item.name,
+            one.item.bucket,
+            one.item.key,
+            one.reason,
+            one.tries,
+            one.first_ns,
+            one.last_ns,
+        )
+        for one in worker.blockers.every()
+    ]
+    actions: dict[str, list[Action]] = {}
+    for action in worker.snapshot().actions.values():
+        actions.setdefault(action.bucket, []).append(action)
+    names = [name for name in worker.target.buckets() if bucket in (None, name)]
+    lags = {one.key: one.lag_s for one in found}
+    begins = [worker.log.begins_ns(shard) for shard in worker.log.shards()]
+    return Status(
+        store,
+        worker.context.env.now_ns(),
+        tuple(_bucket_status(worker, name, actions.get(name, []), lags, every) for name in names),
+        tuple(found),
+        tuple(every),
+        len(worker.blockers.quarantined()),
+        bool(begins),
+        max(begins, default=0) or None,
+        worker.records.control().paused_for or None,
+    )
+
+
+def _cursor_status(worker: Worker, stream: Stream) -> CursorStatus:
+    cursor = Cursor(worker.context, stream.key, pace=cursors.PACE)
+    cursor.start()
+    now_ns = worker.context.env.now_ns()
+    delay_ns = worker.timing.small_delay_ns if stream.delay_ns is None else stream.delay_ns
+    until_ns = min(now_ns - delay_ns, worker.log.settled_ns(stream.shard))
+    position_ns = int(cursor.position.partition("-")[0] or 0)
+    blocker = worker.blockers.of(stream.key)
+    return CursorStatus(
+        stream.key,
+        stream.kind.value,
+        delay_ns / SECOND_NS,
+        stream.shard,
+        position_ns,
+        max(0, until_ns - position_ns) / SECOND_NS if cursor.serves else 0.0,
+        tuple(sorted(cursor.serves)),
+        None if blocker is None else blocker.id,
+    )
+
+
+def _bucket_status(
+    worker: Worker,
+    name: str,
+    actions: list[Action],
+    lags: Mapping[str, float],
+    blockers: list[BlockerStatus],
+) -> BucketStatus:
+    state = worker.records.bucket(name)
+    walk = state.walk
+    return BucketStatus(
+        name,
+        len(worker.target.rules(name)),
+        tuple(_action_status(worker, action, state, lags) for action in sorted(actions, key=_order)),
+        tuple(one.id for one in blockers if one.bucket == name),
+        None if walk is None else WalkStatus(walk.began_ns, walk.after, len(walk.beginning)),
+        state.walked_ns,
+        state.paused.get(ALL),
+    )
+
+
+def _order(action: Action) -> tuple[str, str]:
+    return action.rule.name, action.key.kind_name
+
+
+def _action_status(
+    worker: Worker, action: Action, state: BucketState, lags: Mapping[str, float]
+) -> ActionStatus:
+    durable = state.actions.get(str(action.key))
+    mode, reason, is_complete = _expected(action.rule), "NONE", False
+    if durable is not None and action.rule.is_enabled:
+        mode, reason, is_complete = durable.mode.value, durable.reason.value, durable.is_complete
+    shards = worker.log.shards()
+    keys = [key for shard in shards for key in cursors.keys_of(action, shard, worker.timing)]
+    paused_for = state.paused.get(str(action.key), state.paused.get(ALL))
+    is_driven = mode == Mode.EVENT_DRIVEN.value
+    return ActionStatus(
+        str(action.key),
+        action.rule.name,
+        mode,
+        "OPERATOR_PAUSED" if paused_for else reason,
+        is_complete,
+        max((lags.get(key, 0.0) for key in keys), default=0.0) if is_driven else 0.0,
+        worker.records.pending_count(cursors.name_of(action)),
+        tuple(keys) if is_driven else (),
+        paused_for,
+    )
+
+
+def _expected(rule: Rule) -> str:
+    """Of an action that no walk has begun."""
+    return Mode.SCAN_ONLY.value if rule.is_enabled else Mode.DISABLED.value
