@@ -4,6 +4,8 @@ Of several workers one at a time has a stream: a cursor, the walk of a bucket, t
 A worker may be paused for any time and go on after another has taken its stream over. Then
 
     its cursor and its walk   are not moved: both hold the epoch that was there last, and refuse a lower one
+    the end of its walk       lands on cursors as a rewind: they look at events again. An action is complete
+                              only when the state of its bucket says so, and that is refused
     what it finds pending     is recorded, as a version that waits may be; no entry that was written since it
                               looked is removed
     its blocker               is cleared by the next sweep if the cursor is past its item

@@ -40,11 +40,16 @@ class Event:
 class Log(Protocol):
     has_uploads: bool
     """Whether multipart uploads that begin are events of it."""
+    retention_ns: int | None
+    """For how long it keeps events; None without end."""
 
     def shards(self) -> Sequence[str]: ...
 
     def begins_ns(self, shard: str) -> int:
         """The log has every event since then; 0 if it never lost one."""
+
+    def ends(self, shard: str) -> str | None:
+        """The position of the last event of a shard that gets no more; None while it may get one."""
 
     def settled_ns(self, shard: str) -> int:
         """Every event up to this time is visible, and no later one will precede it."""
@@ -58,7 +63,9 @@ class MemoryLog:
 
     has_uploads = True
 
-    def __init__(self, shards: Sequence[str] = ("0",)) -> None:
+    def __init__(self, shards: Sequence[str] = ("0",), retention_ns: int | None = None) -> None:
+        self.retention_ns = retention_ns
+        self._closed: set[str] = set()
         self._events: dict[str, list[Event]] = {shard: [] for shard in shards}
         self._begins = dict.fromkeys(shards, 0)
         self._visible = dict.fromkeys(shards, 0)
@@ -74,6 +81,26 @@ class MemoryLog:
     def flush(self, shard: str, until_ns: int) -> None:
         """No event up to this time is added any more."""
         self._visible[shard] = max(until_ns, self._visible[shard])
+
+    def open(self, shard: str) -> None:
+        """A writer joins, or returns."""
+        self._events[shard], self._begins[shard], self._visible[shard] = [], 0, 0
+        self._closed.discard(shard)
+
+    def close(self, shard: str) -> None:
+        """Its writer departs: it gets no more events."""
+        self._closed.add(shard)
+
+    def vanish(self, shard: str) -> None:
+        """Nothing is left of it."""
+        for known in (self._events, self._begins, self._visible):
+            known.pop(shard)
+
+    def ends(self, shard: str) -> str | None:
+        if shard not in self._closed:
+            return None
+        known = self._events[shard]
+        return known[-1].position if known else before(self._begins[shard])
 
     def lose_before(self, shard: str, ts_ns: int) -> None:
         self._begins[shard] = max(ts_ns, self._begins[shard])
@@ -116,15 +143,19 @@ class ChangeLogReader:
     has_uploads = True
     SHARD = "changes"
 
-    def __init__(self, log: ChangeLog, index: Index) -> None:
+    def __init__(self, log: ChangeLog, index: Index, retention_ns: int | None = None) -> None:
         self._log = log
         self._index = index
+        self.retention_ns = retention_ns
 
     def shards(self) -> Sequence[str]:
         return [self.SHARD]
 
     def begins_ns(self, shard: str) -> int:
         return self._log.begins_ns()
+
+    def ends(self, shard: str) -> str | None:
+        return None
 
     def settled_ns(self, shard: str) -> int:
         # What this process has changed, and what processes that died have, would hold it up.

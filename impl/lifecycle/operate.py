@@ -22,6 +22,7 @@ from fencepost.impl.lifecycle.documents import Fields
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import ActionKey, Degraded, Mode, delays
 from fencepost.impl.lifecycle.records import ALL, BucketState, Pending
+from fencepost.impl.lifecycle.shards import Shards
 from fencepost.impl.lifecycle.walk import Walks
 from fencepost.impl.lifecycle.worker import Failure, Handled, Worker
 
@@ -193,7 +194,8 @@ class Operator:
         """Return actions that were left to scans to events, each by a walk that moves its cursors back.
 
         Of one delay, or of all. The other actions of the delay look again at what they have passed, once the
-        walk ends. Where the log lost events the operator has to accept that, with a reason.
+        walk ends. Where the log lost events the operator has to accept that, with a reason; then the cursors
+        of vanished shards go, and an action returns once it needs nothing that these held.
         """
         chosen = [one for one in self._left_to_scans() if bucket in (None, one[0].bucket)]
         if delay_ns is not None:
@@ -207,6 +209,8 @@ class Operator:
                 "or name others"
             )
         self._refuse_blocked([action for action, _ in chosen])
+        if lost:
+            Shards(self._worker).accept(reason, author)
         done = []
         for action, why in chosen:
             self._change(action.bucket, self._anew(action, why))

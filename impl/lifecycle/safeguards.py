@@ -131,6 +131,29 @@ def loss_degrades(is_lost: bool) -> bool:
     return is_lost
 
 
+def lag_degrades(is_late: bool) -> bool:
+    """Whether a stream's actions are left to scans, durably, before the log loses what it has not read."""
+    return is_late
+
+
+# Shards that departed.
+
+
+def drained_marker(is_drained: bool) -> bool:
+    """Whether a cursor whose log vanished is removed: it had been read to its end, and that was recorded."""
+    return is_drained
+
+
+def drained_per_stream(is_past: bool, _of_shard: Sequence[str]) -> bool:
+    """Whether the cursor itself was past the end of its shard, whatever is recorded of others."""
+    return is_past
+
+
+def drained_position(last: str) -> str:
+    """Up to where vanished shards held events, which an action may need that begins later."""
+    return last
+
+
 # What cannot be worked on.
 
 
@@ -199,6 +222,10 @@ class Safeguards:
     delay_back: Callable[[int], int] = delay_back
     rewind_for_new_only: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = rewind_for_new_only
     loss_degrades: Callable[[bool], bool] = loss_degrades
+    lag_degrades: Callable[[bool], bool] = lag_degrades
+    drained_marker: Callable[[bool], bool] = drained_marker
+    drained_per_stream: Callable[[bool, Sequence[str]], bool] = drained_per_stream
+    drained_position: Callable[[str], str] = drained_position
     drop_after_block: Callable[[bool], bool] = drop_after_block
     blocker_before_pause: Callable[[], bool] = blocker_before_pause
     one_stream_pauses: Callable[[Blockers, str], bool] = one_stream_pauses

@@ -8,7 +8,7 @@ action that an active state claims and a cursor does not name has lost its place
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lease import Fenced
@@ -19,10 +19,20 @@ from fencepost.impl.lifecycle.engine import Action, Snapshot
 from fencepost.impl.lifecycle.look import Looked
 from fencepost.impl.lifecycle.policy import Degraded, Kind, Mode, decide_mode, scan_every_ns
 from fencepost.impl.lifecycle.records import ActionState, BucketState, WalkState, without_beginning
+from fencepost.impl.lifecycle.shards import Departed, Shards
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Failure, Handled, Worker
 
 Served = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    snapshot: Snapshot
+    actions: Mapping[str, list[Action]]
+    """By bucket."""
+    served: Served
+    """The names in each cursor."""
 
 
 class Walks:
@@ -31,9 +41,18 @@ class Walks:
         self.context = worker.context
         self.records = worker.records
         self.timing = worker.timing
+        self.shards = Shards(worker)
+        self._departed = Departed()
 
     def run(self) -> None:
         """Walk every bucket that needs it."""
+        prepared = self.prepare()
+        for bucket in self.worker.target.buckets():
+            self.walk(bucket, prepared)
+
+    def prepare(self) -> Prepared:
+        """What the walks of all buckets have in common."""
+        self._departed = self.shards.departed()
         snapshot = self.worker.snapshot()
         served: dict[str, frozenset[str]] = {}
         for stream in self.worker.streams():
@@ -43,32 +62,29 @@ class Walks:
         by_bucket: dict[str, list[Action]] = {}
         for action in snapshot.actions.values():
             by_bucket.setdefault(action.bucket, []).append(action)
-        for bucket in self.worker.target.buckets():
-            self.walk(bucket, by_bucket.get(bucket, []), snapshot, served)
+        return Prepared(snapshot, by_bucket, served)
 
-    def walk(self, bucket: str, actions: list[Action], snapshot: Snapshot, served: Served) -> Handled:
+    def walk(self, bucket: str, prepared: Prepared) -> Handled:
         stream = f"walk/{bucket}"
         if self.worker.is_blocked(stream):
             return Handled.BLOCKED
         if not self.worker.leases.hold(stream):
             return Handled.ELSEWHERE
         try:
-            return self._walk(bucket, actions, snapshot, served, stream)
+            return self._walk(bucket, prepared, stream)
         except Fenced:
             self.worker.leases.lost(stream)
             return Handled.ELSEWHERE
 
-    def _walk(
-        self, bucket: str, actions: list[Action], snapshot: Snapshot, served: Served, stream: str
-    ) -> Handled:
-        enabled = [one for one in actions if one.is_enforced]
-        state = self._begin(bucket, enabled, served)
+    def _walk(self, bucket: str, prepared: Prepared, stream: str) -> Handled:
+        enabled = [one for one in prepared.actions.get(bucket, ()) if one.is_enforced]
+        state = self._begin(bucket, enabled, prepared.served)
         while state.walk is not None:
             keys = self.worker.target.page(bucket, state.walk.after)
             if not keys:
                 self._end(bucket, state.walk, enabled)
                 break
-            handled = self._visit_all(bucket, keys, snapshot, stream, state.walk)
+            handled = self._visit_all(bucket, keys, prepared.snapshot, stream, state.walk)
             if handled is not Handled.RESOLVED:
                 return handled
             state = self._checkpoint(bucket, state.walk, keys[-1])
@@ -133,6 +149,8 @@ class Walks:
                 for key, one in state.actions.items()
                 if key in known or (state.is_paused(key) and one.mode is Mode.SCAN_ONLY)
             }
+            for one in enabled:
+                left.update(self._gated(one, left.get(str(one.key))))
             is_changed = left != state.actions
             state.actions = left
             new = {str(one.key) for one in enabled if self.begins(one, left.get(str(one.key)), served)}
@@ -153,7 +171,7 @@ class Walks:
         if state.mode is Mode.EVENT_DRIVEN:
             return not self.worker.safeguards.seed_before_activate(self._is_served(action, served))
         young = state.mode is Mode.SCAN_ONLY and state.reason is Degraded.RETENTION_BELOW_HORIZON
-        return young and self._mode(action)[0] is Mode.EVENT_DRIVEN
+        return young and self._mode(action, self.context.env.now_ns())[0] is Mode.EVENT_DRIVEN
 
     def _is_served(self, action: Action, served: Served) -> bool:
         wanted = [
@@ -178,16 +196,35 @@ class Walks:
                 return True
         return False
 
-    def _mode(self, action: Action) -> tuple[Mode, Degraded]:
-        log = self.worker.log
-        if action.key.kind is Kind.ABORT_MPU and not log.has_uploads:
+    def _gated(self, action: Action, state: ActionState | None) -> dict[str, ActionState]:
+        """An action that events drive is left to scans if the log keeps them for less time now."""
+        if state is None or state.mode is not Mode.EVENT_DRIVEN:
+            return {}
+        kept_ns = self.worker.log.retention_ns
+        mode, reason = decide_mode(action.rule, action.key.kind, retention_ns=kept_ns, timing=self.timing)
+        return (
+            {} if mode is Mode.EVENT_DRIVEN else {str(action.key): replace(state, mode=mode, reason=reason)}
+        )
+
+    def _mode(self, action: Action, since_ns: int) -> tuple[Mode, Degraded]:
+        """How the action is driven whose walk began then: it needs the events of a time before."""
+        log, kind = self.worker.log, action.key.kind
+        if kind is Kind.ABORT_MPU and not log.has_uploads:
             return Mode.SCAN_ONLY, Degraded.NONE
         if not log.shards():
             return decide_mode(action.rule, action.key.kind, retention_ns=0, timing=self.timing)
         begins = [log.begins_ns(shard) for shard in log.shards()]
-        now_ns = self.context.env.now_ns()
-        reaches_back_ns = now_ns - max(begins) if any(begins) else None
-        return decide_mode(action.rule, action.key.kind, reaches_back_ns=reaches_back_ns, timing=self.timing)
+        begins_ns = max([*begins, self._departed.until_ns])
+        mode, reason = decide_mode(
+            action.rule,
+            kind,
+            retention_ns=log.retention_ns,
+            reaches_back_ns=since_ns - begins_ns if begins_ns else None,
+            timing=self.timing,
+        )
+        if mode is Mode.EVENT_DRIVEN and self._departed.is_lost:
+            return Mode.SCAN_ONLY, Degraded.LOST_LOG
+        return mode, reason
 
     # Going on and ending.
 
@@ -202,7 +239,7 @@ class Walks:
 
     def _end(self, bucket: str, walk: WalkState, enabled: list[Action]) -> None:
         beginning = [one for one in enabled if str(one.key) in walk.beginning]
-        modes = {str(one.key): self._mode(one) for one in beginning}
+        modes = {str(one.key): self._mode(one, walk.began_ns) for one in beginning}
         driven = [one for one in beginning if modes[str(one.key)][0] is Mode.EVENT_DRIVEN]
         guards = self.worker.safeguards
         rewound = guards.rewind_for_new_only(driven, enabled)

@@ -330,24 +330,35 @@ class Worker:
                 self._pending[name] += self.records.add_pending(name, key, live.version.version_id)
 
     def demote(self, action: Action, reason: Degraded) -> None:
-        """Leave the action to scans, durably. Its cursors forget it in their next sweeps."""
+        """Leave the action to scans, durably. Its cursors forget it in their next sweeps.
+
+        The first reason stays: it is why events are missing.
+        """
 
         def change(state: BucketState) -> bool:
+            found = state.actions.get(str(action.key))
+            if found is not None and found.is_complete and found.mode is Mode.SCAN_ONLY:
+                return False
             state.actions[str(action.key)] = ActionState(Mode.SCAN_ONLY, reason, is_complete=True)
             return True
 
         self.records.change_bucket(action.bucket, change)
 
     def drain(self) -> None:
-        """Look again at what is pending; an entry goes when nothing at its key waits any more."""
+        for action in self.pending_actions():
+            self.drain_one(action)
+
+    def pending_actions(self) -> list[Action]:
+        """Those in force that have a pending list."""
         actions = {cursors.name_of(one): one for one in self.snapshot().actions.values() if one.is_enforced}
-        for name in sorted({record.split("/")[3] for record in self.records.keys(PENDING)}):
-            action = actions.get(unquote(name))
-            if action is not None and not self.is_blocked(pending_stream(action)):
-                self.drain_one(action)
+        names = {unquote(record.split("/")[3]) for record in self.records.keys(PENDING)}
+        return [actions[name] for name in sorted(names & actions.keys())]
 
     def drain_one(self, action: Action) -> Handled:
+        """Look again at what is pending; an entry goes when nothing at its key waits any more."""
         stream = pending_stream(action)
+        if self.is_blocked(stream):
+            return Handled.BLOCKED
         if not self.leases.hold(stream):
             return Handled.ELSEWHERE
         self._pending.clear()

@@ -1,0 +1,156 @@
+"""A worker that runs until it is stopped: walks, sweeps, pending lists, lags, in rounds.
+
+    service = Service(worker)
+    service.run(stop=lambda: is_terminating)
+
+A round looks at every shard, bucket, stream and pending list. Each gets a share of time, after which the next
+one has its turn; what is left goes on in the next round, which then follows at once. What fails is tried
+again in the next round, and keeps nothing else from its turn. A round begins every minute, and as soon as a
+policy was put or an operator wants something. A cursor is saved every 1,000 events or 5 seconds.
+
+Any number of services may run: of several one at a time has the lease of a stream.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ParamSpec
+
+from fencepost.impl.cursor import CursorError
+from fencepost.impl.lease import Fenced
+from fencepost.impl.lifecycle.lag import Lags, StreamLag
+from fencepost.impl.lifecycle.records import Control
+from fencepost.impl.lifecycle.shards import Shards
+from fencepost.impl.lifecycle.target import Unavailable
+from fencepost.impl.lifecycle.walk import Walks
+from fencepost.impl.lifecycle.worker import Handled, Worker, pending_stream
+from fencepost.impl.record import RecordError
+from fencepost.impl.store.errors import StoreError
+
+P = ParamSpec("P")
+EVERY_S = 60.0
+SHARE_S = 20.0
+"""Of a round, for one stream, walk or pending list. Leases last for longer."""
+POLL_S = 1.0
+"""How often it looks whether an operator wants something."""
+AT_ONCE = (Handled.STOPPED, Handled.ANEW)
+"""What the next round goes on with at once."""
+
+
+@dataclass
+class Round:
+    handled: dict[str, Handled] = field(default_factory=dict)
+    """By stream."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """What did not come to its end, with the reason; the next round tries again."""
+    lags: list[StreamLag] = field(default_factory=list)
+    paused_for: str = ""
+
+
+class Service:
+    """`on_round` gets the result of each round."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        every_s: float = EVERY_S,
+        share_s: float = SHARE_S,
+        on_round: Callable[[Round], object] = lambda _: None,
+    ) -> None:
+        self.worker = worker
+        self.last = Round()
+        """The round that ended last."""
+        self._env = worker.context.env
+        self._every_s = every_s
+        self._share_s = share_s
+        self._on_round = on_round
+        self._walks = Walks(worker)
+        self._shards = Shards(worker)
+        self._lags = Lags(worker)
+        self._stop: Callable[[], bool] = lambda: False
+        self._control = Control()
+        self._looked_ns = 0
+
+    def run(self, stop: Callable[[], bool]) -> None:
+        """Rounds until `stop` is true; then the round under way ends after the items in hand."""
+        self._stop = stop
+        try:
+            while not stop():
+                self._on_round(self.round())
+                self._wait()
+        finally:
+            self._try("leases", self.worker.leases.release)
+
+    # A round.
+
+    def round(self) -> Round:
+        self.last = Round()
+        self._look()
+        self.last.paused_for = self._control.paused_for
+        if not self._control.paused_for:
+            self._try("shards", self._shards.look)
+            self._try("walks", self._walk)
+            self._try("streams", self._sweep)
+            self._try("pending", self._drain)
+        # While all are paused too: the log goes on losing its oldest events.
+        self._try("lags", self._measure)
+        return self.last
+
+    def _walk(self) -> None:
+        prepared = self._walks.prepare()
+        for bucket in self.worker.target.buckets():
+            self._turn(f"walk/{bucket}", self._walks.walk, bucket, prepared)
+
+    def _sweep(self) -> None:
+        for stream in self.worker.streams():
+            self._turn(stream.key, self.worker.sweep, stream)
+
+    def _drain(self) -> None:
+        for action in self.worker.pending_actions():
+            self._turn(pending_stream(action), self.worker.drain_one, action)
+
+    def _measure(self) -> None:
+        self.last.lags = self._lags.act()
+
+    def _turn(self, stream: str, work: Callable[P, Handled], *args: P.args, **named: P.kwargs) -> None:
+        until_ns = self._env.monotonic_ns() + round(self._share_s * 1e9)
+
+        def proceed() -> bool:
+            return self._env.monotonic_ns() < until_ns and self._may_work()
+
+        def turn() -> None:
+            self.worker.proceed = proceed
+            self.last.handled[stream] = work(*args, **named)
+
+        if self._may_work():
+            self._try(stream, turn)
+
+    def _try(self, what: str, work: Callable[[], None]) -> None:
+        unavailable = self.worker.context.retry.unavailable
+        try:
+            work()
+        except (Unavailable, unavailable, StoreError, CursorError, RecordError, Fenced) as error:
+            self.last.failed[what] = str(error)
+
+    # Between items, and between rounds.
+
+    def _may_work(self) -> bool:
+        if self._env.monotonic_ns() - self._looked_ns >= POLL_S * 1e9:
+            self._try("control", self._look)
+        return not self._stop() and not self._control.paused_for
+
+    def _look(self) -> None:
+        self._looked_ns = self._env.monotonic_ns()
+        self._control = self.worker.records.control()
+
+    def _wait(self) -> None:
+        """Until the next round is due, or wanted."""
+        known = self._control.revision
+        until_ns = self._env.monotonic_ns() + round(self._every_s * 1e9)
+        if any(one in AT_ONCE for one in self.last.handled.values()):
+            return
+        while not self._stop() and (left_ns := until_ns - self._env.monotonic_ns()) > 0:
+            self._env.sleep(min(POLL_S, left_ns / 1e9))
+            self._try("control", self._look)
+            if self._control.revision != known:
+                return
