@@ -18,6 +18,7 @@ import click
 import fencepost.model
 from fencepost.commands.entry import SUMMARIES, group
 from fencepost.commands.models import SHIPPED, find_machine
+from fencepost.impl.lifecycle import status as lifecycle_status
 from fencepost.impl.store import Outcome, events
 from fencepost.impl.store.events import PHASES
 from fencepost.impl.store.layers.traced import REFUSED
@@ -207,6 +208,10 @@ def pages() -> Iterator[tuple[str, str]]:
         yield name, make()
     for command, kind in COMMANDS.items():
         yield f"schemas/{command}.json", json.dumps(json_schema(command, kind), indent=2)
+    yield (
+        "schemas/lifecycle-status.json",
+        json.dumps(json_schema("lifecycle status", lifecycle_status.Status), indent=2),
+    )
 
 
 def main(words: list[str]) -> int:

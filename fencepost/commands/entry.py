@@ -49,6 +49,7 @@ SUMMARIES = {
     "report": "Write one page of the results of the other commands.",
     "ingest": "Accept batches from many agents exactly once, with any of several collectors.",
     "objects": "Serve a directory as an S3 server whose conditional writes are linearizable.",
+    "lifecycle": "Expire objects by the rules of their buckets, from a change log or by walks.",
     "streams": "Serve durable streams on any store, with retention that never loses and never leaks.",
     "proxy": "Put a slow, narrow and unreliable proxy in front of a store.",
     "replay": "Validate traces of real runs against a model, at scale.",
@@ -64,7 +65,7 @@ PURPOSES = {
     "Certify": ("probe",),
     "Time": ("simulate",),
     "Watch": ("replay", "report"),
-    "Run": ("objects", "ingest", "streams", "catalog"),
+    "Run": ("objects", "lifecycle", "ingest", "streams", "catalog"),
     "Set up": ("completion",),
 }
 """The commands by what they are for, in the order of the help."""

@@ -12,6 +12,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.lifecycle.engine import Action, Seen
 from fencepost.impl.lifecycle.policy import STANDARD_TIMING, Timing, Version, What, due_at, evaluate
 from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
+from fencepost.impl.lifecycle.tally import Tally
 from fencepost.impl.lifecycle.target import Live, Result, Standing, Target, Unavailable
 
 LOOKS_MAX = 5
@@ -40,6 +41,7 @@ class Looker:
         self.env = env
         self.timing = timing
         self.safeguards = safeguards
+        self.tally = Tally()
 
     def look(self, bucket: str, key: str, candidates: Iterable[Action], event: Seen | None = None) -> Looked:
         """Raises what the target raises, and `Unavailable` for an object that does not stand still."""
@@ -73,9 +75,11 @@ class Looker:
                 now_ns = self.env.now_ns()
                 if due_ns > now_ns:
                     looked.waiting.append((action, live))
+                    self.tally.looked(action, None)
                     continue
                 what = evaluate(action.rule, kind, version, now_ns, self.timing)
                 result = self._delete(bucket, key, action, live, what, event)
+                self.tally.looked(action, result)
                 if result is Result.STALE_POLICY:
                     looked.stale.add(action)
                 changed = result in (Result.STALE_IDENTITY, Result.NO_LONGER_ELIGIBLE)

@@ -64,7 +64,7 @@ def open_lifecycle(name: str, env: Environment, state: str = "") -> Iterator[Ope
             yield _endpoint(name, env, state, stack)
         elif scheme in ("", "file"):
             if state:
-                raise Misuse("the state of a directory lies in it; --state is for buckets of S3 endpoints")
+                raise Misuse("the state of a directory lies in it; --state-store is for s3://bucket")
             yield _directory(unquote(urlsplit(name).path) if scheme else name, env, stack)
         else:
             raise Misuse(f"{name!r} is neither a directory nor s3://bucket?endpoint=...")

@@ -21,12 +21,14 @@ from fencepost.impl.objects.wire.codec import Call, model, parse_time, read_body
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 
 _PUT, _BODY = "PutBucketLifecycleConfiguration", "LifecycleConfiguration"
+Refusal = S3Error
+"""What S3 answers to rules that it does not take, and to a bucket that does not exist."""
 Structures = list[dict[str, Any]]
 """Rules as the service model of S3 has them."""
 
 
 class Policies(Protocol):
-    """Its methods raise `S3Error` for what S3 refuses."""
+    """Its methods raise `Refusal`."""
 
     def get(self, bucket: str) -> Structures:
         """Those of a bucket; none if it has none."""

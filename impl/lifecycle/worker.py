@@ -296,6 +296,7 @@ class Worker:
         then; but what can never be worked on need not be given up again.
         """
         is_fatal = isinstance(error, Unworkable)
+        self.looker.tally.failed(item.bucket, "unworkable" if is_fatal else "unavailable")
         given_up_ns = self.blockers.quarantined_ns(stream, item.name)
         is_given_up = given_up_ns is not None and (is_fatal or given_up_ns >= since_ns)
         if self.safeguards.no_automatic_skip(is_given_up):

@@ -1,0 +1,501 @@
+"""`fencepost lifecycle`: delete objects when the rules of their buckets have it."""
+
+import contextlib
+import json
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.operating import (
+    Act,
+    Parameter,
+    Result,
+    add_subcommand,
+    format_table,
+    print_error,
+    user_name,
+)
+from fencepost.commands.output_files import json_option
+from fencepost.commands.values import FiniteNumber, WholeNumber
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
+from fencepost.impl.lifecycle.operate import Operator, Refused
+from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
+from fencepost.impl.lifecycle.policy import SECOND_NS, ActionKey, Timing, rules_of
+from fencepost.impl.lifecycle.status import Status, status_of
+from fencepost.impl.lifecycle.target import Unavailable
+from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
+from fencepost.impl.store.errors import Misuse, StoreError
+from fencepost.results import to_json
+
+ENV = SystemEnvironment()
+EPILOG = """Exit codes: 0 done, 1 an operator has to look (something is blocked or lost), 2 the request makes
+no sense, 3 not finished: run it again. STORE is the directory of an object server (`fencepost objects`),
+whose change log drives everything, or s3://bucket?endpoint=..., which is walked. Example: fencepost lifecycle
+put /var/lib/objects rules.xml --bucket logs, then fencepost lifecycle run /var/lib/objects."""
+
+
+@click.group("lifecycle", short_help="Expire objects by the rules of their buckets.", epilog=EPILOG)
+def command() -> None:
+    """Delete objects when they are due by the rules of PutBucketLifecycleConfiguration: nothing early,
+    nothing forgotten, whatever crashes. `run` works, any number of them; all other commands look at or change
+    what the workers do, from anywhere.
+    """
+
+
+def _run(act: Callable[[], int]) -> int:
+    """Turn the exceptions of a lifecycle into one line and an exit code."""
+    try:
+        return act()
+    except (Misuse, Refused) as error:
+        raise BadRequest(str(error)) from None
+    except Refusal as error:
+        bucket = error.details.get("bucket_name")
+        raise BadRequest(f"{error.code}: {error.message}{f' ({bucket})' if bucket else ''}") from None
+    except Unavailable as error:
+        return print_error(f"{error}; run the command again", Exit.UNDECIDED)
+    except StoreError as error:
+        return print_error(str(error), Exit.VIOLATED)
+
+
+def _seconds(name: str, setting: str, default: float | None, text: str) -> Parameter:
+    return click.option(
+        name,
+        setting,
+        type=FiniteNumber(0, min_open=True),
+        default=default,
+        show_default=default is not None,
+        metavar="SECONDS",
+        help=text,
+    )
+
+
+STORE: tuple[Parameter, ...] = (
+    click.argument("store", metavar="STORE"),
+    click.option(
+        "--state-store",
+        "state",
+        default="",
+        metavar="URL",
+        help="Where the state of s3://bucket lies, if not in it.",
+    ),
+)
+TIMING: tuple[Parameter, ...] = (
+    _seconds("--day", "day_s", 86_400.0, "Length of a day. Another one is for tests: objects go as early."),
+    _seconds("--near", "near_s", 60.0, "How far behind the clock changes of tags are looked at."),
+    _seconds("--lookback", "lookback_s", 3600.0, "How much further than its delay the log must reach back."),
+    _seconds("--scan-every", "scan_s", None, "Between two walks of a bucket.  [default: by rule; a day]"),
+)
+BUCKET = click.option("--bucket", metavar="NAME", help="Only this bucket.")
+REASON = click.option("--reason", required=True, metavar="TEXT", help="Kept, and shown by `status`.")
+BLOCKER = click.argument("blocker", metavar="ID")
+
+
+def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act], click.Command]:
+    return add_subcommand(command, name, summary, (*STORE, *parameters, json_option), _run)
+
+
+def _timing(has_log: bool, day_s: float, near_s: float, lookback_s: float, scan_s: float | None) -> Timing:
+    day_ns = round(day_s * SECOND_NS)
+    scan_ns = None if scan_s is None else round(scan_s * SECOND_NS)
+    if scan_ns is None and not has_log:
+        scan_ns = day_ns  # nothing else looks for what is due
+    return Timing(day_ns, round(near_s * SECOND_NS), round(lookback_s * SECOND_NS), scan_ns)
+
+
+@contextlib.contextmanager
+def _opened(store: str, state: str) -> Iterator[Opened]:
+    with open_lifecycle(store, ENV, state) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _worker(store: str, state: str, **timing: Any) -> Iterator[tuple[Opened, Worker]]:
+    """One that does nothing by itself."""
+    with _opened(store, state) as found:
+        how = _timing(bool(found.log.shards()), **timing) if timing else Timing()
+        yield found, Worker(found.context, found.target, found.log, how)
+
+
+def _bucket(found: Opened, bucket: str | None) -> str:
+    if found.bucket and bucket not in (None, found.bucket):
+        raise BadRequest(f"{found.name} is the bucket {found.bucket}, not {bucket}")
+    name = bucket or found.bucket
+    if not name:
+        raise BadRequest(f"{found.name} has several buckets; name one: --bucket NAME")
+    return name
+
+
+# Rules.
+
+
+@subcommand(
+    "put",
+    "Give a bucket its rules.",
+    click.argument("file", required=False),
+    BUCKET,
+    click.option("--own", is_flag=True, help="Take the rules that the bucket of an endpoint has itself."),
+    click.option("--remove", is_flag=True, help="Remove the rules; nothing expires any more."),
+)
+def put(store: str, state: str, file: str | None, bucket: str | None, own: bool, remove: bool) -> Result:
+    """Replace the rules of a bucket by those in FILE (- is standard input): XML or JSON, as S3 has them.
+
+    They are validated as S3 validates them. It costs the same for a bucket of any size: what is due
+    by then is found by the workers, which look at once.
+    """
+    if (file is not None) + own + remove != 1:
+        raise BadRequest("name a FILE with rules, or give --own or --remove")
+    with _worker(store, state) as (found, worker):
+        name = _bucket(found, bucket)
+        rules = [] if file is None else parse_configuration(_read(file))
+        if own:
+            rules = found.own_rules()
+            if not rules:
+                raise BadRequest(f"{name} has no rules of its own")
+        found.policies.put(name, rules)
+        worker.records.wake()
+        kept = rules_of(found.policies.get(name))
+    actions = [str(key) for rule in kept for key in rule.actions()]
+    result = {"bucket": name, "rules": len(kept), "actions": actions}
+    return Result(result, f"{name}: {len(kept)} rules, {len(actions)} actions")
+
+
+def _read(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise BadRequest(f"cannot read {file}: {error.strerror}") from None
+
+
+@subcommand("get", "Print the rules of a bucket.", BUCKET)
+def get(store: str, state: str, bucket: str | None) -> Result:
+    """Print the rules in JSON, as `put` takes them."""
+    with _opened(store, state) as found:
+        name = _bucket(found, bucket)
+        rules = format_configuration(found.policies.get(name))
+    return Result({"bucket": name, **rules}, json.dumps(rules, indent=2))
+
+
+# Working.
+
+
+@subcommand(
+    "run",
+    "Work, until interrupted.",
+    *TIMING,
+    click.option("--once", is_flag=True, help="End after one pass of everything that is due."),
+    _seconds("--every", "every_s", 60.0, "Between two passes."),
+    click.option(
+        "--concurrency",
+        type=WholeNumber(1),
+        default=CONCURRENCY,
+        show_default=True,
+        metavar="N",
+        help="Objects that are looked at, and deleted, at a time.",
+    ),
+)
+def run(store: str, state: str, once: bool, every_s: float, concurrency: int, **timing: float) -> Result:
+    """Walk, follow the log, and delete what is due. SIGTERM or ctrl-C ends it between two objects.
+
+    Any number of these may work on one store: of each stream one has the lease.
+    """
+    with _worker(store, state, **timing) as (found, worker), _working(worker, concurrency) as stopping:
+        _warn(found)
+        while not stopping.is_set():
+            _pass(worker)
+            if once:
+                break
+            stopping.wait(every_s)
+        return _tallied(worker)
+
+
+@subcommand("scan", "Walk a bucket now.", BUCKET, *TIMING)
+def scan(store: str, state: str, bucket: str | None, **timing: float) -> Result:
+    """Have the buckets walked, whenever the last walk was, and wait for its end. Workers that run walk too:
+    of a bucket that one of them has, this says so and ends with 3.
+    """
+    from fencepost.impl.lifecycle.walk import Walks
+
+    with _worker(store, state, **timing) as (found, worker), _working(worker, CONCURRENCY):
+        _warn(found)
+        buckets = Operator(worker).run_now(bucket or found.bucket or None)
+        wanted = {name: worker.records.bucket(name).wanted_ns for name in buckets}
+        Walks(worker).run()
+        left = [name for name, ns in wanted.items() if (worker.records.bucket(name).walked_ns or 0) < ns]
+        result = _tallied(worker)
+    if not left:
+        return result
+    text = (
+        f"{result.text}; not to its end: {', '.join(left)} (see `status`: paused, blocked, or another has it)"
+    )
+    return Result({**result.found, "unfinished": left}, text, Exit.UNDECIDED)
+
+
+def _warn(found: Opened) -> None:
+    if not found.evaluates_if_match():
+        print_error(
+            f"{found.name} evaluates no If-Match of deletions: an object that is overwritten in the moment "
+            "of its deletion is deleted with its new content"
+        )
+
+
+@contextlib.contextmanager
+def _working(worker: Worker, concurrency: int) -> Iterator[threading.Event]:
+    """A worker with leases and threads, until a signal sets the event."""
+    from fencepost.impl.lifecycle.leases import Leases
+
+    stopping = threading.Event()
+
+    def stop(*_: object) -> None:
+        stopping.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    worker.proceed = lambda: not stopping.is_set()
+    worker.leases = Leases(worker.context, f"{socket.gethostname()} {ENV.new_id()}")
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="lifecycle") as pool:
+        worker.pool = pool
+        try:
+            yield stopping
+        finally:
+            worker.leases.release()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _pass(worker: Worker) -> None:
+    from fencepost.impl.lifecycle import walk
+
+    try:
+        walk.run(worker)
+    except Unavailable as error:
+        print_error(f"{error}; it goes on in the next pass")
+
+
+def _tallied(worker: Worker) -> Result:
+    tally = worker.looker.tally
+    expired: dict[str, int] = {}
+    for (_, _, kind), count in tally.expired.items():
+        expired[kind] = expired.get(kind, 0) + count
+    blockers = [one.id for one in worker.blockers.every()]
+    found = {
+        "evaluated": tally.evaluated.total(),
+        "expired": expired,
+        "locked": tally.locked.total(),
+        "errors": tally.errors.total(),
+        "blockers": blockers,
+    }
+    text = f"evaluated {found['evaluated']}, deleted {sum(expired.values())}, locked {found['locked']}"
+    text += f", failed {found['errors']}" if found["errors"] else ""
+    text += f"; blocked: {', '.join(blockers)}" if blockers else ""
+    return Result(found, text, Exit.VIOLATED if blockers else Exit.HOLDS)
+
+
+# Looking.
+
+
+@subcommand("status", "Show each bucket, action and cursor.", BUCKET, *TIMING)
+def status(store: str, state: str, bucket: str | None, **timing: float) -> Result:
+    """Show the mode of each action and why, its lag, what is pending and blocked, and the walks.
+
+    It ends with 1 while something is blocked, or events were lost.
+    """
+    with _worker(store, state, **timing) as (found, worker):
+        shown = status_of(worker, found.name, bucket)
+    is_lost = any(one.reason == "LOST_LOG" for each in shown.buckets for one in each.actions)
+    code = Exit.VIOLATED if shown.blockers or is_lost else Exit.HOLDS
+    return Result(to_json(shown), _status_text(shown), code)
+
+
+def _status_text(shown: Status) -> str:
+    parts = []
+    if shown.paused_for:
+        parts.append(f"everything is paused: {shown.paused_for}\n")
+    for bucket in shown.buckets:
+        walked = "never" if bucket.walked_ns is None else _moment(bucket.walked_ns)
+        parts.append(f"{bucket.name}: {bucket.rules} rules, walked {walked}")
+        if bucket.walk is not None:
+            parts.append(f"  walking since {_moment(bucket.walk.began_ns)}, done up to {bucket.walk.after!r}")
+        cells = [
+            [
+                f"  {one.rule or '-'}",
+                one.action,
+                one.mode if one.is_complete or one.mode == "disabled" else "begins",
+                one.reason if one.paused_for is None else f"{one.reason}: {one.paused_for}",
+                f"{one.lag_s:.0f} s",
+                str(one.pending),
+            ]
+            for one in bucket.actions
+        ]
+        if cells:
+            parts.append(
+                format_table(("  rule", "action", "mode", "reason", "lag", "pending"), cells).rstrip()
+            )
+    parts += [f"blocked: {one.id} {one.bucket}/{one.object}: {one.reason}" for one in shown.blockers]
+    return "\n".join(parts) or f"{shown.store} has no bucket"
+
+
+def _moment(ns: int) -> str:
+    return f"{datetime.fromtimestamp(ns // SECOND_NS, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+@subcommand("blockers", "List what waits for an operator.", BUCKET)
+def blockers(store: str, state: str, bucket: str | None) -> Result:
+    """List the items that cannot be worked on. Each holds up its own stream and nothing else, until `retry`
+    succeeds, or `resume` or `quarantine` is given its ID.
+    """
+    with _worker(store, state) as (_, worker):
+        found = Operator(worker).blockers(bucket=bucket)
+    cells = [
+        [one.id, one.stream.kind.value, f"{one.item.bucket}/{one.item.key}", str(one.tries), one.reason]
+        for one in found
+    ]
+    text = (
+        format_table(("id", "stream", "object", "tries", "reason"), cells) if cells else "nothing is blocked"
+    )
+    shown = [
+        {
+            "id": one.id,
+            "stream": one.stream.kind.value,
+            "key": one.stream.key,
+            "item": one.item.name,
+            "bucket": one.item.bucket,
+            "object": one.item.key,
+            "reason": one.reason,
+            "tries": one.tries,
+            "first_ns": one.first_ns,
+            "last_ns": one.last_ns,
+        }
+        for one in found
+    ]
+    return Result({"blockers": shown}, text, Exit.VIOLATED if found else Exit.HOLDS)
+
+
+@subcommand("pending", "List versions that wait until they are due.", BUCKET)
+def pending(store: str, state: str, bucket: str | None) -> Result:
+    """List the versions that began to match late, by a change of their tags, and are not due yet."""
+    with _worker(store, state) as (_, worker):
+        found = [
+            {"action": one.action, "object": one.key, "version": one.version_id}
+            for one in Operator(worker).pending(bucket)
+        ]
+    cells = [[one["action"], one["object"], one["version"]] for one in found]
+    text = format_table(("action", "object", "version"), cells) if cells else "nothing is pending"
+    return Result({"pending": found}, text)
+
+
+# Operating.
+
+
+@subcommand("retry", "Work on a blocked item now.", BLOCKER, *TIMING)
+def retry(store: str, state: str, blocker: str, **timing: float) -> Result:
+    """Try the item of blocker ID; if that succeeds the blocker goes. Ends with 1 if it fails again."""
+    with _worker(store, state, **timing) as (_, worker), _working(worker, 1):
+        handled = Operator(worker).retry(blocker)
+    codes = {Handled.RESOLVED: Exit.HOLDS, Handled.ELSEWHERE: Exit.UNDECIDED}
+    text = "resolved" if handled is Handled.RESOLVED else f"still blocked: {handled.value}"
+    return Result({"blocker": blocker, "outcome": handled.value}, text, codes.get(handled, Exit.VIOLATED))
+
+
+@subcommand(
+    "resume",
+    "Have something go on.",
+    click.argument("blocker", metavar="[ID]", required=False),
+    BUCKET,
+    click.option("--action", metavar="HASH/KIND", help="Only this action of the bucket."),
+)
+def resume(store: str, state: str, blocker: str | None, bucket: str | None, action: str | None) -> Result:
+    """Clear blocker ID, whose item is tried again with a new count; or end a pause, of everything, of a
+    bucket or of one action.
+    """
+    if blocker is not None and (bucket or action):
+        raise BadRequest("name a blocker, or what was paused")
+    with _worker(store, state) as (_, worker):
+        operator = Operator(worker)
+        if blocker is not None:
+            operator.resume(blocker)
+            return Result({"blocker": blocker, "resumed": True}, f"{blocker} is cleared")
+        was_paused = operator.unpause(bucket, _action(bucket, action))
+    return Result({"resumed": was_paused}, "it goes on" if was_paused else "it was not paused")
+
+
+@subcommand(
+    "pause",
+    "Stop working.",
+    REASON,
+    BUCKET,
+    click.option("--action", metavar="HASH/KIND", help="Only this action of the bucket."),
+)
+def pause(store: str, state: str, reason: str, bucket: str | None, action: str | None) -> Result:
+    """Have all workers do nothing more: for everything, for a bucket, or for one action, until `resume`."""
+    with _worker(store, state) as (_, worker):
+        Operator(worker).pause(reason, bucket, _action(bucket, action))
+    return Result({"paused": True, "reason": reason}, f"paused: {reason}")
+
+
+def _action(bucket: str | None, action: str | None) -> ActionKey | None:
+    if action is None:
+        return None
+    if bucket is None:
+        raise BadRequest("--action needs --bucket")
+    rule, _, kind = action.partition("/")
+    try:
+        key = ActionKey(bytes.fromhex(rule), kind)
+        _ = key.kind
+    except ValueError:
+        raise BadRequest(f"{action!r} is no action; `status` lists them") from None
+    return key
+
+
+@subcommand("quarantine", "Give up a blocked item.", BLOCKER, REASON)
+def quarantine(store: str, state: str, blocker: str, reason: str) -> Result:
+    """Give up the item of blocker ID for good: the only way past it without working on it. The decision, its
+    author and its reason are kept.
+    """
+    with _worker(store, state) as (_, worker):
+        found = Operator(worker).quarantine(blocker, reason, user_name())
+    text = f"{found.item.bucket}/{found.item.key} is given up"
+    return Result({"blocker": blocker, "object": found.item.key, "reason": reason}, text)
+
+
+@subcommand(
+    "reseed",
+    "Have events drive actions again.",
+    BUCKET,
+    click.option("--delay", "delay_days", type=WholeNumber(0), metavar="DAYS", help="Only of this delay."),
+    click.option("--ack-lost-log", is_flag=True, help="Accept that the log lost events; needs --reason."),
+    click.option("--reason", default="", metavar="TEXT", help="Kept with the decision."),
+    *TIMING,
+)
+def reseed(
+    store: str,
+    state: str,
+    bucket: str | None,
+    delay_days: int | None,
+    ack_lost_log: bool,
+    reason: str,
+    **timing: float,
+) -> Result:
+    """Return actions that were left to scans to events, by a walk that moves their cursors back. The other
+    actions of the same delay look again at what they have passed.
+    """
+    with _worker(store, state, **timing) as (_, worker):
+        delay_ns = None if delay_days is None else delay_days * worker.timing.day_ns
+        done = Operator(worker).reseed(
+            delay_ns=delay_ns,
+            bucket=bucket,
+            is_lost_accepted=ack_lost_log,
+            reason=reason,
+            author=user_name(),
+        )
+    shown = [{"bucket": one.bucket, "action": one.action, "reason": one.reason.value} for one in done]
+    lines = [f"{one.bucket}/{one.action}: {one.reason.value}, begins with the next walk" for one in done]
+    return Result({"reseeded": shown}, "\n".join(lines))
