@@ -25,11 +25,10 @@ from botocore.endpoint import Endpoint
 from botocore.retries import adaptive, bucket, quota, standard, throttling
 from botocore.signers import RequestSigner
 from botocore.utils import InstanceMetadataFetcher
-from s3transfer.futures import NonThreadedExecutor
-from s3transfer.manager import TransferManager
+from s3transfer.utils import signal_not_transferring, signal_transferring
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import moments, serve
+from fencepost.sim.boto import moments, serve, transfers
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
 from fencepost.sim.world import places
@@ -83,6 +82,9 @@ def _key(options: dict[str, Any], config: Any) -> tuple[Any, ...]:
     return (repr(sorted(given.items())), repr(sorted(configured.items())))
 
 
+_CREATED = "request-created.s3"
+
+
 class _Dead:
     """Takes the place of an endpoint's connections for ever. A request that gets here found no world."""
 
@@ -108,6 +110,9 @@ class _Client:
 
         # Behind the adaptive mode's handler, which may want to wait first.
         events.register_last("before-send", send)
+        # As every transfer does, which costs less where it was done before.
+        events.register_first(_CREATED, signal_not_transferring, unique_id="s3upload-not-transferring")
+        events.register_last(_CREATED, signal_transferring, unique_id="s3upload-transferring")
         self._emitter = events._emitter
         self._handlers = copy.copy(self._emitter._handlers)
         self._named = dict(self._emitter._unique_id_handlers)
@@ -248,7 +253,6 @@ _real_resource = boto3.session.Session.resource
 _real_endpoint = Endpoint.__init__
 _real_send = Endpoint._send
 _real_signer = RequestSigner.get_auth_instance
-_real_manager = TransferManager.__init__
 
 
 def _client(self: Any, service_name: str, region_name: str | None = None, *args: Any, **options: Any) -> Any:
@@ -312,15 +316,6 @@ def _signer(self: Any, *args: Any, **options: Any) -> Any:
     return _real_signer(self, *args, **options)
 
 
-def _manager(
-    self: Any, client: Any, config: Any = None, osutil: Any = None, executor_cls: Any = None
-) -> None:
-    """Transfers without threads, as `TransferConfig(use_threads=False)` has them."""
-    if executor_cls is None and here() is not None:
-        executor_cls = NonThreadedExecutor
-    _real_manager(self, client, config, osutil, executor_cls)
-
-
 def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield boto3.session.Session, "client", _client
     yield boto3.session.Session, "resource", _resource
@@ -328,7 +323,7 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield Endpoint, "_send", _send
     yield InstanceMetadataFetcher, "retrieve_iam_role_credentials", _no_metadata
     yield RequestSigner, "get_auth_instance", _signer
-    yield TransferManager, "__init__", _manager
+    yield from transfers.stand_ins()
 
 
 places.sources.append(_stand_ins)

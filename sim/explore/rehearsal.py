@@ -306,7 +306,8 @@ class _Apart(Process):
     def start(self) -> Any:
         if not hasattr(type(self), "fresh"):
             type(self).fresh = self.variables.copy()  # type: ignore[attr-defined]  # made for one run
-        self.kept = type(self).fresh  # type: ignore[attr-defined]  # made for one run
+        if self.machine is self:
+            self.kept = type(self).fresh  # type: ignore[attr-defined]  # made for one run
         return self._inside(super().start)
 
     def resume(self, answer: Any) -> Any:
@@ -316,12 +317,14 @@ class _Apart(Process):
         return bool(self._inside(super().crash))
 
     def _inside(self, act: Callable[[], Any]) -> Any:
+        """Threads have those of their process."""
+        owner: Any = self.machine
         outside = self.variables.copy()
-        self.variables.put_back(self.kept)
+        self.variables.put_back(owner.kept)
         try:
             return act()
         finally:
-            self.kept = self.variables.copy()
+            owner.kept = self.variables.copy()
             self.variables.put_back(outside)
 
 

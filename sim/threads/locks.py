@@ -160,40 +160,40 @@ def _stand_in(owner: type, name: str, function: Callable[..., Any]) -> Real:
             return real(self, *args, **kwargs)
         return function(now, self, *args, **kwargs)
 
-    if (owner.__name__, name) in _USES:
-        function = _touched(function)
+    method = (owner.__name__, name)
+    if method in _CHANGES or method in _LOOKS:
+        function = _using(Caller.look if method in _LOOKS else Caller.touch, function)
 
     stand_in.__name__, stand_in.__qualname__ = name, getattr(real, "__qualname__", name)
     return stand_in
 
 
-_USES = {
-    ("Event", "is_set"),
-    ("Event", "isSet"),
+_CHANGES = {
     ("Condition", "wait"),
     ("Condition", "notify"),
     ("Barrier", "wait"),
     ("Barrier", "abort"),
-    *(("Queue", name) for name in ("task_done", "qsize", "empty", "full")),
-    *(
-        ("Future", name)
-        for name in (
-            *("set_running_or_notify_cancel", "cancel", "cancelled", "running", "done"),
-            *("add_done_callback", "result", "exception"),
-        )
-    ),
+    ("Queue", "task_done"),
+    *(("Future", name) for name in ("set_running_or_notify_cancel", "cancel", "add_done_callback")),
 }
-"""The methods that use an object when they are called, and not only when what they wait for is there."""
+"""The methods that change an object when they are called, and not only when what they wait for is there."""
+_LOOKS = {
+    ("Event", "is_set"),
+    ("Event", "isSet"),
+    *(("Queue", name) for name in ("qsize", "empty", "full")),
+    *(("Future", name) for name in ("cancelled", "running", "done", "result", "exception")),
+}
+"""The methods that only look at an object when they are called."""
 
 
-def _touched(function: Callable[..., Any]) -> Callable[..., Any]:
+def _using(use: Callable[[Caller, str], None], function: Callable[..., Any]) -> Callable[..., Any]:
     """Every call of such a method uses the object."""
 
-    def touching(now: Caller, self: Any, *args: Any, **kwargs: Any) -> Any:
-        now.touch(name_of(now, self))
+    def stand_in(now: Caller, self: Any, *args: Any, **kwargs: Any) -> Any:
+        use(now, name_of(now, self))
         return function(now, self, *args, **kwargs)
 
-    return touching
+    return stand_in
 
 
 def name_of(now: Caller, it: Any) -> str:

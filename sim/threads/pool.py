@@ -20,7 +20,10 @@ from typing import Any
 
 from fencepost.sim.threads.locks import name_of, replaces
 from fencepost.sim.threads.waiting import Caller, caller
+from fencepost.sim.world.process import refuse
 
+NEEDS = "_fencepost_needs"
+"""An attribute of work that waits for these futures before all else: so it may as well begin later."""
 _ENDED = (CANCELLED, CANCELLED_AND_NOTIFIED, FINISHED)
 
 
@@ -33,6 +36,8 @@ class _Pool:
         self.begun = 0
         self.workers = 0
         """How many have run the initializer."""
+        self.shut = False
+        """By this process: a pool of a module is open again in the next run."""
 
     def may_begin(self, mine: list[Any], most: int) -> bool:
         """Whether this work is the next, and a worker is free."""
@@ -51,9 +56,9 @@ def _now_running() -> Any:
 
 @replaces(ThreadPoolExecutor, "submit")
 def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    if self._shutdown:
-        raise RuntimeError("cannot schedule new futures after shutdown")
     pool = now.state(self, _Pool)
+    if self._shutdown or pool.shut:
+        raise RuntimeError("cannot schedule new futures after shutdown")
     future: Future[Any] = Future()
     mine = [future, False, False]
     pool.work.append(mine)
@@ -78,6 +83,9 @@ def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwa
         finally:
             mine[2] = True
             others(process)
+            if process.crashing:
+                # The SDK catches everything, and hands it to those that wait.
+                refuse(process)
 
     def others(process: Any) -> None:
         """More work than workers: who begins and ends decides when the others may begin."""
@@ -87,15 +95,21 @@ def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwa
 
     prefix = self._thread_name_prefix
     name = "pool" if prefix.startswith("ThreadPoolExecutor-") else prefix
-    now.start(f"{name}-{len(pool.work)}", work, lambda: pool.may_begin(mine, self._max_workers))
+    needs = getattr(fn, NEEDS, ())
+    ready: Callable[[], bool] | None = None
+    if len(pool.work) > self._max_workers:
+        ready = lambda: pool.may_begin(mine, self._max_workers)  # noqa: E731  # one of two
+    elif needs:
+        ready = lambda: all(one._state in _ENDED for one in needs)  # noqa: E731  # one of two
+    now.start(f"{name}-{len(pool.work)}", work, ready)
     now.gave("submit", f"{name}-{len(pool.work)}")
     return future
 
 
 @replaces(ThreadPoolExecutor, "shutdown")
 def _shutdown(now: Caller, self: Any, wait: bool = True, *, cancel_futures: bool = False) -> None:
-    self._shutdown = True
     pool = now.state(self, _Pool)
+    pool.shut = True
     if cancel_futures:
         for future, _, _ in pool.work:
             future.cancel()

@@ -1,7 +1,8 @@
 """Stand-ins for threads, put in place like those of clocks (see `sim.world.places`).
 
-Code of a process gets threads, locks and pools of the world, whichever module it calls them through. The SDK
-and the standard library's own modules keep their real locks, which they never hold across a request.
+Code of a process gets threads, locks and pools of the world, whichever module it calls them through. The
+standard library's own modules keep their real locks, which they never hold across a request, and so does the
+SDK, but for its transfers.
 """
 
 import _thread
@@ -18,7 +19,7 @@ from fencepost.sim.threads.locks import METHODS, Lock, RLock, named
 from fencepost.sim.threads.waiting import caller, outer_frame
 from fencepost.sim.world import places
 from fencepost.sim.world.escapes import starting
-from fencepost.sim.world.present import REAL, STEP, controlled, kind_of
+from fencepost.sim.world.present import REAL, STEP, controlled, is_sdk, kind_of
 
 _real_start = threading.Thread.start
 _real_join = threading.Thread.join
@@ -117,16 +118,26 @@ def _ident(real: Callable[[], int]) -> Callable[[], int]:
 def _lock(real: Callable[[], Any], kind: type[Lock]) -> Callable[[], Any]:
     def stand_in() -> Any:
         world = controlled()
-        if world is None or kind_of(outer_frame()) != STEP:
+        if world is None or not _is_controlled(outer_frame()):
             return real()
         return kind(loaded.name_of_new(world, kind.__name__))
 
     return stand_in
 
 
+_TRANSFERS = "s3transfer."
+"""Of the SDK's modules these start threads, and hold locks across requests: to clean up after a failure."""
+
+
+def _is_controlled(frame: Any) -> bool:
+    """Whether what this code makes to wait for is the world's."""
+    name = frame.f_globals.get("__name__", "")
+    return name.startswith(_TRANSFERS) if is_sdk(name) else kind_of(frame) == STEP
+
+
 def _simple_queue() -> Any:
     world = controlled()
-    if world is None or kind_of(outer_frame()) != STEP:
+    if world is None or not _is_controlled(outer_frame()):
         return queues.real_simple_queue()
     return queues.SimpleQueue(loaded.name_of_new(world, "SimpleQueue"))
 

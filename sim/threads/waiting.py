@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fencepost.sim.world.operations import Start, Sync
-from fencepost.sim.world.present import controlled
+from fencepost.sim.world.present import controlled, is_sdk
 from fencepost.sim.world.process import refuse
 from fencepost.sim.world.stamps import CLOCKED
 from fencepost.sim.world.store import issue
@@ -40,6 +40,12 @@ class Caller:
             found = machine.sync[key] = make()
         return found
 
+    def look(self, name: str) -> None:
+        """The step looks at something of this name, and leaves it as it is."""
+        process, world = self.process, self.world
+        if process.machine.threads is not None:
+            world.r |= world.footprints.bit("sync", f"{process.machine.name}/{name}")
+
     def touch(self, name: str) -> None:
         """The step uses a lock, a queue or a future of this name: steps that do conflict."""
         process, world = self.process, self.world
@@ -66,7 +72,8 @@ class Caller:
         """Wait until `ready`, then `take`, in one step. False when the time-out came first."""
         if self.process.crashing:
             refuse(self.process)
-        if self.alone() and ready():
+        if ready() and (self.alone() or _within_sdk()):
+            self.touch(subject)
             if take is not None:
                 take()
             return True
@@ -80,14 +87,16 @@ class Caller:
         """Do without waiting what may fail."""
         if self.process.crashing:
             refuse(self.process)
-        if self.alone():
+        if self.alone() or _within_sdk():
+            self.touch(subject)
             return take()
         return bool(issue(self.world, self.process, Sync(kind, subject, None, take)))
 
     def gave(self, kind: str, subject: str) -> None:
         """Something was done that lets others go on: they may do so before the caller does."""
         self.touch(subject)
-        if not self.process.crashing and not self.process.ending and not self.alone():
+        process = self.process
+        if not process.crashing and not process.ending and not self.alone() and not _within_sdk():
             issue(self.world, self.process, Sync(kind, subject))
 
     def start(
@@ -127,6 +136,17 @@ def wait_for_all(machine: Any) -> None:
 
     if not ended():
         now.wait("join", "all threads", ended)
+
+
+def _within_sdk() -> bool:
+    """Whether the SDK uses the lock, event or queue: what it does between two requests is one step."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith("fencepost.sim.threads") and name.partition(".")[0] not in _WITHIN:
+            return is_sdk(name)
+        frame = frame.f_back
+    return False
 
 
 _WITHIN = frozenset("threading queue concurrent _threading_local contextlib".split())

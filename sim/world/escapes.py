@@ -29,7 +29,7 @@ class Escape(BaseException):
 
 
 _NETWORK = "use S3 through boto3, which the world answers; hand the code a stand-in for anything else"
-_THREADS = "do the work in the same thread (for boto3: TransferConfig(use_threads=False) is the default here)"
+_THREADS = "start threads by threading or concurrent.futures, which the world controls"
 _PROGRAMS = "call the code itself, or hand it a stand-in"
 
 

@@ -108,6 +108,11 @@ def kind_of(frame: FrameType) -> int:
     return found
 
 
+def is_sdk(name: str) -> bool:
+    """Whether a module is one of the SDK, or of what carries its requests."""
+    return name.partition(".")[0] in _SDK
+
+
 def classify(name: str) -> int:
     root = name.partition(".")[0]
     if name in (_FLUSHES, _FORKS):

@@ -138,6 +138,7 @@ class Process:
         "args",
         "at",
         "base",
+        "begun_at",
         "behind",
         "clean",
         "crashing",
@@ -246,6 +247,8 @@ class Process:
         """The steps of the run so far."""
         self.at: Any = ()
         """The lines of the user's code that issued the last operation, when the world keeps them."""
+        self.begun_at: Any = ()
+        """Of a thread: the lines of the user's code that started it, when the world keeps them."""
         self.spans: list[Span] = []
         """The operations that it named."""
         self.marked: list[tuple[str, bool]] = []

@@ -137,7 +137,7 @@ def issue(world: Any, process: Any, op: Any) -> Any:
     if getcurrent() is not worker:
         raise elsewhere(world, op)
     if world.located is not None:
-        process.at = users_lines()
+        process.at = users_lines() or process.begun_at
     if world.has_loops:
         from fencepost.sim.threads import loop
 

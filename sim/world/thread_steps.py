@@ -56,6 +56,9 @@ class ThreadSteps:
         thread.daemon = daemon or machine.daemon
         thread.state, thread.pending = "running", start
         thread.last = self._executor.here
+        if world.located is not None:
+            thread.begun_at = users_lines() or world.running.begun_at
+            world.located[thread.index, thread.ops] = thread.begun_at
         machine.threads.append(thread)
         world.threads[actor] = thread
         world.strands = [*world.processes, *world.threads.values()]
