@@ -32,7 +32,7 @@ BROKEN = broken_programs(MODULES)
 QUICK = ["election", "log", "queue"]
 
 
-@pytest.mark.parametrize("strategy", ["exhaustive", "hypothesis"])
+@pytest.mark.parametrize("strategy", ["exhaustive", pytest.param("hypothesis", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("program", BROKEN)
 def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> None:
     is_found(program, strategy)

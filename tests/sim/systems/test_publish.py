@@ -16,6 +16,7 @@ from fencepost.sim.systems.publish.run import promises
 from fencepost.sim.systems.publish.scenarios import SCENARIOS, SMALL
 from fencepost.sim.world import Budget
 from fencepost.testing import FAULTS, request_of
+from tests.depth import examples
 from tests.impl.publish.scripted import MUTANTS
 
 COUNTEREXAMPLES = {
@@ -116,7 +117,7 @@ def test_recovery_promises_only_what_it_undid(classified: str, done: str, epoch:
 @pytest.mark.parametrize("epochs", ["same", "separate"])
 def test_a_crowd_does_as_its_parameters_say(epochs: str) -> None:
     result = explored(
-        schedules=100,
+        schedules=examples(30, 300),
         scenario="crowd",
         writers=3,
         plans=1,
