@@ -16,7 +16,6 @@ are at most 64 KiB, and all requests but PUT end within 30 s (of a GET: its resp
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import errno
 import hashlib
@@ -497,7 +496,11 @@ def _request(scope: Scope, receive: Receive) -> _Request:
 
 async def _arriving(receive: Receive, limit_s: float) -> Any:
     while True:
-        message = await asyncio.wait_for(receive(), limit_s)
+        try:
+            message = await asyncio.wait_for(receive(), limit_s)
+        except TimeoutError:  # an OSError, which the store would take for its own
+            text = f"nothing of the body arrived in {limit_s:g} s"
+            raise RestRefusal("too_slow", text) from None
         if message["type"] == "http.disconnect":
             raise ClientGone
         if message.get("body"):
@@ -538,7 +541,7 @@ def _content_md5(headers: Mapping[str, str]) -> str:
     text = headers.get("content-md5", "")
     try:
         digest = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         digest = b"?"
     if text and len(digest) != 16:
         refuse("InvalidDigest")

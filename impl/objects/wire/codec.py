@@ -344,11 +344,14 @@ def _scalar(shape: Any, text: str, name: str, *, code: str = "InvalidArgument") 
 
 
 def parse_time(text: str) -> datetime:
-    """In any form that the SDKs write: RFC 822, ISO 8601, seconds since 1970."""
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        return datetime.fromtimestamp(float(text), UTC)
-    found = datetime.fromisoformat(text) if text[:1].isdigit() else parsedate_to_datetime(text)
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    """In any form that the SDKs write: RFC 822, ISO 8601, seconds since 1970. Raises ValueError."""
+    try:
+        if re.fullmatch(r"\d+(\.\d+)?", text):
+            return datetime.fromtimestamp(float(text), UTC)
+        found = datetime.fromisoformat(text) if text[:1].isdigit() else parsedate_to_datetime(text)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (OverflowError, OSError) as error:
+        raise ValueError(text) from error
 
 
 # Responses.

@@ -17,7 +17,7 @@ from botocore.credentials import Credentials
 
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.temporary import Unflushed
-from tests.impl.objects.serving import client, secret, served
+from tests.impl.objects.serving import ROOT_TOKEN, client, secret, served
 
 
 def signed(
@@ -55,7 +55,7 @@ def received(connection: socket.socket) -> bytes:
     """Until the response has its end."""
     found = b""
     with contextlib.suppress(OSError):
-        while b"</Error>" not in found and (piece := connection.recv(4000)):
+        while b"</Error>" not in found and b"}" not in found and (piece := connection.recv(4000)):
             found += piece
     return found
 
@@ -132,6 +132,21 @@ def test_dates_of_any_form_are_dates_or_refused(aws: Any, endpoint: str, bucket:
         assert send(endpoint, "PUT", f"/{locked}/k", b"", retained)[0] == expected, text
 
 
+def test_numbers_and_digests_of_any_form_are_refused(aws: Any, endpoint: str, bucket: str) -> None:
+    aws.put_object(Bucket=bucket, Key="k", Body=b"1")
+    assert send(endpoint, "GET", f"/{bucket}/k?response-expires=98881335547780702")[0] == 400
+    for header, text, expected in (
+        ("if-unmodified-since", "5121347184515139567", 200),  # no date, so it is no condition
+        ("if-unmodified-since", "9999-12-31T23:59:59-12:00", 200),
+        ("content-md5", "\u156c", 400),
+    ):
+        headers = {"authorization": f"Bearer {ROOT_TOKEN}", header: text.encode()}
+        connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=30)
+        with contextlib.closing(connection):
+            connection.request("PUT", f"/v1/{bucket}/k", b"2", headers)  # type: ignore[arg-type]  # bytes are sent as they are
+            assert connection.getresponse().status == expected, text
+
+
 def test_a_marker_of_a_folder_hides_nothing(aws: Any, bucket: str) -> None:
     """An object whose key is the prefix of the listing is no group that a page has ended with."""
     for key in ("a/", "a/b", "a/c/d", "a/e"):
@@ -166,8 +181,6 @@ def test_creating_a_bucket_does_not_wait_for_its_requests(
 
 
 def test_json_without_end_is_refused(endpoint: str) -> None:
-    from tests.impl.objects.serving import ROOT_TOKEN
-
     connection = http.client.HTTPConnection(endpoint.removeprefix("http://"), timeout=30)
     with contextlib.closing(connection):
         connection.request("POST", "/v1/buckets", b"[" * 60_000, {"authorization": f"Bearer {ROOT_TOKEN}"})
@@ -214,11 +227,19 @@ def test_no_signature_is_logged(
 def test_a_client_that_sends_nothing_is_refused(tmp_path: Path) -> None:
     with served(tmp_path, disk=Unflushed(), body_s=0.2) as address:
         client(address).create_bucket(Bucket="bucket-one")
-        path = "/bucket-one/k"
-        headers = signed(address, "PUT", path, {"content-length": "5"})
-        with connected(address) as slow:
-            slow.sendall(head("PUT", path, {"Host": address.removeprefix("http://"), **headers}) + b"12")
-            assert b"<Code>RequestTimeout</Code>" in received(slow)
+        host = address.removeprefix("http://")
+        root = {"authorization": f"Bearer {ROOT_TOKEN}"}
+        for path, signing, code in (
+            (
+                "/bucket-one/k",
+                signed(address, "PUT", "/bucket-one/k", {"content-length": "5"}),
+                b"RequestTimeout",
+            ),
+            ("/v1/bucket-one/k", root | {"content-length": "5"}, b"too_slow"),
+        ):
+            with connected(address) as slow:
+                slow.sendall(head("PUT", path, {"Host": host, **signing}) + b"12")
+                assert code in received(slow)
 
 
 def test_nothing_is_read_for_a_client_that_has_gone(
