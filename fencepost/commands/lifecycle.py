@@ -20,13 +20,15 @@ from fencepost.commands.operating import (
     Parameter,
     Result,
     add_subcommand,
+    bind,
     format_table,
     print_error,
     user_name,
 )
 from fencepost.commands.output_files import json_option
-from fencepost.commands.values import FiniteNumber, WholeNumber
+from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.lifecycle.log import Log
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
@@ -93,6 +95,7 @@ TIMING: tuple[Parameter, ...] = (
     _seconds("--day", "day_s", 86_400.0, "Length of a day. Another one is for tests: objects go as early."),
     _seconds("--near", "near_s", 60.0, "How far behind the clock changes of tags are looked at."),
     _seconds("--lookback", "lookback_s", 3600.0, "How much further than its delay the log must reach back."),
+    _seconds("--retention", "retention_s", None, "For how long the log keeps events, if they are removed."),
     _seconds("--scan-every", "scan_s", None, "Between two walks of a bucket.  [default: by rule; a day]"),
 )
 BUCKET = click.option("--bucket", metavar="NAME", help="Only this bucket.")
@@ -104,10 +107,12 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
     return add_subcommand(command, name, summary, (*STORE, *parameters, json_option), _run)
 
 
-def _timing(has_log: bool, day_s: float, near_s: float, lookback_s: float, scan_s: float | None) -> Timing:
-    day_ns = round(day_s * SECOND_NS)
+def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float | None) -> Timing:
+    day_ns, scan_s, retention_s = round(day_s * SECOND_NS), more["scan_s"], more["retention_s"]
+    if retention_s is not None and log.shards():
+        log.retention_ns = round(retention_s * SECOND_NS)
     scan_ns = None if scan_s is None else round(scan_s * SECOND_NS)
-    if scan_ns is None and not has_log:
+    if scan_ns is None and not log.shards():
         scan_ns = day_ns  # nothing else looks for what is due
     return Timing(day_ns, round(near_s * SECOND_NS), round(lookback_s * SECOND_NS), scan_ns)
 
@@ -122,7 +127,7 @@ def _opened(store: str, state: str) -> Iterator[Opened]:
 def _worker(store: str, state: str, **timing: Any) -> Iterator[tuple[Opened, Worker]]:
     """One that does nothing by itself."""
     with _opened(store, state) as found:
-        how = _timing(bool(found.log.shards()), **timing) if timing else Timing()
+        how = _set(found.log, **timing) if timing else Timing()
         yield found, Worker(found.context, found.target, found.log, how)
 
 
@@ -202,20 +207,78 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         metavar="N",
         help="Objects that are looked at, and deleted, at a time.",
     ),
+    click.option(
+        "--listen",
+        type=AddressType(),
+        metavar="HOST:PORT",
+        help="Serve a status page and metrics here; port 0 takes a free one.",
+    ),
 )
-def run(store: str, state: str, once: bool, every_s: float, concurrency: int, **timing: float) -> Result:
+def run(
+    store: str,
+    state: str,
+    once: bool,
+    every_s: float,
+    concurrency: int,
+    listen: Address | None,
+    **timing: float,
+) -> Result:
     """Walk, follow the log, and delete what is due. SIGTERM or ctrl-C ends it between two objects.
 
     Any number of these may work on one store: of each stream one has the lease.
     """
+    from fencepost.impl.lifecycle.service import AT_ONCE, Service
+
     with _worker(store, state, **timing) as (found, worker), _working(worker, concurrency) as stopping:
         _warn(found)
-        while not stopping.is_set():
-            _pass(worker)
-            if once:
-                break
-            stopping.wait(every_s)
-        return _tallied(worker)
+        reported: dict[str, str] = {}
+        service = Service(
+            worker,
+            every_s=every_s,
+            on_round=lambda done: _report_failures(done, reported),
+            changed=found.policies.revision,
+        )
+        if not once:
+            with _page(worker, found, listen):
+                service.run(stopping.is_set)
+            return _tallied(worker)
+        done = service.round()
+        while any(one in AT_ONCE for one in done.handled.values()) and not stopping.is_set():
+            done = service.round()
+        _report_failures(done, reported)
+        result = _tallied(worker)
+    return result._replace(code=Exit.UNDECIDED) if done.failed else result
+
+
+def _report_failures(done: Any, reported: dict[str, str]) -> None:
+    """Of the streams of a round, each once for a reason."""
+    for stream, reason in done.failed.items():
+        if reported.get(stream) != reason:
+            print_error(f"{stream}: {reason}; the next round goes on")
+    reported.clear()
+    reported.update(done.failed)
+
+
+@contextlib.contextmanager
+def _page(worker: Worker, found: Opened, listen: Address | None) -> Iterator[None]:
+    """Serve the status page in a thread, until the end of the block."""
+    if listen is None:
+        yield
+        return
+    from fencepost.impl.http.server import Server
+    from fencepost.impl.lifecycle.app import LifecycleServer
+
+    with contextlib.closing(bind(listen)) as bound:
+        service = LifecycleServer(worker, found.name)
+        server = Server(service, on_listening=lambda address: click.echo(f"listening on {address}"))
+        thread = threading.Thread(target=server.run, args=([bound],), name="page", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.stop()
+            thread.join()
+            service.close()
 
 
 @subcommand("scan", "Walk a bucket now.", BUCKET, *TIMING)
@@ -269,15 +332,6 @@ def _working(worker: Worker, concurrency: int) -> Iterator[threading.Event]:
             worker.leases.release()
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-def _pass(worker: Worker) -> None:
-    from fencepost.impl.lifecycle import walk
-
-    try:
-        walk.run(worker)
-    except Unavailable as error:
-        print_error(f"{error}; it goes on in the next pass")
 
 
 def _tallied(worker: Worker) -> Result:

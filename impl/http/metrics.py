@@ -7,17 +7,49 @@ metrics.exposition()
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from fencepost.impl.http.shared_metrics import VARIABLE, forget_ended
 
-__all__ = ["BUCKETS_S", "CONTENT_TYPE", "Counter", "Histogram", "Metrics"]
+__all__ = ["BUCKETS_S", "CONTENT_TYPE", "Counter", "Family", "Histogram", "Metrics"]
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A metric whose values are read together, each under the values of its labels."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    values: Mapping[tuple[str, ...], float]
+
+    def metric(self) -> GaugeMetricFamily | CounterMetricFamily:
+        kind = CounterMetricFamily if self.name.endswith("_total") else GaugeMetricFamily
+        metric = kind(self.name, self.text, labels=self.labels)
+        for labels, value in self.values.items():
+            metric.add_metric(labels, value)
+        return metric
+
+
+class _Families:
+    def __init__(self, read: Callable[[], Iterable[Family]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        for family in self._read():
+            yield family.metric()
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Nothing, so that nothing is read before the metrics are."""
+        return []
 
 
 class Metrics:
@@ -40,6 +72,10 @@ class Metrics:
             self._gauges.append((gauge, read))
         else:
             Gauge(name, text, registry=self._registry).set_function(read)
+
+    def families(self, read: Callable[[], Iterable[Family]]) -> None:
+        """Metrics that `read` returns whenever the metrics are read; for a server of one process."""
+        self._registry.register(_Families(read))
 
     def refresh(self) -> None:
         """Show the gauges of this process to the others that share their metrics."""

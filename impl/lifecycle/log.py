@@ -124,17 +124,22 @@ class NoLog:
     """Of a store that shows none: everything is left to scans."""
 
     has_uploads = False
+    retention_ns: int | None = 0
 
     def shards(self) -> Sequence[str]:
         return ()
 
     def begins_ns(self, shard: str) -> int:
-        raise NotImplementedError
+        raise KeyError(shard)
 
-    settled_ns = begins_ns
+    def ends(self, shard: str) -> str | None:
+        raise KeyError(shard)
+
+    def settled_ns(self, shard: str) -> int:
+        raise KeyError(shard)
 
     def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:
-        raise NotImplementedError
+        raise KeyError(shard)
 
 
 class ChangeLogReader:

@@ -36,10 +36,17 @@ class Policies(Protocol):
     def put(self, bucket: str, rules: Structures) -> None:
         """Replace them; without any, remove them."""
 
+    def revision(self) -> object:
+        """Another value after the rules of a bucket were changed by somebody who wakes no service."""
+
 
 class DirectoryPolicies:
     def __init__(self, buckets: Buckets) -> None:
         self._settings = BucketSettings(buckets, Caller(ROOT))
+        self._buckets = buckets
+
+    def revision(self) -> object:
+        return self._buckets.documents_changed_ns()
 
     def get(self, bucket: str) -> Structures:
         try:
@@ -78,6 +85,9 @@ class EndpointPolicies:
             return {"rules": text}
 
         self._documents.change(named("policies", bucket), change)
+
+    def revision(self) -> object:
+        return None  # who puts them here wakes the services
 
     def in_force(self) -> Sequence[Rule]:
         return rules_of(self.get(self._bucket))

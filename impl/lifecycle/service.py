@@ -47,7 +47,7 @@ class Round:
 
 
 class Service:
-    """`on_round` gets the result of each round."""
+    """`on_round` gets the result of each round; another value of `changed` has the next one begin at once."""
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Service:
         every_s: float = EVERY_S,
         share_s: float = SHARE_S,
         on_round: Callable[[Round], object] = lambda _: None,
+        changed: Callable[[], object] = lambda: None,
     ) -> None:
         self.worker = worker
         self.last = Round()
@@ -64,12 +65,15 @@ class Service:
         self._every_s = every_s
         self._share_s = share_s
         self._on_round = on_round
+        self._changed = changed
         self._walks = Walks(worker)
         self._shards = Shards(worker)
         self._lags = Lags(worker)
         self._stop: Callable[[], bool] = lambda: False
         self._control = Control()
         self._looked_ns = 0
+        self._seen: object = None
+        """`changed` as it was before the round."""
 
     def run(self, stop: Callable[[], bool]) -> None:
         """Rounds until `stop` is true; then the round under way ends after the items in hand."""
@@ -85,6 +89,7 @@ class Service:
 
     def round(self) -> Round:
         self.last = Round()
+        self._seen = self._changed()
         self._look()
         self.last.paused_for = self._control.paused_for
         if not self._control.paused_for:
@@ -145,12 +150,12 @@ class Service:
 
     def _wait(self) -> None:
         """Until the next round is due, or wanted."""
-        known = self._control.revision
+        known = self._control.revision, self._seen
         until_ns = self._env.monotonic_ns() + round(self._every_s * 1e9)
         if any(one in AT_ONCE for one in self.last.handled.values()):
             return
         while not self._stop() and (left_ns := until_ns - self._env.monotonic_ns()) > 0:
             self._env.sleep(min(POLL_S, left_ns / 1e9))
             self._try("control", self._look)
-            if self._control.revision != known:
+            if (self._control.revision, self._changed()) != known:
                 return

@@ -211,8 +211,6 @@ class Walks:
         log, kind = self.worker.log, action.key.kind
         if kind is Kind.ABORT_MPU and not log.has_uploads:
             return Mode.SCAN_ONLY, Degraded.NONE
-        if not log.shards():
-            return decide_mode(action.rule, action.key.kind, retention_ns=0, timing=self.timing)
         begins = [log.begins_ns(shard) for shard in log.shards()]
         begins_ns = max([*begins, self._departed.until_ns])
         mode, reason = decide_mode(

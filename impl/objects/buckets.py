@@ -136,6 +136,13 @@ class Buckets:
             if not token:
                 return
 
+    def documents_changed_ns(self) -> int:
+        """When a document was written or removed last; 0 before the first."""
+        try:
+            return Path(self.root, _INTERNAL, _DOCUMENTS).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
     def document(self, name: str) -> Document:
         return self._read(name)[0]
 
