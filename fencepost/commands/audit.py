@@ -64,6 +64,8 @@ tests/test_mine.py:test_election --faults crash=2,late=1 --budget 60."""
 UPDATE_S = 0.1
 """Between two updates of the status line."""
 ROUNDS = 100
+SAMPLED = ("pct", "random")
+"""The strategies of --over-http."""
 MUTANT_SECONDS, FIXED_SECONDS = 120.0, 600.0
 """A mistake is found in seconds; to prove that there is none takes all schedules."""
 REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -77,6 +79,13 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "--replay": (
         "--replay runs one schedule, and {} is about a search; leave out either",
         ("--strategy", "--budget", "--max-schedules", "--depth", "--resume", "--jobs"),
+    ),
+    "--over-http": (
+        "--over-http samples schedules of real processes, and {} is about others; leave out either",
+        (
+            *("--store", "--rounds", "--jobs", "--resume", "--base", "--flat"),
+            *("--mutants", "--mutate", "--mutant", "--gaps"),
+        ),
     ),
     "--mutants": (
         "--mutants audits them all, and {} is about one; leave out either",
@@ -129,6 +138,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "--resume", type=TARGET, metavar="FILE", help="Save the search here when it is stopped, and continue it."
 )
 @click.option("--replay", metavar="TOKEN", help="Run the one schedule that a failure printed.")
+@click.option("--over-http", is_flag=True, help="Audit real processes, in any language, on a local endpoint.")
 @click.option("--store", metavar="URL", help="Run for real, with threads on this store: proves nothing.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of --store.  [default: 100]")
 @watch_option
@@ -151,6 +161,9 @@ def command(listing: bool, **options: Any) -> int:
     Faults: crash, reply_lost (applied), request_lost (not applied), late (landing), conflict (409), throttled
     (503), duplicated (by the SDK), skew (of a clock), pause, notification_delayed, restart, power_loss (in
     programs with a file system). `none` sets all to 0.
+
+    With --over-http each process is a real one, of any language: world.spawn(function) runs in an interpreter
+    of its own, world.spawn_command([...]) starts a program. Schedules are sampled.
 
     With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
     removed afterwards: it breaks, or nothing is decided.
@@ -178,7 +191,10 @@ def command(listing: bool, **options: Any) -> int:
         hash_seed.write_records(_request(system, options, options["settings"]))
         return Exit.HOLDS
     with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
-        result = _real(system, options, console) if options["store"] else _search(system, options)
+        if options["over_http"]:
+            result = _over_http(system, options)
+        else:
+            result = _real(system, options, console) if options["store"] else _search(system, options)
     again = ""
     if result.violations and result.real is None:
         again = command_line(without=results.SEARCHING, flags=results.PRINTING)
@@ -204,7 +220,9 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
                 raise BadRequest(message.format(other))
     if "--rounds" in given and "--store" not in given:
         raise BadRequest("--rounds counts the rounds of a real run; give --store with it, or leave it out")
-    strategy = options["strategy"] or "exhaustive"
+    strategy = options["strategy"] or ("pct" if options["over_http"] else "exhaustive")
+    if options["over_http"] and strategy not in SAMPLED:
+        raise BadRequest(f"--over-http samples: its strategies are {' and '.join(SAMPLED)}, not {strategy}")
     for option in ("--resume", "--jobs"):
         if option in given and strategy != "exhaustive":
             raise BadRequest(f"{option} is for the exhaustive strategy, not for {strategy}; leave out either")
@@ -273,6 +291,25 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
         _write_trace(found.events or run_token(requests[0], "default").events, options["trace"])
     result: results.AuditResult = results.from_json(results.AuditResult, found.to_json())
     return replace(result, hash_seeds=seeds)
+
+
+def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
+    """Sample schedules of real processes, or run the one of a token."""
+    from fencepost.sim.over_http.search import UNCONTROLLED, follow_over_http, run_over_http
+
+    for kind in UNCONTROLLED:
+        if read_faults(options["faults"]).get(kind):
+            raise BadRequest(f"--faults {kind}: --over-http does not control clocks, messages or disks")
+    request = _request(system, options, options["settings"])
+    request = replace(request, strategy=options["strategy"] or "pct")
+    if options["replay"] is not None:
+        found = follow_over_http(request, options["replay"])
+    else:
+        with _Line() as line:
+            found = run_over_http(request, line.show)
+    if options["trace"]:
+        _write_trace(found.events, options["trace"])
+    return results.from_json(results.AuditResult, found.to_json())
 
 
 def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, ...]) -> AuditRequest:

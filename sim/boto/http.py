@@ -154,7 +154,7 @@ IGNORED = frozenset(
     "transfer-encoding authorization x-amz-date x-amz-content-sha256 x-amz-security-token x-amz-user-agent "
     "x-amz-trailer x-amz-decoded-content-length x-amz-sdk-checksum-algorithm x-amz-checksum-algorithm "
     "x-amz-checksum-type x-amz-checksum-mode x-amz-acl x-amz-tagging x-amz-request-payer "
-    "x-amz-expected-bucket-owner x-amz-source-expected-bucket-owner x-amz-mp-object-size "
+    "x-amz-api-version x-amz-expected-bucket-owner x-amz-source-expected-bucket-owner x-amz-mp-object-size "
     "x-amz-object-ownership x-amz-optional-object-attributes x-amzn-trace-id "
     "x-amz-tagging-directive amz-sdk-invocation-id amz-sdk-request".split()
 )

@@ -156,6 +156,23 @@ def answer(request: Any, home: str, name: str) -> Any:
         raise used_after_the_run(request)
     if type(world.bucket) is not Buckets:
         raise Misuse("call world.configure before making a boto3 client, not after")
+    try:
+        return respond(request.url, *reply(request, home, name))
+    except Unanswered as beyond:
+        raise escape(beyond.call, beyond.instead) from None
+
+
+class Unanswered(Exception):
+    """A request that the world does not know how to answer: what it is, and what to do instead."""
+
+    def __init__(self, call: str, instead: str) -> None:
+        super().__init__(call)
+        self.call, self.instead = call, instead
+
+
+def reply(request: Any, home: str, name: str = "") -> Answer:
+    """Status, headers and body of the answer. A lost reply raises an exception of the SDK."""
+    world = here()
     message = Message(request, home)
     try:
         operation = _find(message, name)
@@ -170,7 +187,7 @@ def answer(request: Any, home: str, name: str) -> Any:
         "Content-Length": str(len(body)),
         **headers,
     }
-    return respond(request.url, status, headers, b"" if message.method == "HEAD" else body)
+    return status, headers, b"" if message.method == "HEAD" else body
 
 
 def used_after_the_run(request: Any) -> Misuse:
@@ -189,11 +206,11 @@ def _find(message: Message, name: str) -> Operation:
     found = OPERATIONS.get((message.method, level, " ".join(sorted(words))))
     if found is None or (name and name != found.name):
         wanted = name or f"{message.method} of the {level}"
-        raise escape(f"s3:{wanted} with {', '.join(message.query) or 'nothing'}", _MODELLED)
+        raise Unanswered(f"s3:{wanted} with {', '.join(message.query) or 'nothing'}", _MODELLED)
     beyond = [word for word in message.query if word not in found.query and word not in _DISTINGUISHING]
     beyond += http.unknown_headers(message, found.headers)
     if beyond:
-        raise escape(
+        raise Unanswered(
             f"s3:{found.name} with {', '.join(beyond)}", "leave that out, or hand the code a stand-in"
         )
     return found
@@ -205,7 +222,7 @@ def _answered(world: Any, operation: Operation, message: Message) -> Answer:
     try:
         request = operation.read(message)
     except LookupError as beyond:
-        raise escape(f"s3:{beyond.args[0]}", "leave that out") from None
+        raise Unanswered(f"s3:{beyond.args[0]}", "leave that out") from None
     store = world.store()
     if isinstance(request, list):
         replies = store.send_all(request)

@@ -49,7 +49,7 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
 
     The search continues from the request's checkpoint file when that exists.
     """
-    with _interruptible() as interrupted:
+    with interruptible() as interrupted:
 
         def stop(at: Any) -> bool:
             if progress is not None:
@@ -57,7 +57,7 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
             return bool(interrupted)
 
         resume = request.checkpoint is not None and Path(request.checkpoint).exists()
-        with _silence():
+        with silence():
             result = search(replace(request, resume=resume), stop, lambda: bool(interrupted))
         result = replace(result, interrupted=bool(interrupted))
     for counterexample in result.counterexamples:
@@ -73,10 +73,10 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
 def _explained(request: AuditRequest, found: Counterexample, *, output: bool) -> Counterexample:
     """The counterexample with what a report shows of it; with `output` its run prints what it prints."""
     setting = muted_for(request.setting, found.token)
-    with contextlib.nullcontext() if output else _silence():
+    with contextlib.nullcontext() if output else silence():
         again = follow(setting, read(found.token))
     _check_repeated(again, found)
-    with _silence():
+    with silence():
         return replace(
             found,
             raised_at=_raised_at(again),
@@ -197,7 +197,7 @@ def _raised_at(again: Replay) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[list[int]]:
+def interruptible() -> Iterator[list[int]]:
     """Ctrl-C ends the search between two runs; a second one kills the command. It cannot be an exception:
     raised while a process of the world runs, it would look like the failure of that process.
     """
@@ -223,7 +223,7 @@ class _Nowhere(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

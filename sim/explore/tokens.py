@@ -191,6 +191,8 @@ class _Following:
     def go(self, steps_max: int) -> None:
         world = self.world
         while world.violation is None and len(world.trace) < steps_max:
+            if self.targets:
+                world.expect(self.targets[0].process)
             enabled = world.enabled()
             if not enabled:
                 world.complete()
@@ -261,7 +263,7 @@ def name_choices(setting: Setting, choices: Sequence[Choice], footprints: Any, *
 
 def shorten(setting: Setting, steps: list[Target], *, timed: int = WATCHED) -> list[Target]:
     """The fewest targets we find that still lead along exactly these steps."""
-    targets = _turns(steps)
+    targets = turns(steps)
     if not _leads_along(setting, targets, steps, timed):
         targets = list(steps)
     at = len(targets) - 1
@@ -273,7 +275,7 @@ def shorten(setting: Setting, steps: list[Target], *, timed: int = WATCHED) -> l
     return targets
 
 
-def _turns(steps: list[Target]) -> list[Target]:
+def turns(steps: list[Target]) -> list[Target]:
     """The last step of every stretch of one process, and every fault."""
     following: list[Target | None] = [*steps[1:], None]
     # A run can fail before its first step.

@@ -388,6 +388,15 @@ class Executor:
                 self.begin(process)
         self._monitor.open()
 
+    def hand(self, process: Process, arrived: Any) -> None:
+        """Let a process go on outside of a step: what it waited for came from outside of the world."""
+        world = self._world
+        world.running = process
+        op = process.resume(arrived)
+        world.running = None
+        process.ops += 1
+        self._proceed(process, op)
+
     def begin(self, process: Process) -> None:
         """Run a process or thread to its first operation."""
         world = self._world

@@ -431,6 +431,9 @@ class World(Declaring):
 
     # For searches.
 
+    def expect(self, name: str) -> None:
+        """A replay goes on with the process of this name. Here every process is always ready to."""
+
     def strand(self, actor: int) -> Process:
         """The process or thread with this number."""
         return self.processes[actor - 1] if actor < FLIGHTS_FROM else self.threads[actor]
