@@ -10,35 +10,35 @@ it, and after a crash nothing of the old incarnation can arrive. Nothing but 127
 
 import selectors
 import socket
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from http import HTTPStatus
 from typing import Any
 
-import h11
+from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Head, parse_head
 
-HEAD_BYTES_MAX = 64 << 10
 BODY_BYTES_MAX = 64 << 20
+LINE_BYTES_MAX = 1 << 10
+"""Of a chunk's size, and of a trailer."""
 CONNECTIONS_MAX = 256
 """Of one process at the same time."""
 _CHUNK = 1 << 18
+Reader = Generator[None, None, Any]
+"""Reads from a connection, and yields where it needs more than has arrived."""
 
 
 class Held:
     """A request that waits for its reply. `method`, `url`, `headers` and `body` are as the SDK has them."""
 
-    __slots__ = ("body", "connection", "headers", "home", "method", "url")
+    __slots__ = ("body", "connection", "headers", "home", "keeps_alive", "method", "url")
 
-    def __init__(self, connection: "Connection", request: h11.Request, body: bytes) -> None:
-        fields: dict[str, str] = {}
-        for raw, value in request.headers:
-            name, text = raw.decode("latin-1"), value.decode("latin-1")
-            fields[name] = f"{fields[name]},{text}" if name in fields else text
+    def __init__(self, connection: "Connection", head: Head, body: bytes) -> None:
         self.connection = connection
-        self.method = request.method.decode("latin-1")
-        self.headers: Mapping[str, str] = fields
-        self.home = fields.get("host", "")
-        target = request.target.decode("latin-1")
+        self.method, target = head.first[0], head.first[1]
+        self.headers: Mapping[str, str] = head.fields
+        self.home = head.fields.get("host", "")
         self.url = target if target.startswith("http") else f"http://{self.home}{target}"
         self.body = body
+        self.keeps_alive = head.keeps_alive
 
     @property
     def place(self) -> tuple[str, str]:
@@ -105,10 +105,11 @@ class Connection:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = accepted
         self._endpoint = endpoint
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
-        self._request: h11.Request | None = None
-        self._body = bytearray()
+        self._in = bytearray()
         self._out = bytearray()
+        self._reader = self._read()
+        self._begun = False
+        """Whether a part of a request has arrived."""
         self._held: Held | None = None
         self._closing = False
         self.closed = False
@@ -116,31 +117,23 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._out) or (self._request is not None and self._held is None)
+        return bool(self._out) or (self._held is None and (self._begun or bool(self._in)))
 
     def reply(self, held: Held, status: int, headers: Mapping[str, str], body: bytes) -> None:
         """Answer the request that is held. Does nothing when the client is gone."""
         if self.closed or held is not self._held:
             return
-        self._held = self._request = None
+        self._held = None
         self._send_reply(status, headers, body)
-        if self.closed:
-            return
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
-            self._advance()
-        else:
+        if not held.keeps_alive:
             self._close_when_sent()
+        self._advance()
 
     def _send_reply(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        try:
-            fields = [(name, str(value)) for name, value in headers.items()]
-            self._write(self._http.send(h11.Response(status_code=status, headers=fields)))
-            if body:
-                self._write(self._http.send(h11.Data(data=body)))
-            self._write(self._http.send(h11.EndOfMessage()))
-        except h11.LocalProtocolError:
-            self.close()
+        lines = [f"HTTP/1.1 {status} {_PHRASES.get(status, '')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        text = "\r\n".join(line.replace("\r", " ").replace("\n", " ") for line in lines)
+        self._write(f"{text}\r\n\r\n".encode("latin-1", "replace") + body)
 
     def close(self) -> None:
         if self.closed:
@@ -162,50 +155,79 @@ class Connection:
         except OSError:
             data = b""
         self._endpoint.events += 1
-        if not data:
+        self._in += data
+        if not data or len(self._in) > BODY_BYTES_MAX + _CHUNK:
             self.close()
-            return
-        try:
-            self._http.receive_data(data)
+        else:
             self._advance()
-        except h11.RemoteProtocolError as error:
-            self._refuse(error.error_status_hint, str(error))
 
     def _advance(self) -> None:
         """Take what has arrived apart, up to the end of a request."""
-        while self._held is None and not self.closed:
-            event: Any = self._http.next_event()
-            if event is h11.NEED_DATA:
-                if self._http.they_are_waiting_for_100_continue:
-                    self._write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])))
-                return
-            if event is h11.PAUSED or type(event) is h11.ConnectionClosed:
-                return
-            if type(event) is h11.Request:
-                self._request, self._body = event, bytearray()
-            elif type(event) is h11.Data:
-                self._body += event.data
-                if len(self._body) > BODY_BYTES_MAX:
-                    self._refuse(413, f"a body of more than {BODY_BYTES_MAX} bytes")
-                    return
-            elif type(event) is h11.EndOfMessage:
-                assert self._request is not None
-                self._held = Held(self, self._request, bytes(self._body))
+        while self._held is None and not self._closing and not self.closed:
+            try:
+                next(self._reader)
+            except StopIteration as ended:
+                self._held = Held(self, *ended.value)
                 self._endpoint.arrived.append(self._held)
+                self._reader, self._begun = self._read(), False
+            except BadMessage as error:
+                body = str(error).encode()
+                headers = {"Content-Length": str(len(body)), "Connection": "close"}
+                self._send_reply(error.status, headers, body)
+                self._close_when_sent()
+            else:
+                return
 
-    def _refuse(self, status: int, why: str) -> None:
-        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            body = why.encode()
-            self._send_reply(status, {"Content-Length": str(len(body)), "Connection": "close"}, body)
-        self._close_when_sent()
+    def _read(self) -> Reader:
+        """One request: its head and its body."""
+        head = parse_head((yield from self._until(b"\r\n\r\n", HEAD_BYTES_MAX, 431)))
+        self._begun = True
+        if head.fields.get("expect", "").lower() == "100-continue" and not self._in:
+            self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if head.chunked:
+            return head, (yield from self._chunks())
+        if (head.length or 0) > BODY_BYTES_MAX:
+            raise BadMessage(413, f"a body of more than {BODY_BYTES_MAX} bytes")
+        return head, (yield from self._exactly(head.length or 0))
+
+    def _chunks(self) -> Reader:
+        body = bytearray()
+        while True:
+            line = yield from self._until(b"\r\n", LINE_BYTES_MAX, 400)
+            size = line.split(b";")[0].strip()
+            if not size or size.strip(b"0123456789abcdefABCDEF"):
+                raise BadMessage(400, f"no size of a chunk: {line[:40]!r}")
+            length = int(size, 16)
+            if len(body) + length > BODY_BYTES_MAX:
+                raise BadMessage(413, f"a body of more than {BODY_BYTES_MAX} bytes")
+            if not length:
+                break
+            body += (yield from self._exactly(length + 2))[:-2]
+        while (yield from self._until(b"\r\n", LINE_BYTES_MAX, 400)) != b"\r\n":
+            pass  # a trailer
+        return bytes(body)
+
+    def _until(self, end: bytes, most: int, status: int) -> Reader:
+        while (at := self._in.find(end)) < 0:
+            if len(self._in) > most:
+                raise BadMessage(status, f"more than {most} bytes without an end")
+            yield
+        return (yield from self._exactly(at + len(end)))
+
+    def _exactly(self, count: int) -> Reader:
+        while len(self._in) < count:
+            yield
+        found = bytes(self._in[:count])
+        del self._in[:count]
+        return found
 
     def _close_when_sent(self) -> None:
         self._closing = True
         if not self._out:
             self.close()
 
-    def _write(self, data: bytes | None) -> None:
-        if data and not self.closed:
+    def _write(self, data: bytes) -> None:
+        if not self.closed:
             self._out += data
             self._flush()
 
@@ -228,3 +250,4 @@ class Connection:
         self._endpoint.selector.modify(self._socket, events, self._ready)
 
 
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}

@@ -5,14 +5,14 @@
 - when it has ended;
 - when a request of it is held and all its threads, and those of its children, are asleep: it waits for the
   reply. A thread that sleeps for some time besides is not waited for;
-- when it has no request, and has been asleep for `idle_s`, or whatever it does for `hang_s`. Then it is *idle*:
-  it is waited for again only after it sent something.
+- when it has no request, and has been asleep for `idle_s`, or did whatever it does for `hang_s`. Then it is
+  *idle*: it is waited for again only after it sent something.
 
-Whether threads are asleep is read in /proc, which needs Linux. Elsewhere every process counts as computing, so a
-process with a request is quiet after `GRACE_S`.
+Whether threads are asleep is read in /proc, which needs Linux. Elsewhere every process counts as computing,
+so a process with a request is quiet after `GRACE_S`.
 
-A process that is told to go on is awake at once, since the write to its socket wakes it. It must be found
-asleep twice, with a look at all sockets between, because what it sends may arrive just after the first.
+A process that gets a reply is awake at once, since the write to its socket wakes it. It must be found asleep
+twice, with a look at all sockets between, because what it sends may arrive just after the first.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from fencepost.sim.over_http import launcher
 from fencepost.sim.over_http.endpoint import Endpoint
@@ -150,7 +150,8 @@ class Machine:
                 return Ended(self.code or 0, self.printed("output"))
             raise ProcessFailed(self._how())
         try:
-            kind, *found = pickle.loads(self._fleet.file(self.number, "result").read_bytes())  # noqa: S301 - written by the user's own code
+            written = self._fleet.file(self.number, "result").read_bytes()
+            kind, *found = pickle.loads(written)  # noqa: S301 - written by the user's own code
         except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
             raise ProcessFailed(self._how()) from None
         if kind == "returned":
@@ -199,7 +200,7 @@ class Fleet:
         theirs.close()
         self.selector.register(ours, selectors.EVENT_READ, self._hear)
 
-    def __enter__(self) -> "Fleet":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -267,19 +268,24 @@ class Fleet:
         for kind in ("call", "output", "errors", "result"):
             self.file(machine.number, kind).unlink(missing_ok=True)
 
-    def pump(self, seconds: float) -> None:
-        """Handle what arrives, waiting at most so long for the first of it."""
+    def pump(self, seconds: float) -> bool:
+        """Handle what arrives, waiting at most so long for the first of it. Whether anything did."""
         if self._interrupted():
             raise Interrupted
-        for key, mask in self.selector.select(seconds):
+        ready = self.selector.select(seconds)
+        for key, mask in ready:
             key.data(mask)
+        return bool(ready)
 
     def until_quiet(self, waits: Waits) -> None:
         """Wait until no process is about to do something."""
         self.pump(0)
-        # Every one is looked at, in every round: each look counts.
-        while not all([machine.is_quiet(waits) for machine in self.live]):
-            self.pump(POLL_S)
+        while True:
+            quiet = [machine.is_quiet(waits) for machine in self.live]  # of every one: each look counts
+            if not all(quiet):
+                self.pump(POLL_S)
+            elif not self.pump(0):  # what a process sent before it ended is read in the end
+                return
 
     def until_something(self, waits: Waits, names: Sequence[str]) -> None:
         """Wait until an idle process sends something or ends."""
@@ -288,8 +294,8 @@ class Fleet:
         while before == [(machine.endpoint.events, machine.code) for machine in self.live]:
             if time.monotonic() > until:
                 raise Hung(
-                    f"{', '.join(names)} sent no request for {waits.hang_s:g} s and did not end; what is to "
-                    "run for ever belongs into spawn(..., daemon=True); world.configure(hang_s=...) waits longer"
+                    f"{', '.join(names)} sent no request for {waits.hang_s:g} s and did not end; spawn(..., "
+                    "daemon=True) what is to run for ever; world.configure(hang_s=...) waits longer"
                 )
             self.pump(0.02)
 
@@ -322,16 +328,15 @@ _PROC = Path("/proc/self/stat").exists()
 
 
 def is_asleep(pid: int) -> bool:
-    """Whether all threads of a process, and of its children, wait for something. False where it is unknown."""
-    tasks = f"/proc/{pid}/task"
+    """Whether all threads of a process and of its children wait for something. False where it is unknown."""
     try:
-        for task in os.listdir(tasks):
-            with open(f"{tasks}/{task}/stat", "rb") as file:
-                stat = file.read()
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            stat = (task / "stat").read_bytes()
             if stat[stat.rindex(b")") + 2 :][:1] in b"RDW":
                 return False
-            with contextlib.suppress(FileNotFoundError), open(f"{tasks}/{task}/children", "rb") as file:
-                if not all(is_asleep(int(child)) for child in file.read().split()):
+            with contextlib.suppress(FileNotFoundError):  # a kernel may be built without it
+                children = (task / "children").read_bytes().split()
+                if not all(is_asleep(int(child)) for child in children):
                     return False
     except (OSError, ValueError):
         return False
@@ -342,7 +347,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 def environment(url: str, name: str, seed: int) -> dict[str, str]:
-    """The variables of a process: the user's own, but S3 is the endpoint, and nothing else is known of AWS."""
+    """The variables of a process: the user's own, but S3 is the endpoint, and the rest of AWS is unknown."""
     kept = {
         key: value
         for key, value in os.environ.items()

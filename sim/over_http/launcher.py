@@ -76,9 +76,7 @@ class Launcher:
                     return
         finally:
             if os.getpid() == _ME:
-                for pid in list(self._pids):
-                    _kill_group(pid)
-                self._sweep()
+                self._end()
 
     def _read(self) -> bool:
         data = self._link.recv(1 << 20)
@@ -139,8 +137,18 @@ class Launcher:
             if not self._pids:
                 self._sweep()
 
+    def _end(self) -> None:
+        """Kill everything, and wait until it is dead."""
+        signal.set_wakeup_fd(-1)
+        for pid in self._pids:
+            _kill_group(pid)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                self._sweep()  # what lost its parent just now is ours
+                os.waitpid(-1, 0)
+
     def _sweep(self) -> None:
-        """Kill what left its process group and lost its parent."""
+        """Kill what left its process group and lost its parent; for when no process runs."""
         with contextlib.suppress(OSError):
             for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
                 os.kill(int(pid), signal.SIGKILL)
@@ -162,16 +170,16 @@ def _kill_group(pid: int) -> None:
 def _has_threads() -> bool:
     """Whether this process has more than one thread, of Python or not."""
     try:
-        return len(os.listdir("/proc/self/task")) > 1
+        return len(list(Path("/proc/self/task").iterdir())) > 1
     except OSError:
-        return len(sys._current_frames()) > 1
+        return threading.active_count() > 1
 
 
 def _leave(code: int) -> None:
     """End the process as an interpreter ends, but for taking every module apart, which takes longest."""
     try:
-        threading._shutdown()  # type: ignore[attr-defined]  # private, and what waits for the threads
-        atexit._run_exitfuncs()
+        threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - waits for threads, and has no door
+        atexit._run_exitfuncs()  # noqa: SLF001 - has no door
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
@@ -192,7 +200,7 @@ def _execute(argv: list[str], cwd: str | None) -> None:
     try:
         if cwd is not None:
             os.chdir(cwd)
-        os.execvp(argv[0], argv)
+        os.execvp(argv[0], argv)  # noqa: S606 - the user's own
     except OSError as error:
         os.write(2, f"{argv[0]} cannot be started: {error}\n".encode())
         os._exit(127)
@@ -293,7 +301,8 @@ class Inside:
     def note(self, topic: str, value: Any = None) -> None:
         """Show `value`, which must be JSON, to the properties."""
         body = json.dumps(value).encode()
-        request = urllib.request.Request(self.endpoint + NOTES + quote(topic, safe=""), body, method="POST")
+        url = self.endpoint + NOTES + quote(topic, safe="")
+        request = urllib.request.Request(url, body, method="POST")  # noqa: S310 - our own endpoint
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request):
             pass

@@ -5,9 +5,8 @@ numbers and have threads of their own. So schedules are only sampled (PCT or at 
 `violated` or `undecided`. A violation needs no repetition to be one: it is recorded with its steps and what
 the objects were, so it is shown even if no other run repeats it; then a finding says where they parted.
 
-Minimising follows shorter tokens: first without each fault, then without each switch. A token counts if its run
-breaks the same property, and costs less. In the end the best token is followed once more, and this is the run
-that is shown.
+Minimising follows shorter tokens: first without each fault, then without each switch. A token counts if its
+run breaks the same property and costs less; the run of the best one is shown.
 """
 
 import time
@@ -47,9 +46,7 @@ class HttpSetting(Setting):
     fleet: Fleet = field(kw_only=True, compare=False, repr=False)
 
     def world(self, footprints: Any = None, *, budget: Any = None, **_: Any) -> World:
-        return HttpWorld(
-            self.fleet, footprints, budget or self.budget, seed=self.seed, muted=self.muted
-        )
+        return HttpWorld(self.fleet, footprints, budget or self.budget, seed=self.seed, muted=self.muted)
 
 
 class _Recording:
@@ -100,9 +97,7 @@ def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | Non
     started = time.perf_counter()
     with interruptible() as stopped, Fleet(request.seed, lambda: bool(stopped)) as fleet:
         setting = _setting(request, fleet)
-        searched: Any = (
-            _Random(setting) if request.strategy == "random" else _Pct(setting, request.depth)
-        )
+        searched: Any = _Random(setting) if request.strategy == "random" else _Pct(setting, request.depth)
         limit = stop_after(_seconds(request), request.schedules)
 
         def stop(at: Any) -> bool:
@@ -286,9 +281,10 @@ def _judge(
         verdict, bound = "error", found[0].reason
     elif not found:
         schedules = f"{searched.schedules} schedule{'' if searched.schedules == 1 else 's'}"
-        how = searched.guarantee() if isinstance(searched, Pct) else "drawn at random"
-        verdict, bound = "undecided", f"{schedules} of {scope} sampled, which proves nothing about others; {how}"
+        verdict, bound = "undecided", f"{schedules} of {scope} sampled, which proves nothing about others"
     findings = [*searched.findings]
+    if isinstance(searched, Pct) and not found:
+        findings.append(f"if the processes repeat themselves, {searched.guarantee()}")
     if interrupted:
         findings.insert(0, "interrupted: this is what was found so far")
     if searched.cut:

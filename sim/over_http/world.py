@@ -1,13 +1,15 @@
 """A world whose processes are real ones: what they send over HTTP becomes their steps.
 
-For each process there is a greenlet, its *lane*, that sends to the world's store what the process sends to its
-endpoint, and sends back what the store answers. So scheduler, executor, faults, properties, tokens and
+For each process there is a greenlet, its *lane*, that sends to the world's store what the process sends to
+its endpoint, and sends back what the store answers. So scheduler, executor, faults, properties, tokens and
 counterexamples are those of every world. A process that has several requests at the same time has as many
 lanes; all have its name, and a crash ends them all.
 
-A lane without a request waits in `AWAIT`, which is never enabled. Before the scheduler chooses, the world waits
-until the processes are quiet (see `fleet`), and hands every request that arrived to a free lane. Requests that
-arrived together are handed out in the order of their URLs, so that it is the same in a replay.
+A lane without a request waits in `AWAIT`, which is never enabled. Before the scheduler chooses, the world
+waits until the processes are quiet (see `fleet`), and hands every request that arrived to a free lane.
+Requests that arrived together are handed out in the order of their URLs, so that it is the same in a replay.
+A request that was sent lands when the scheduler lets it, even if its sender has ended or closed the
+connection by then; only a crash takes along what has not landed.
 
 The clock is the real one, and is no actor: time, pauses and skews are not explored.
 """
@@ -39,7 +41,7 @@ AWAIT = Sync("wait", "request", ready=lambda: False)
 """What a lane does that has no request."""
 _ENDED = object()
 """Handed to the first lane of a process that has ended."""
-_HEADERS = frozenset("host range expires cache-control authorization expect date connection".split())
+_HEADERS = frozenset({"host", "range", "expires", "cache-control", "authorization", "date"})
 """Besides those that begin with `x-amz-`, `if-` or `content-`: no other header changes what S3 does."""
 
 
@@ -87,8 +89,8 @@ class HttpWorld(World):
             _Pickler(written, self).dump((fn, args, kwargs, may_raise))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise Misuse(
-                f"process {name} cannot be handed to another interpreter ({error}): with --over-http a process "
-                "is a function of a module, and its arguments are values that can be pickled"
+                f"process {name} cannot be handed to another interpreter ({error}): with --over-http a "
+                "process is a function of a module, and its arguments are values that can be pickled"
             ) from None
         module = importlib.import_module(fn.__module__)
         file = str(getattr(module, "__file__", ""))
@@ -154,7 +156,9 @@ class HttpWorld(World):
 
     def filesystem(self, *_: Any, **__: Any) -> Any:
         """Not over HTTP."""
-        raise Misuse("with --over-http files are the real ones; world.filesystem() needs the audit in one process")
+        raise Misuse(
+            "with --over-http files are the real ones; world.filesystem() needs the audit in one process"
+        )
 
     def _keep(self, kind: str, service: str, options: Mapping[str, Any], made: Any) -> Any:
         self._made[id(made)] = (kind, service, options)
@@ -180,9 +184,9 @@ class HttpWorld(World):
         self,
         plan: Plan,
         name: str,
-        restart: bool,  # noqa: FBT001 - as spawn has them
-        after_crash: bool,  # noqa: FBT001 - as spawn has them
-        daemon: bool,  # noqa: FBT001 - as spawn has them
+        restart: bool,
+        after_crash: bool,
+        daemon: bool,
         may_raise: tuple[type[BaseException], ...],
     ) -> str:
         return super().spawn(
@@ -242,7 +246,15 @@ class HttpWorld(World):
         except (ValueError, LookupError) as error:
             held.reply(400, {"Content-Length": "0", "x-fencepost-error": type(error).__name__}, b"")
         else:
+            if held.gone and machine.code is None:
+                self._find(
+                    f"{machine.name} closed a connection while its request was held: a timeout of its own?"
+                )
             held.reply(*found)
+
+    def _find(self, finding: str) -> None:
+        if finding not in self.findings:
+            self.findings.append(finding)
 
     def _enabled_when_quiet(self) -> list[int]:
         """The actors that may step, once the processes are quiet."""
@@ -288,24 +300,20 @@ class HttpWorld(World):
                 continue
             arrived, machine.endpoint.arrived = machine.endpoint.arrived, []
             for held in sorted(arrived, key=lambda held: held.place):
-                if held.gone:
-                    continue
                 lane = self._free_lane(process, machine)
                 self._executor.hand(lane, held)
                 at_once = at_once or lane.pending is AWAIT
-            if machine.code is not None and process.pending is AWAIT:
+            if machine.code is not None and all(lane.pending is AWAIT for lane in _lanes(process)):
                 self._executor.hand(process, _ENDED)
         return at_once
 
     def _free_lane(self, process: Process, machine: Machine) -> Process:
-        for lane in (process, *(process.threads or ())):
+        for lane in _lanes(process):
             if lane.pending is AWAIT:
                 return lane
         self.running = process
         number = len(process.threads or ()) + 2
-        lane = self.start_thread(
-            f"{number}", lambda: self._lane(machine), daemon=False, start=Start("lane")
-        )
+        lane = self.start_thread(f"{number}", lambda: self._lane(machine), daemon=False, start=Start("lane"))
         self.running = None
         lane.name = process.name
         self._executor.begin(lane)
@@ -320,6 +328,10 @@ class HttpWorld(World):
     def stamp_ns(self) -> int:
         """Objects are stamped with the real time, which is what the processes read."""
         return time.time_ns() - self.start_ns
+
+
+def _lanes(process: Process) -> tuple[Process, ...]:
+    return (process, *(process.threads or ()))
 
 
 def _command() -> None:
@@ -341,7 +353,10 @@ def _value(body: bytes) -> Any:
 def _tidy(held: Held) -> None:
     """Leave out what clients send besides, and what says who signs how."""
     names = {name: value for name, value in held.headers.items() if _matters(name.lower())}
-    if held.headers.get("x-amz-content-sha256", "").startswith("STREAMING-") and "content-encoding" not in names:
+    if (
+        held.headers.get("x-amz-content-sha256", "").startswith("STREAMING-")
+        and "content-encoding" not in names
+    ):
         names["content-encoding"] = "aws-chunked"
     held.headers = names
     parts = urlsplit(held.url)

@@ -64,6 +64,11 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
         return None
     except asyncio.LimitOverrunError:
         raise BadMessage(431, f"a head of more than {HEAD_BYTES_MAX} bytes") from None
+    return parse_head(raw)
+
+
+def parse_head(raw: bytes) -> Head:
+    """A whole head, up to its empty line."""
     first, *lines = raw.decode("latin-1")[:-4].split("\r\n")
     words = first.split(" ", 2)
     if len(words) < 2:

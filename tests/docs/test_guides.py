@@ -76,7 +76,9 @@ def agrees(shown: list[str], printed: list[str]) -> bool:
 
 def marked(guide: Path) -> Any:
     """A guide that starts a process is for those who test with processes."""
-    starts = any(command.endswith(" &") for command, _ in commands(guide.read_text()))
+    starts = any(
+        command.endswith(" &") or " --over-http" in command for command, _ in commands(guide.read_text())
+    )
     return pytest.param(guide, id=guide.stem, marks=[pytest.mark.server] if starts else [])
 
 
