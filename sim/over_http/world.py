@@ -313,7 +313,7 @@ class HttpWorld(World):
                 return lane
         self.running = process
         number = len(process.threads or ()) + 2
-        lane = self.start_thread(f"{number}", lambda: self._lane(machine), daemon=False, start=Start("lane"))
+        lane = self.spawn_thread(f"{number}", lambda: self._lane(machine), daemon=False, start=Start("lane"))
         self.running = None
         lane.name = process.name
         self._executor.begin(lane)
