@@ -71,6 +71,7 @@ class Bucket:
     object_info: type[ask.ObjectInfo] = ask.ObjectInfo
     version_info: type[ask.VersionInfo] = ask.VersionInfo
     upload_info: type[ask.UploadInfo] = ask.UploadInfo
+    etag_of: Callable[[bytes], str] = staticmethod(fingerprint)
 
     def __init__(self, *, versioned: bool = False, part_bytes_min: int = PART_BYTES_MIN) -> None:
         self.versioned = versioned
@@ -112,7 +113,7 @@ class Bucket:
         refused = self._refusal(request.key, request.when)
         if refused is not None:
             return request.ends(refused)
-        etag = fingerprint(request.body)
+        etag = self.etag_of(request.body)
         return self._write(request.key, request.body, etag, now_ns, request.content_type, request.metadata)
 
     def _refusal(self, key: str, when: ask.Condition) -> Outcome | None:
@@ -151,13 +152,13 @@ class Bucket:
 
     def _info(self, key: str, write: _Write) -> ask.ObjectInfo:
         return self.object_info(
-            key=key,
-            etag=write.etag,
-            size=len(write.body),
-            modified_ns=write.modified_ns,
-            version=self._version(write),
-            content_type=write.content_type,
-            metadata=write.metadata,
+            key,
+            write.etag,
+            len(write.body),
+            write.modified_ns,
+            self._version(write),
+            write.content_type,
+            write.metadata,
         )
 
     def _find(self, key: str, version: str) -> _Write | None:

@@ -192,6 +192,7 @@ class RaceTracker:
                 return
 
 
+_USELESS = {"reply_lost": "request_lost", "ok": "duplicated"}
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 
 
@@ -209,6 +210,8 @@ class SleepSets:
         if not self._stack or not self._on:
             return {}
         parent = self._stack[-1]
+        if not parent.sleep and not parent.done:
+            return {}
         actor, r, w = parent.actor, parent.r, parent.w
         return {
             choice: mark
@@ -222,7 +225,9 @@ class SleepSets:
         last = self._stack[-1].actor if self._stack else -1
         if last in self.daemons:
             last = -1
-        asleep = {choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())}
+        asleep = node.sleep and {
+            choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())
+        }
         for actor in [last, *node.alternatives]:
             # No race may ever require the clock to move as it could here, so it does not count as awake; nor
             # does power, which is tried at every state.
@@ -235,11 +240,14 @@ class SleepSets:
     def _enter(self, node: Node, actor: int) -> bool:
         """Make the first alternative of `actor` that does not sleep the step of this node."""
         node.tried.add(actor)
-        node.todo = [a for a in node.alternatives[actor] if (actor, a) not in node.sleep]
-        if not node.todo:
-            return False
+        todo = node.alternatives[actor]
+        if node.sleep:
+            todo = tuple([a for a in todo if (actor, a) not in node.sleep])
+            if not todo:
+                return False
         node.actor = actor
-        node.alternative = node.todo.pop(0)
+        node.alternative = todo[0]
+        node.todo = list(todo[1:])
         return True
 
     def choose_next(self, node: Node) -> bool:
@@ -247,7 +255,7 @@ class SleepSets:
         if not node.w:
             # The request changed nothing: losing it is losing the reply, and sending it twice is sending it
             # once.
-            useless = {"reply_lost": "request_lost", "ok": "duplicated"}.get(node.alternative)
+            useless = _USELESS.get(node.alternative)
             if useless in node.todo:
                 node.todo.remove(useless)
                 # It sleeps as long as what it equals.
@@ -256,4 +264,5 @@ class SleepSets:
             node.alternative = node.todo.pop(0)
             return True
         node.op = None
-        return any(self._enter(node, actor) for actor in sorted(node.backtrack - node.tried))
+        left = node.backtrack - node.tried
+        return bool(left) and any(self._enter(node, actor) for actor in sorted(left))

@@ -227,7 +227,7 @@ class Coverage:
             self.limits.add(f"a process that gets the same reply {SPINS} times more waits for a change")
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
-            self.outcomes[op.kind, outcome.value] += 1
+            self.outcomes[op.kind, outcome._value_] += 1
 
     def _limit(self, alternative: str, world: World) -> None:
         """Time is a number, and of numbers only a few are tried."""

@@ -5,6 +5,7 @@ whose methods are replaced here; outside of a world they are the real ones.
 """
 
 import _thread
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -202,6 +203,17 @@ def name_of(now: Caller, it: Any) -> str:
     return found
 
 
+_INIT_OF_THREADS = threading.Thread.__init__.__code__
+
+
+def made_event(self: Any) -> None:
+    """In the place of `Event.__init__`."""
+    if caller() is not None and sys._getframe(1).f_code is _INIT_OF_THREADS:
+        self._flag = False  # nobody waits for it: starting and joining have stand-ins
+    else:
+        _make_event(self)
+
+
 def named(real: Callable[..., None]) -> Callable[..., None]:
     """In the place of `__init__` of a class of the standard library."""
 
@@ -212,6 +224,9 @@ def named(real: Callable[..., None]) -> Callable[..., None]:
             self._made_as = now.number(type(self).__name__)
 
     return stand_in
+
+
+_make_event = named(threading.Event.__init__)
 
 
 # Conditions.

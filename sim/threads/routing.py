@@ -15,7 +15,7 @@ from typing import Any
 
 from fencepost.sim.threads import loaded, pool, queues
 from fencepost.sim.threads.locals import Local
-from fencepost.sim.threads.locks import METHODS, Lock, RLock, named
+from fencepost.sim.threads.locks import METHODS, Lock, RLock, made_event, named
 from fencepost.sim.threads.waiting import caller, outer_frame
 from fencepost.sim.world import places
 from fencepost.sim.world.escapes import starting
@@ -163,8 +163,8 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield threading, "local", Local
     yield queue, "SimpleQueue", _simple_queue
     yield queue.Queue, "__init__", queues.made
+    yield threading.Event, "__init__", made_event
     for owner in (
-        threading.Event,
         threading.Condition,
         threading.Semaphore,
         threading.Barrier,

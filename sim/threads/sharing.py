@@ -53,9 +53,10 @@ class Sharing:
 
     def adopt(self) -> bool:
         """Count the places that were found from the next run on; whether there are any new ones."""
-        news = not self.found <= self.writers
+        if self.found <= self.writers:
+            return False
         self.writers |= self.found
-        return news
+        return True
 
     def packed(self) -> list[Any]:
         """As plain data."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fencepost.sim.world.operations import Start, Sync
-from fencepost.sim.world.present import controlled, is_sdk
+from fencepost.sim.world.present import here, is_sdk
 from fencepost.sim.world.process import refuse
 from fencepost.sim.world.stamps import CLOCKED
 from fencepost.sim.world.store import issue
@@ -116,10 +116,14 @@ class Caller:
 
 def caller() -> Caller | None:
     """The thread of a world that runs now; None when code runs that no world controls."""
-    world = controlled()
-    if world is None or world.running is None:
+    world = here()
+    process = None if world is None else world.running
+    if process is None:
         return None
-    return Caller(world, world.running)
+    found: Caller | None = process.caller
+    if found is None:
+        found = process.caller = Caller(world, process)
+    return found
 
 
 def wait_for_all(machine: Any) -> None:

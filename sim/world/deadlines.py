@@ -65,6 +65,8 @@ class Deadlines:
 
     def adopt(self) -> bool:
         """Try what was learnt from the next run on; whether that is news."""
+        if not self._found and not self.tried:
+            return False
         found: list[int] = []
         ends: list[int] = []
         for distance in sorted({distance for distance, _ in self._found.values()}):

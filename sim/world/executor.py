@@ -335,7 +335,7 @@ class Executor:
         if process.machine.threads is None:
             op = process.resume(answer)
         else:
-            op = self.threads.watched(process, lambda: process.resume(answer), answer)
+            op = self.threads.watched(process, process.resume, answer)
         world.running = None
         process.ops += 1
         process.retried = False
@@ -402,7 +402,7 @@ class Executor:
         world = self._world
         world.running = process
         thread = process.machine is not process
-        op = self.threads.watched(process, process.start, None) if thread else process.start()
+        op = self.threads.watched(process, process.start) if thread else process.start()
         world.running = None
         self._proceed(process, op)
 

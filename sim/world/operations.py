@@ -17,6 +17,7 @@ import copy
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 from fencepost.impl.store.requests import Delete, Get, Head, Put
@@ -192,10 +193,10 @@ def same(one: Any, other: Any) -> bool:
     compared = _COMPARED.get(type(one))
     if compared is None:
         return bool(one == other)
-    return all(getattr(one, name) == getattr(other, name) for name in compared)
+    return bool(compared(one) == compared(other))
 
 
-_COMPARED: dict[type, tuple[str, ...]] = {
+_FIELDS: dict[type, tuple[str, ...]] = {
     # Requests by what distinguishes runs; comparing metadata costs more than the rest together.
     Put: ("key", "body", "when"),
     Get: ("key", "only_if", "unless", "version", "start"),
@@ -215,4 +216,7 @@ _COMPARED: dict[type, tuple[str, ...]] = {
     Advance: (),
     PowerLoss: (),
     Survival: ("count",),
+}
+_COMPARED: dict[type, Callable[[Any], Any]] = {
+    kind: attrgetter(*names) if names else type for kind, names in _FIELDS.items()
 }

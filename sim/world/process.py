@@ -140,6 +140,7 @@ class Process:
         "base",
         "begun_at",
         "behind",
+        "caller",
         "clean",
         "crashing",
         "daemon",
@@ -159,6 +160,7 @@ class Process:
         "machine",
         "marked",
         "may_raise",
+        "memory",
         "name",
         "nap_reads",
         "naps",
@@ -212,6 +214,10 @@ class Process:
         """The process whose memory it shares: itself, unless it is a thread."""
         self.ended: tuple[Any, ...] = ()
         """What its threads knew when a crash ended them: variables around the function keep of it."""
+        self.caller: Any = None
+        """The process as the stand-ins for threads and locks see it, once they did."""
+        self.memory = 0
+        """With threads: the bit of the memory that they share."""
         self.thread: Any = None
         """Of a thread: the object by which the code knows it."""
         self.after_power_loss = after_power_loss

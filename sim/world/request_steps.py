@@ -83,7 +83,7 @@ class RequestSteps:
         valid = world.footprints.valid
         try:
             repeats = not self._monitor.judging and not world.footprints.refuses
-            if repeats or id(request) in valid:
+            if repeats or (process.node is not None and id(request) in valid):
                 # Found valid before, in this run or in the one whose beginning it repeats.
                 reply = bucket.answer_again(request, now_ns)
             else:

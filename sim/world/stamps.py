@@ -14,6 +14,7 @@ How much time is explored is one number, in this order:
     WATCHED  a check looks at the present time, so time may pass before every step
 """
 
+from operator import attrgetter
 from typing import Any
 
 from fencepost.impl.store.requests import ObjectInfo, UploadInfo, VersionInfo
@@ -54,7 +55,7 @@ def _watched(base: Any, name: str) -> tuple[Any, Any]:
     """A subclass of `base` that reports when `name` is read, and how to read it without."""
     raw = vars(base)[name].__get__
     set_raw = vars(base)[name].__set__
-    others = tuple(vars(base)[field].__get__ for field in base.__dataclass_fields__ if field != name)
+    others = attrgetter(*(field for field in base.__dataclass_fields__ if field != name))
 
     def read(self: Any) -> int:
         look()
@@ -69,10 +70,10 @@ def _watched(base: Any, name: str) -> tuple[Any, Any]:
                 return True
             if other.__class__ is not self.__class__:
                 return NotImplemented
-            return raw(self) == raw(other) and all(get(self) == get(other) for get in others)
+            return bool(raw(self) == raw(other) and others(self) == others(other))
 
         def __hash__(self) -> int:
-            return hash((raw(self), others[0](self), others[1](self)))
+            return hash((raw(self), *others(self)[:2]))
 
     setattr(Watched, name, property(read, set_raw))
     Watched.__name__ = Watched.__qualname__ = base.__name__

@@ -35,6 +35,7 @@ class ThreadSteps:
         machine: Process = world.running.machine
         if machine.threads is None:
             machine.threads = []
+            machine.memory = world.footprints.bit("memory", machine.name)
             if world.sharing is not None:
                 machine.history = world.sharing.number(
                     ("process", machine.index, machine.ended, self._history(machine))
@@ -116,24 +117,25 @@ class ThreadSteps:
         footprints.waits = footprints.bit("waits", "")
         return int(footprints.waits)
 
-    def watched(self, process: Process, act: Callable[[], Any], answer: Any) -> Any:
+    def watched(self, process: Process, act: Callable[..., Any], *answers: Any) -> Any:
         """Let a thread go on, and find out whether it changes memory that others share."""
         world = self._world
         sharing, machine = world.sharing, process.machine
         if sharing is None:
-            return act()
+            return act(*answers)
         site = (process.name, process.pending.kind, process.pending.subject)
+        answer = answers[0] if answers else None
         answer = tuple(answer) if type(answer) is list else answer
         history = process.history = sharing.number((process.history, machine.version, answer))
         if site in sharing.writers:
             self._changed = True
-            op = act()
+            op = act(*answers)
         elif history in sharing.known:
             self._changed = sharing.known[history]
-            op = act()
+            op = act(*answers)
         else:
             before = sharing.take(process)
-            op = act()
+            op = act(*answers)
             self._changed = sharing.known[history] = sharing.changed(before)
             if self._changed:
                 sharing.found.add(site)
@@ -151,11 +153,10 @@ class ThreadSteps:
         if world.trace[-1][1] in ("land", "never"):
             return
         machine = process.machine
-        memory = world.footprints.bit("memory", machine.name)
-        world.r |= memory | world.touched
+        world.r |= machine.memory | world.touched
         world.w |= world.touched
         if changed:
-            world.w |= memory
+            world.w |= machine.memory
         if world.sharing is not None:
             world.learnt = None
         elif world.learnt is not None:
@@ -174,9 +175,8 @@ class ThreadSteps:
         world = self._world
         if process.threads is None:
             return
-        memory = world.footprints.bit("memory", process.name)
-        world.r |= memory
-        world.w |= memory
+        world.r |= process.memory
+        world.w |= process.memory
         histories = tuple(one.history for one in (process, *process.threads))
         process.ended = (*process.ended, (process.version, *sorted(histories)))
         for thread in process.threads:
