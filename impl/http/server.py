@@ -23,7 +23,6 @@ first the server ends its own side, then it reads and discards what still arrive
 import asyncio
 import contextlib
 import enum
-import http
 import signal
 import socket
 import struct
@@ -40,7 +39,7 @@ from uvicorn.server import ServerState
 
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.refusals import Refusal, to_json
-from fencepost.impl.http.service import Head, Service
+from fencepost.impl.http.service import Head, Service, raw_response
 
 HEADER_BYTES = 16 * 1024
 """A longer head is no request: without a limit a client could fill the memory with one."""
@@ -318,7 +317,7 @@ class GuardedConnection(HttpToolsProtocol):
             "http_version": version,
             "server": self.server,
             "client": self.client,
-            "scheme": self.scheme,
+            "scheme": self.scheme or "http",
             "root_path": "",
             "headers": self.headers,
             "state": self.app_state.copy(),
@@ -450,7 +449,8 @@ class GuardedConnection(HttpToolsProtocol):
             begun.message_event.set()
         if not responding and not self.transport.is_closing():
             self.count_refused(refusal.kind)
-            self.transport.write(_raw(refusal))
+            headers = {**refusal.headers(), "content-type": "application/json", "connection": "close"}
+            self.transport.write(raw_response(refusal.status, headers, to_json(refusal.body())))
         if self.transport.can_write_eof() and not self.transport.is_closing():
             self.transport.write_eof()
             self._arm(self.limits.linger_s, self._close)
@@ -471,16 +471,3 @@ class GuardedConnection(HttpToolsProtocol):
         if connected is not None and connected.fileno() >= 0:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
-
-
-def _raw(refusal: Refusal) -> bytes:
-    body = to_json(refusal.body())
-    headers = {
-        **refusal.headers(),
-        "content-type": "application/json",
-        "content-length": str(len(body)),
-        "connection": "close",
-    }
-    lines = [f"HTTP/1.1 {refusal.status} {http.HTTPStatus(refusal.status).phrase}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii") + body

@@ -11,6 +11,8 @@ for the store: routes call `in_thread` for both.
 """
 
 import asyncio
+import functools
+import http
 import logging
 import re
 import time
@@ -49,6 +51,25 @@ class Head(NamedTuple):
     query: bytes
     headers: list[tuple[bytes, bytes]]
     client: tuple[str, int] | None
+
+
+def raw_response(status: int, headers: Mapping[str, str], body: bytes, length: int | None = None) -> bytes:
+    """As it is sent. `length` is that of the body where that is not sent, as for HEAD."""
+    values = "".join(headers.values())
+    if _CONTROL.search(values):
+        raise ValueError(f"a header has a control character: {values[:200]!a}")
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    size = len(body) if length is None else length
+    head = f"{_status_line(status)}{''.join(lines)}content-length: {size}\r\n\r\n"
+    return head.encode() + body
+
+
+@functools.cache
+def _status_line(status: int) -> str:
+    return f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\n"
+
+
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -16,6 +16,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -30,6 +31,7 @@ from fencepost.impl.objects.recorded import RecordedStore
 from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import Disk, FileStore
+from fencepost.impl.store.files.disk import WouldWait, open_cached
 from fencepost.impl.store.files.versions import Keep
 from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
 
@@ -143,8 +145,8 @@ class Buckets:
         except FileNotFoundError:
             return 0
 
-    def document(self, name: str) -> Document:
-        return self._read(name)[0]
+    def document(self, name: str, *, wait: bool = True) -> Document:
+        return self._read(name, wait)[0]
 
     def change_alone(self, name: str, how: Callable[[Document], Document]) -> None:
         """The same when nobody works in the bucket: every request sees the old document or the new one."""
@@ -162,14 +164,16 @@ class Buckets:
                 return
         refuse("SlowDown")
 
-    def _read(self, name: str) -> tuple[Document, str]:
-        found = self._documents.stat(_DOCUMENTS + name) if _is_name(name) else None
+    def _read(self, name: str, wait: bool = True) -> tuple[Document, str]:
+        found = self._stat(name) if _is_name(name) else None
         if found is None:
             refuse("NoSuchBucket", bucket_name=name)
         file = found.st_ino, found.st_ctime_ns, found.st_mtime_ns
         known = self._read_before.get(name)
         if known is not None and known[0] == file:
             return known[1]
+        if not wait:
+            raise WouldWait
         reply = self._documents.get(_DOCUMENTS + name)
         if reply.outcome is Outcome.MISSING:
             refuse("NoSuchBucket", bucket_name=name)
@@ -182,6 +186,14 @@ class Buckets:
             self._read_before[name] = file, result
         return result
 
+    def _stat(self, name: str) -> os.stat_result | None:
+        """The file of a document. The name of a bucket is spelled as it is on every file system."""
+        try:
+            found = os.lstat(f"{self.root}/{_INTERNAL}/{_DOCUMENTS}{name}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found if stat.S_ISREG(found.st_mode) else self._documents.stat(_DOCUMENTS + name)
+
     # Objects.
 
     @contextlib.contextmanager
@@ -191,11 +203,12 @@ class Buckets:
             yield store
 
     @contextlib.contextmanager
-    def entered(self, name: str) -> Iterator[tuple[RecordedStore, Document]]:
-        """The same with the document, whose versioning stays as it is until the end of this block."""
-        with self._locked(name, fcntl.LOCK_SH):
-            document = self.document(name)
-            yield self.store(name), document
+    def entered(self, name: str, *, wait: bool = True) -> Iterator[tuple[RecordedStore, Document]]:
+        """The same with the document, whose versioning stays as it is until the end of this block. Without
+        `wait`, `WouldWait` is raised where the disk or a lock would have to be waited for."""
+        with self._locked(name, fcntl.LOCK_SH if wait else fcntl.LOCK_SH | fcntl.LOCK_NB):
+            document = self.document(name, wait=wait)
+            yield self._stores.get(name) or self.store(name), document
 
     def store(self, name: str) -> RecordedStore:
         with self._lock:
@@ -211,7 +224,10 @@ class Buckets:
             refuse("NoSuchBucket", bucket_name=name)
         path = f"{self.root}/{_INTERNAL}/locks/{name}"
         try:
-            fd = os.open(path, _LOCK_FLAGS, 0o600)
+            if how & fcntl.LOCK_NB:
+                fd = open_cached(path, _LOCK_FLAGS & ~os.O_CREAT)
+            else:
+                fd = os.open(path, _LOCK_FLAGS, 0o600)
         except FileNotFoundError:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(path, _LOCK_FLAGS, 0o600)
@@ -224,8 +240,11 @@ class Buckets:
     def _lock_file(self, fd: int, how: int) -> None:
         """An exclusive lock is held for a moment; a shared one while a body arrives, which may take
         hours. So waiting for the exclusive one is bounded: a thread that waits serves nobody."""
-        if how == fcntl.LOCK_SH:
-            fcntl.flock(fd, how)
+        if how & fcntl.LOCK_SH:
+            try:
+                fcntl.flock(fd, how)
+            except BlockingIOError:
+                raise WouldWait from None
             return
         for left in reversed(range(_ALONE_TRIES)):
             try:

@@ -38,6 +38,8 @@ class Source:
 class Context:
     buckets: Buckets
     caller: Caller
+    wait: bool = True
+    """Whether reading may wait for the disk; otherwise it raises `WouldWait`."""
 
     def now(self) -> datetime:
         return moment(self.buckets.env.now_ns())
@@ -53,7 +55,10 @@ class Context:
 
         A delete marker is refused as S3 refuses it."""
         version = version_of(p)
-        with self.buckets.entered(p["Bucket"]) as (store, document), store.opened(p["Key"], version) as found:
+        with (
+            self.buckets.entered(p["Bucket"], wait=self.wait) as (store, document),
+            store.opened(p["Key"], version, wait=self.wait) as found,
+        ):
             if self.caller == ANONYMOUS and (
                 found is None or found.attributes.extra.get("Access") != object_state.PUBLIC
             ):

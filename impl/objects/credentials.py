@@ -8,6 +8,7 @@ Nothing is stored, so nothing leaks with the directory; changing the root token 
 are compared in constant time.
 """
 
+import functools
 import hmac
 from dataclasses import dataclass
 
@@ -37,10 +38,11 @@ class Credentials:
                 f"the root token has fewer than {TOKEN_CHARACTERS_MIN} characters; use a longer one"
             )
         self._root = root_token.encode()
+        self._secret = functools.lru_cache(maxsize=256)(self.bucket_token)
 
     def secret(self, access_key: str) -> str | None:
         """The secret key of any access key: whether its bucket exists is decided after the signature."""
-        return hmac.digest(self._root, access_key.encode(), "sha256").hex()
+        return self._secret(access_key)
 
     def caller(self, access_key: str) -> Caller:
         return Caller(ROOT) if access_key == ROOT else Caller(access_key, bucket=access_key)

@@ -65,6 +65,8 @@ def copied(extra: Mapping[str, str], *, headers: bool, tags: bool) -> dict[str, 
 
 def described(extra: Mapping[str, str]) -> dict[str, Any]:
     """The values of a response that stand for it."""
+    if not extra:
+        return {}
     tags = tags_of(extra)
     return {
         **{name: extra[name] for name in HEADERS if name in extra and name != "Expires"},

@@ -10,7 +10,7 @@ import base64
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fencepost.impl.objects import object_state
@@ -116,11 +116,12 @@ class Operations:
 
     buckets: Buckets
     caller: Caller
-    values: dict[str, Any] = field(default_factory=dict)
+    wait: bool = True
+    """See `Context`."""
 
     @property
     def context(self) -> Context:
-        return Context(self.buckets, self.caller)
+        return Context(self.buckets, self.caller, self.wait)
 
     # Buckets.
 
@@ -503,10 +504,11 @@ def described(info: ObjectInfo, extra: Mapping[str, str]) -> dict[str, Any]:
 
 def shown(p: Mapping[str, Any]) -> dict[str, Any]:
     """What the query asks to see in the headers of the response."""
-    for name in _SHOWN:
-        if _CONTROL.search(str(p.get(name, ""))):
+    found = [name for name in _SHOWN if name in p]
+    for name in found:
+        if _CONTROL.search(str(p[name])):
             refuse("InvalidArgument", "Header value cannot be represented using ISO-8859-1.", argument=name)
-    return {name.removeprefix("Response"): p[name] for name in _SHOWN if name in p}
+    return {name.removeprefix("Response"): p[name] for name in found}
 
 
 def _token(last: str) -> str:

@@ -24,13 +24,13 @@ PUBLIC = frozenset({"GetObject", "HeadObject"})
 """Operations that need no signature on an object that is public."""
 
 
-def act(operation: str, buckets: Buckets, caller: Caller) -> Callable[..., Any]:
-    """What answers an operation of `KNOWN`."""
+def act(operation: str, buckets: Buckets, caller: Caller, *, wait: bool = True) -> Callable[..., Any]:
+    """What answers an operation of `KNOWN`; without `wait` (see `Context`) one of `PUBLIC`."""
     if operation in NOT_CONFIGURED or operation in DEFAULTS:
         return functools.partial(BucketSettings(buckets, caller).not_configured, operation)
     answering: Any
     if operation in operations.KNOWN:
-        answering = Operations(buckets, caller)
+        answering = Operations(buckets, caller, wait)
     elif operation in bucket_settings.KNOWN:
         answering = BucketSettings(buckets, caller)
     else:
@@ -40,6 +40,7 @@ def act(operation: str, buckets: Buckets, caller: Caller) -> Callable[..., Any]:
     return method
 
 
+@functools.cache
 def _method(operation: str) -> str:
     """`ListObjectsV2` to `list_objects_v2`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).lower()

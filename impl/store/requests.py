@@ -89,6 +89,9 @@ class Metadata(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         return self._pairs[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._pairs
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._pairs)
 

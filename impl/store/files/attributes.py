@@ -131,6 +131,11 @@ class AttributeFiles:
             value = None if side is None else side.partition(b"\n")[2]
         return None if value is None else Attributes.decode(value, where)
 
+    def within(self, fd: int, where: str) -> Attributes | None:
+        """Those that the file itself has."""
+        value = self._disk.get_attribute(fd)
+        return Attributes.decode(value, where) if value else None
+
     def change(self, fd: int, found: os.stat_result, key: str, attributes: Attributes) -> None:
         """Replace the attributes of an object that has its name, and make them durable.
 

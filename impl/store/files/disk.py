@@ -7,6 +7,7 @@ fsync, or have a call fail. Reads need no seam: an incorrect answer there destro
 import ctypes
 import errno
 import fcntl
+import functools
 import os
 import sys
 import threading
@@ -191,6 +192,30 @@ _RENAME_NOREPLACE = 1
 _renameat2: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 if _renameat2 is not None:
     _renameat2.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+
+
+class WouldWait(Exception):
+    """It cannot be known at once: the disk or another process would have to be waited for."""
+
+
+def open_cached(path: str, flags: int, folder_fd: int = -1) -> int:
+    """Open a file whose name and inode are in memory; raises `WouldWait` for every other, also for one that
+    is not there. Runs without giving up the interpreter's lock."""
+    if _openat2 is None:
+        raise WouldWait
+    fd: int = _openat2(_OPENAT2, folder_fd, os.fsencode(path), _how(flags), 24)
+    if fd < 0:
+        raise WouldWait
+    return fd
+
+
+@functools.cache
+def _how(flags: int) -> Any:
+    return (ctypes.c_uint64 * 3)(flags, 0, _RESOLVE_CACHED)
+
+
+_OPENAT2, _RESOLVE_CACHED = 437, 0x20
+_openat2: Any = ctypes.PyDLL(None).syscall if sys.platform == "linux" else None
 
 
 def surely_not_applied(error: int | None) -> bool:

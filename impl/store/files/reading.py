@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import BrokenPromise, Unusable
 from fencepost.impl.store.files.attributes import AttributeFiles, Attributes, md5, side_name
-from fencepost.impl.store.files.disk import close_quietly
+from fencepost.impl.store.files.disk import WouldWait, close_quietly, open_cached
 from fencepost.impl.store.files.folders import Folder, Folders
 from fencepost.impl.store.files.names import Names
 from fencepost.impl.store.requests import Outcome
@@ -149,6 +149,23 @@ class Reader:
             return opened
         folder = self._folders.look(path)  # rule 4 of `folders`
         return None if folder is None or folder is known else self.open(name, folder, key)
+
+    def hold_cached(self, key: str) -> Opened:
+        """The same if that needs no disk; raises `WouldWait` where it does, or nothing is found so."""
+        path, name = self._names.place(key)
+        folder = self._folders.known(path)
+        if folder is None:
+            raise WouldWait
+        fd = open_cached(name, _READ, folder.fd)
+        try:
+            found = os.fstat(fd)
+            known = self._attributes.within(fd, key) if stat.S_ISREG(found.st_mode) else None
+            if known is None:
+                raise WouldWait
+            return Opened(fd, found, known)
+        except BaseException:
+            close_quietly(fd)
+            raise
 
     def open(self, name: str, folder: Folder, key: str) -> Opened | None:
         """The object that has this name in this folder, or None."""

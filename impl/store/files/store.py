@@ -31,7 +31,7 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import Misuse, Unsupported, Unusable
 from fencepost.impl.store.files.attributes import AttributeFiles, Attributes
-from fencepost.impl.store.files.disk import Disk, unusable
+from fencepost.impl.store.files.disk import Disk, WouldWait, unusable
 from fencepost.impl.store.files.flush import Flush
 from fencepost.impl.store.files.folders import Folders
 from fencepost.impl.store.files.internals import Internals
@@ -143,10 +143,22 @@ class FileStore(Store):
     # For servers: bodies in pieces, attributes beside the user's metadata, and versions.
 
     @contextlib.contextmanager
-    def opened(self, key: str, version: str = "") -> Iterator[Opened | None]:
+    def opened(self, key: str, version: str = "", *, wait: bool = True) -> Iterator[Opened | None]:
         """The object at `key` as an open file, or None: one version, whatever is written meanwhile.
 
-        With `version`, this one, which may be a delete marker."""
+        With `version`, this one, which may be a delete marker. Without `wait` it is an object whose file is
+        in memory, or `WouldWait` is raised."""
+        if not wait:
+            session = self._session
+            if version or session is None or not session.settled or os.getpid() != self._pid:
+                raise WouldWait
+            check(ask.Head(key))
+            held = session.reader.hold_cached(key)
+            try:
+                yield held
+            finally:
+                os.close(held.fd)
+            return
         with self._failures(f"read {key!r}"):
             check(ask.Head(key))
             session = self._opened(writes=False)
