@@ -1,6 +1,7 @@
 """A bucket whose objects may be poisoned or out of reach, its log, a store for the state, and workers."""
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,8 @@ from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.leases import Leases
 from fencepost.impl.lifecycle.log import MemoryLog
 from fencepost.impl.lifecycle.operate import Operator
-from fencepost.impl.lifecycle.target import Halted, Standing, Unavailable, Unworkable
+from fencepost.impl.lifecycle.policy import What
+from fencepost.impl.lifecycle.target import Guard, Halted, Result, Standing, Unavailable, Unworkable
 from fencepost.impl.lifecycle.walk import Walks
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.store.interface import Store
@@ -34,6 +36,11 @@ class Failing(Bucket):
     is_down: bool = False
     is_halted: bool = False
     looks: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+        with self.lock:  # several threads may
+            return super().delete(bucket, key, version_id, what, guard)
 
     def standing(self, bucket: str, key: str) -> Standing:
         self.looks.append(key)

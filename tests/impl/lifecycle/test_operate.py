@@ -89,6 +89,15 @@ def test_resume_clears_the_blocker_and_leaves_the_cursor() -> None:
     assert [one.id for one in given.operator.blockers()] == [blocker.id]
 
 
+@pytest.mark.parametrize("act", ["retry", "resume", "quarantine"])
+def test_everything_that_an_operator_does_begins_the_count_anew(act: str) -> None:
+    """A worker that has lost its lease may have counted since."""
+    given, blocker = blocked("a", "b")
+    given.worker.blockers.count(blocker.stream.key, blocker.item, given.env.now_ns(), fatal=False)
+    getattr(given.operator, act)(blocker.id, *(["lost"] if act == "quarantine" else []))
+    assert given.worker.blockers.failing(blocker.stream.key) is None
+
+
 def test_quarantine_is_the_way_past_and_leaves_a_record() -> None:
     given, blocker = blocked("a", "b")
     with pytest.raises(Refused, match="reason"):
