@@ -18,6 +18,7 @@ needs to fail has happened, and the property, judged at once, never holds again.
 waits for something that did not happen, and then the whole run counts.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -29,9 +30,11 @@ from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.explore.runs import Diverged, Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
+from fencepost.sim.explore.watchdog import watching
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.monitor import STEP, View
+from fencepost.sim.world.process import Stuck
 from fencepost.sim.world.trace import events
 
 EVENTS_MAX = 600
@@ -113,7 +116,12 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
             f"{failure.violation} was found in a run, and not in another with the same choices. Something "
             "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
         )
-    _, targets, in_time = minimise(setting, found, seconds)
+    try:
+        with watching(time.perf_counter() + seconds):
+            _, targets, in_time = minimise(setting, found, seconds)
+    except Stuck:
+        # In a schedule that the search did not come to.
+        targets, in_time = list(found.steps), False
     best, objects = follow_located(setting, targets)
     unmuted = follow(replace(setting, muted=frozenset()), targets) if setting.muted else best
     known = setting.muted if str(unmuted.violation) != str(best.violation) else ()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fencepost.sim.world.operations import Start, Sync
-from fencepost.sim.world.present import here, is_sdk
+from fencepost.sim.world.present import here
 from fencepost.sim.world.process import refuse
 from fencepost.sim.world.stamps import CLOCKED
 from fencepost.sim.world.store import issue
@@ -143,16 +143,21 @@ def wait_for_all(machine: Any) -> None:
 
 
 def _within_sdk() -> bool:
-    """Whether the SDK uses the lock, event or queue: what it does between two requests is one step."""
+    """Whether the SDK uses the lock, event or queue: what it does between two requests is one step.
+
+    Its own threads do not compete for what they release. Those that share a blocking pool of urllib3 do: see
+    `sim.world.connections`.
+    """
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if not name.startswith("fencepost.sim.threads") and name.partition(".")[0] not in _WITHIN:
-            return is_sdk(name)
+            return name.partition(".")[0] in _SDK
         frame = frame.f_back
     return False
 
 
+_SDK = frozenset("s3transfer botocore boto3 urllib3".split())
 _WITHIN = frozenset("threading queue concurrent _threading_local contextlib".split())
 
 

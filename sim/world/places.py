@@ -18,14 +18,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fencepost.sim.world import escapes, present, stand_ins
+from fencepost.sim.world import connections, escapes, present, stand_ins
 from fencepost.sim.world.present import REAL, classify, is_users
 from fencepost.sim.world.reachable import is_class, reachable, slots
 
 Place = tuple[Any, Any, Any, Any]
 """A dictionary, list, class, function, cell or object; the name there; the real thing and its stand-in."""
 
-sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [*stand_ins.SOURCES, escapes.stand_ins]
+sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
+    *stand_ins.SOURCES,
+    escapes.stand_ins,
+    connections.stand_ins,
+]
 
 lookers: list[Callable[[Any], tuple["Originals", list[Place]]]] = []
 """Each finds the objects that need a stand-in of their own, and other places where something is replaced."""

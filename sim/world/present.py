@@ -30,7 +30,10 @@ _HARNESS = frozenset(
 _RUN = ("fencepost.impl.", "fencepost.examples.")
 """Our own packages that run in a world."""
 # dateutil fills in what a date does not say from today, and reads the clock for it with every timestamp.
-_SDK = frozenset("botocore boto3 s3transfer urllib3 dateutil".split())
+_SDK = frozenset(
+    "botocore boto3 s3transfer urllib3 dateutil requests minio aiobotocore aioboto3 aiohttp httpx httpcore "
+    "aiohappyeyeballs http".split()
+)
 _FLUSHES = "fencepost.impl.store.files.flush"
 """Its clock decides only how long it lingers for others."""
 _FORKS = "fencepost.impl.store.files.store"

@@ -162,6 +162,8 @@ class World(Declaring):
         """By process and number of the operation: the user's lines, see `located`; None: not kept."""
         self.trace_fields: TraceFields | None = None
         """What the run's events show of bodies, see `impl.store.events`."""
+        self.s3_endpoints: list[str] = []
+        """Hosts that the program declared to be S3, see `sim.boto.wire`."""
         self.boto3_lost = "closed"
         """How a lost reply shows to the SDK, see `sim.boto`."""
         self.thread = get_ident()
@@ -220,6 +222,13 @@ class World(Declaring):
         from fencepost.sim.boto import bucket
 
         return bucket(self, name, versioned=versioned)
+
+    def s3_endpoint(self, url: str) -> str:
+        """Declare that requests to this URL are for S3, and return it: for clients that are not boto3, and do
+        not sign their requests.
+        """
+        self.s3_endpoints.append(url.partition("://")[2].partition("/")[0] or url)
+        return url
 
     def filesystem(
         self, path: str = "/world", *, profile: str = "strict", volatile: Sequence[str] = ()

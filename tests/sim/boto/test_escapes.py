@@ -38,7 +38,7 @@ ESCAPES = {
     "socket.getaddrinfo  ": lambda s3: socket.create_connection(("127.0.0.1", 9)),
     "socket.connect": connect,
     "socket.getaddrinfo": lambda s3: socket.getaddrinfo("localhost", 9),
-    "socket.getaddrinfo ": lambda s3: urllib.request.urlopen("http://127.0.0.1:9"),
+    "GET http://127.0.0.1:9/ ": lambda s3: urllib.request.urlopen("http://127.0.0.1:9"),
     "_thread.start_new_thread": lambda s3: _thread.start_new_thread(print, ()),
     "os.fork ": lambda s3: multiprocessing.get_context("fork").Process(target=print).start(),
     "subprocess.Popen": lambda s3: subprocess.run(["true"], check=True),

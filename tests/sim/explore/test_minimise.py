@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ANYTHING, Outcome
-from fencepost.sim.explore import Setting, audit, checkpoint, deepening
+from fencepost.sim.explore import Setting, audit, checkpoint, counterexample, deepening, replay
 from fencepost.sim.explore.deepening import Deepening
+from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.world import NO_FAULTS, View, World, places
 
 LOST = replace(NO_FAULTS, reply_lost=1)
@@ -114,3 +115,31 @@ def test_a_worker_that_is_killed_is_an_error_of_the_audit(signal_number: int) ->
     result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2)
     assert result.verdict == "error"
     assert "a worker ended without a result (exit code -9)" in result.bound
+
+
+def test_a_process_that_hangs_while_minimising_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search came to the violation without the schedule that hangs; else the tool would hang with it."""
+    minimising: list[int] = []
+
+    def program(world: World) -> None:
+        def work(name: str) -> None:
+            world.store().put(name, b"", when=ANYTHING)
+            while minimising:
+                pass
+
+        for name in ("a", "b"):
+            world.spawn(work, name, name=name)
+        world.finally_("nothing is there", lambda view: not view.keys(""))
+
+    def hanging(*given: Any) -> Any:
+        minimising.append(1)
+        try:
+            return minimise(*given)
+        finally:
+            minimising.clear()
+
+    monkeypatch.setattr(counterexample, "minimise", hanging)
+    found = audit(program, budget=NO_FAULTS, minimise_seconds=0.1, others=False)
+    assert found.verdict == "violated"
+    assert not found.counterexamples[0].minimised
+    assert replay(program, found.counterexamples[0].token).violation is not None

@@ -24,6 +24,7 @@ _queue: Any = queue.Queue()
 _simple: Any = queue.SimpleQueue()
 _simple.put("loaded")
 _pool = ThreadPoolExecutor(2)
+_shut = ThreadPoolExecutor(1)
 
 
 class OfClass:
@@ -234,3 +235,8 @@ def pooled(store: Any) -> int:
 class Pair(NamedTuple):
     name: str
     lock: Any
+
+
+def shuts_its_pool(store: Any) -> Any:
+    with _shut as pool:
+        return pool.submit(store.put, "a", b"", when=ANYTHING).result().done

@@ -86,6 +86,11 @@ def test_a_subclass_that_the_run_defines_keeps_threads_apart() -> None:
     assert audited(work, ([1], 2)).verdict == "holds"
 
 
+def test_a_pool_that_one_run_shuts_is_open_in_the_next() -> None:
+    for _ in range(2):
+        assert not audited(programs.shuts_its_pool, True).counterexamples
+
+
 def test_a_lock_that_the_set_up_makes_excludes() -> None:
     def program(world: Any) -> None:
         lock = threading.Lock()
