@@ -23,7 +23,7 @@ from fencepost.sim.threads.queues import SimpleQueue, real_simple_queue
 from fencepost.sim.threads.waiting import caller
 from fencepost.sim.world import places
 from fencepost.sim.world.present import STEP, classify
-from fencepost.sim.world.reachable import is_class, reachable
+from fencepost.sim.world.reachable import identity, is_class, reachable
 
 _MAKERS: dict[type, Callable[[str, Any], Any]] = {
     _thread.LockType: Lock,
@@ -43,10 +43,10 @@ def look(program: Any) -> tuple[places.Originals, list[places.Place]]:
     for one in found:
         make = _MAKERS.get(type(one))
         if make is not None:
-            kept = _made.get(id(one))
+            kept = _made.get(identity(one))
             if kept is None or kept[0] is not one:
-                kept = _made[id(one)] = (one, make(names.get(id(one), type(one).__name__), one))
-            stand_ins[id(one)] = kept
+                kept = _made[identity(one)] = (one, make(names.get(identity(one), type(one).__name__), one))
+            stand_ins[identity(one)] = kept
     _refuse_others(found, stand_ins, names)
     methods = [
         (owner, name, vars(owner).get(name, places.ABSENT), stand_in)
@@ -76,11 +76,11 @@ def _names(found: list[Any]) -> dict[int, str]:
     counts: dict[str, int] = {}
     for target in found:
         for name, value in places.bindings(target):
-            if type(value) in _MAKERS and id(value) not in names:
+            if type(value) in _MAKERS and identity(value) not in names:
                 owner = f"{target.__qualname__}." if is_class(target) else ""
                 text = f"{owner}{name}" if isinstance(name, str) else type(value).__name__
                 counts[text] = counts.get(text, 0) + 1
-                names[id(value)] = text if counts[text] == 1 else f"{text}-{counts[text]}"
+                names[identity(value)] = text if counts[text] == 1 else f"{text}-{counts[text]}"
     return names
 
 
@@ -92,13 +92,13 @@ def _refuse_others(found: list[Any], stand_ins: places.Originals, names: dict[in
     if not stand_ins:
         return
     for target in found:
-        if type(target) in _KNOWN or id(target) in stand_ins:
+        if type(target) in _KNOWN or identity(target) in stand_ins:
             continue
-        held = [one for one in gc.get_referents(target) if id(one) in stand_ins]
+        held = [one for one in gc.get_referents(target) if identity(one) in stand_ins]
         if held:
-            bound = {id(value) for _, value in places.bindings(target)}
+            bound = {identity(value) for _, value in places.bindings(target)}
             for one in held:
-                if id(one) not in bound:
+                if identity(one) not in bound:
                     raise Misuse(
                         f"a {type(target).__qualname__} of {_module_of(found, target)} has a "
                         f"{type(one).__qualname__}{_called(names, one)} that was made before the run, and it "
@@ -107,7 +107,7 @@ def _refuse_others(found: list[Any], stand_ins: places.Originals, names: dict[in
 
 
 def _called(names: dict[int, str], one: Any) -> str:
-    return f" ({names[id(one)]})" if id(one) in names else ""
+    return f" ({names[identity(one)]})" if identity(one) in names else ""
 
 
 def _module_of(found: list[Any], target: Any) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 from fencepost.sim.world import connections, escapes, present, stand_ins
 from fencepost.sim.world.present import REAL, classify, is_users
-from fencepost.sim.world.reachable import is_class, reachable, slots
+from fencepost.sim.world.reachable import identity, is_class, reachable, slots
 
 Place = tuple[Any, Any, Any, Any]
 """A dictionary, list, class, function, cell or object; the name there; the real thing and its stand-in."""
@@ -186,14 +186,14 @@ def _search() -> None:
     for source in sources:
         for owner, name, stand_in in source():
             target = vars(owner) if isinstance(owner, types.ModuleType) else owner
-            if (id(target), name) not in _known:
-                _known[id(target), name] = (target, name, _get(target, name), stand_in)
+            if (identity(target), name) not in _known:
+                _known[identity(target), name] = (target, name, _get(target, name), stand_in)
     originals = _originals()
     places = dict(_known)
     for module in list(sys.modules.values()):
         if isinstance(module, types.ModuleType) and classify(module.__name__) != REAL:
             for place in _copies(module, originals):
-                places.setdefault((id(place[0]), place[1]), place)
+                places.setdefault((identity(place[0]), place[1]), place)
     _of_modules[:] = [place for place in places.values() if type(place[0]) is dict]
     _others[:] = [place for place in places.values() if type(place[0]) is not dict]
     _searched = _now()
@@ -205,7 +205,7 @@ Originals = dict[int, tuple[Any, Any]]
 
 def _originals() -> Originals:
     return {
-        id(real): (real, stand_in)
+        identity(real): (real, stand_in)
         for target, _, real, stand_in in _known.values()
         if real is not ABSENT and not isinstance(target, type)
     }
@@ -214,7 +214,7 @@ def _originals() -> Originals:
 def _copies(module: types.ModuleType, originals: Originals) -> Iterator[Place]:
     names = vars(module)
     for name, value in list(names.items()):
-        found = originals.get(id(value))
+        found = originals.get(identity(value))
         if found is not None and found[0] is value:
             yield names, name, *found
         elif type(value) is types.FunctionType and value.__module__ == module.__name__:
@@ -228,16 +228,16 @@ def _copies(module: types.ModuleType, originals: Originals) -> Iterator[Place]:
 
 def _defaults(function: Any, originals: Originals) -> Iterator[Place]:
     given = function.__defaults__
-    if given and any(id(value) in originals for value in given):
+    if given and any(identity(value) in originals for value in given):
         yield function, "__defaults__", given, _replaced(given, originals)
     named = function.__kwdefaults__
-    if named and any(id(value) in originals for value in named.values()):
-        stood = {k: originals[id(v)][1] if id(v) in originals else v for k, v in named.items()}
+    if named and any(identity(value) in originals for value in named.values()):
+        stood = {k: originals[identity(v)][1] if identity(v) in originals else v for k, v in named.items()}
         yield function, "__kwdefaults__", named, stood
 
 
 def _replaced(values: Any, originals: Originals) -> Any:
-    return tuple(originals[id(value)][1] if id(value) in originals else value for value in values)
+    return tuple(originals[identity(value)][1] if identity(value) in originals else value for value in values)
 
 
 # What the program reaches.
@@ -251,38 +251,38 @@ def _kept(program: Any) -> list[Place]:
         made, others = look(program)
         originals |= made
         more += others
-    found = [one for one in reachable(program) if id(one) not in originals]
+    found = [one for one in reachable(program) if identity(one) not in originals]
     wrapped = [one for one in found if type(one) in WRAPPERS]
     size = -1
     while size != len(originals):  # a tuple in a tuple takes another round
         size = len(originals)
         for value in wrapped:
-            stand_in = None if id(value) in originals else WRAPPERS[type(value)](value, originals)
+            stand_in = None if identity(value) in originals else WRAPPERS[type(value)](value, originals)
             if stand_in is not None:
-                originals[id(value)] = (value, stand_in)
-    done = {(id(target), name) for target, name, _, _ in (*_of_modules, *_others, *_of_program)}
+                originals[identity(value)] = (value, stand_in)
+    done = {(identity(target), name) for target, name, _, _ in (*_of_modules, *_others, *_of_program)}
     return more + [
-        (target, name, value, _fitting(target, originals[id(value)][1]))
+        (target, name, value, _fitting(target, originals[identity(value)][1]))
         for target in found
         for name, value in bindings(target)
-        if id(value) in originals and (id(target), name) not in done
+        if identity(value) in originals and (identity(target), name) not in done
     ]
 
 
 def _builtin(value: Any, originals: Originals) -> Any:
     """`datetime.now` and its like are made anew whenever they are looked up."""
-    owner = originals.get(id(getattr(value, "__self__", None)))
+    owner = originals.get(identity(getattr(value, "__self__", None)))
     if owner is not None:
         return getattr(owner[1], value.__name__, None)
     return stand_ins.of_method(getattr(value, "__self__", None), value.__name__)
 
 
 def _tuple(value: Any, originals: Originals) -> Any:
-    return _replaced(value, originals) if any(id(one) in originals for one in value) else None
+    return _replaced(value, originals) if any(identity(one) in originals for one in value) else None
 
 
 def _static(value: Any, originals: Originals) -> Any:
-    found = originals.get(id(value.__func__))
+    found = originals.get(identity(value.__func__))
     return None if found is None else type(value)(found[1])
 
 

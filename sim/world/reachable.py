@@ -17,6 +17,8 @@ from fencepost.sim.world.present import is_users, is_users_class
 OBJECTS_MAX = 30_000
 """A program that reaches more than this is searched to here."""
 
+identity: Callable[[Any], int] = object.__hash__
+"""In the place of `id`, every call of which is an audit event, and the walk makes thousands."""
 _CACHED = functools._lru_cache_wrapper
 _LOADING = ("__loader__", "__spec__")
 """Names of a module that belong to the import system."""
@@ -39,14 +41,14 @@ def follow(roots: list[Any], enter: Callable[[Any], bool], most: int) -> list[An
 
 def _walk(found: list[Any], enter: Callable[[Any], bool], most: int) -> None:
     libraries = _library_names()
-    seen = {id(one) for one in found}
+    seen = {identity(one) for one in found}
     for place in found:  # the list grows behind the loop
         if len(found) > most:
             break
         for child in _children(place):
-            if type(child) in _ATOMS or id(child) in seen or id(child) in libraries:
+            if type(child) in _ATOMS or identity(child) in seen or identity(child) in libraries:
                 continue
-            seen.add(id(child))
+            seen.add(identity(child))
             if not _closed(child) and enter(child):
                 found.append(child)
 
@@ -59,7 +61,7 @@ def _library_names() -> frozenset[int]:
     global _libraries
     if _libraries[0] != len(sys.modules):
         names = frozenset(
-            id(vars(module))
+            identity(vars(module))
             for module in list(sys.modules.values())
             if isinstance(module, types.ModuleType) and not is_users(module)
         )
