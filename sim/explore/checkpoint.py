@@ -284,6 +284,7 @@ def _piece(search: ReducedSearch, stack: list[Node]) -> dict[str, Any]:
     piece = packed(search)
     piece["stack"] = [_pack_node(node) for node in stack]
     piece["base"] = len(stack)
+    piece["coverage"] = _pack_coverage(Coverage())  # what was counted when splitting belongs to no piece
     return piece
 
 

@@ -340,34 +340,47 @@ class ReducedSearch:
                     break
                 node.op = world.pending(node.actor)
                 world.step(node.actor, node.alternative)
-                node.r, node.w = world.r, world.w
-                node.is_barrier = world.is_barrier
-                node.happened = self._races.conflicts(
-                    node.actor, node.r, node.w, self._races.closure(world.before), place
-                )[0]
+                self._look_back(world, place)
                 memories = self._memory.remember(world, memories)
         finally:
             world.close()
+
+    def _look_back(self, world: World, place: int) -> int:
+        """Enter what the step at `place`, which was just taken again, touched; with how many it races."""
+        node = self.stack[place]
+        node.r, node.w = world.r, world.w
+        node.is_barrier = world.is_barrier
+        node.happened, races = self._races.conflicts(
+            node.actor, node.r, node.w, self._races.closure(world.before), place
+        )
+        return len(races)
 
     def children(self, path: list[Node]) -> list[list[Node]]:
         """All ways to extend `path` by one step, as paths of their own; empty when the run is over."""
         found: list[list[Node]] = []
         self.widen(path)
         node: Node | None = None
+        shown = Coverage()
         while True:
             world = self.setting.world(self.footprints, timed=self.timed, sharing=True)
             try:
                 world.start(self.setting.program)
-                for earlier in path:
+                self.stack[:] = path
+                tested, races = [0 for _ in world.properties], 0
+                for place, earlier in enumerate(path):
+                    tested = [promise.tested for promise in world.properties]
                     world.step(earlier.actor, earlier.alternative)
-                    earlier.r, earlier.w = world.r, world.w
+                    races = self._look_back(world, place)
                 if world.violation is not None:
                     return []
-                self.stack[:] = path
                 enabled = world.enabled()
                 fresh = self._node(world, enabled)
                 if node is None:
                     node = fresh
+                    if path:
+                        shown.step(world)
+                        shown.conflicts = races
+                    shown.judge(world, tested)
                 choices = [
                     (actor, alternative)
                     for actor in enabled
@@ -375,6 +388,8 @@ class ReducedSearch:
                     if (actor, alternative) not in node.sleep
                 ]
                 if len(found) == len(choices):
+                    if found:
+                        self.coverage.add(shown)  # no piece takes this step: each begins after it
                     return found
                 child = Node(fresh.alternatives, dict(node.sleep), fresh.memories, fresh.judgement)
                 child.done = dict(node.done)

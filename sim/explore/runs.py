@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from fencepost.sim.faults import PASSING_TIME, PAUSE, kind_of, pause_ns
@@ -250,11 +251,11 @@ class Coverage:
             if promise.kind == FINALLY or (promise.kind == EVENTUALLY and not promise.met)
         )
 
-    def judge(self, world: World) -> None:
-        """Take up how often properties were tested in a run, however it ended."""
-        for promise in world.properties:
+    def judge(self, world: World, before: Sequence[int] = ()) -> None:
+        """Take up how often properties were tested in a run, however it ended, beyond what was before."""
+        for promise, counted in zip(world.properties, before or repeat(0), strict=False):
             if promise.tested or promise.when is not None:
-                self.tested[promise.name] += promise.tested
+                self.tested[promise.name] += promise.tested - counted
 
     def meet(self, world: World) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.store import ANYTHING
+from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore.checkpoint import load, save, split, unpack
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -112,6 +112,31 @@ def test_a_listing_that_another_piece_met_first_is_a_listing_in_every_piece() ->
 
     setting = Setting(program, NO_FAULTS)
     assert by_pieces(setting, 2) == by_plain(setting)
+
+
+def test_pieces_count_every_step_once() -> None:
+    """Also the steps before the pieces begin: with no reduction, as many as one search counts."""
+
+    def program(world: World) -> None:
+        store = world.store()
+        world.spawn(lambda: world.note("begun") or store.put("a", b"", when=ABSENT), name="one")
+        world.spawn(lambda: store.put("a", b"", when=ABSENT), name="other")
+        world.always("begun", lambda view: True, when=lambda view: view.notes("begun"))
+        world.always("nothing begun", lambda view: True, when=lambda view: not view.notes("begun"))
+
+    setting = Setting(program, Budget(**{**NONE, "reply_lost": 1}))
+    options: dict[str, Any] = {"races": False, "sleep": False, "merge": False, "timed": STAMPED}
+    alone = ReducedSearch(setting, **options)
+    alone.explore()
+    for count in (2, 5, 16):
+        whole = ReducedSearch(setting, **options)
+        total = whole.coverage
+        for piece in split(whole, count):
+            search = ReducedSearch(setting, **options)
+            unpack(search, piece)
+            search.explore()
+            total.add(search.coverage)
+        assert total.to_json() == alone.coverage.to_json()
 
 
 def test_pieces_of_random_programs_end_like_the_whole(tmp_path: Path) -> None:
