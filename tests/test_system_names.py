@@ -43,8 +43,8 @@ def _words(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, " ".join([module, *(alias.name for alias in node.names)]).replace(".", " ")
 
 
-ORDINARY = {"objects", "streams"}
-"""Names that are words of the language: there only a path or a module names the system."""
+ORDINARY = {"objects", "streams", "lifecycle"}
+"""Names that are words of the language, or of S3: there only a path or a module names the system."""
 
 
 def named(source: str, name: str) -> list[int]:

@@ -31,9 +31,6 @@ SHIPPED = {
     "swap-counter": "fencepost.model.swap_counter:SwapCounter",
     "fenced-lease": "fencepost.model.fenced_lease:FencedLease",
     "cursor": "fencepost.model.cursor:Cursor",
-    "lifecycle": "fencepost.model.lifecycle:Lifecycle",
-    "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
-    "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
     **{name: system.model for name, system in SYSTEMS.items()},
     **{name: model for system in SYSTEMS.values() for name, model in system.further_models.items()},
 }

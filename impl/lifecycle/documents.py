@@ -47,8 +47,11 @@ class Documents:
 
     def change(self, key: str, change: Callable[[Fields | None], Fields | None]) -> Fields | None:
         """Replace what stands at the key; `change` returns None to leave it. Returns what stands then."""
+        sent: Fields | None = None
         for attempt in range(SWAPS_MAX):
             found, etag = self.read_with_etag(key)
+            if found is not None and found == sent:
+                return found  # it landed, and the reply was lost
             fields = change(found)
             if fields is None:
                 return found
@@ -58,6 +61,7 @@ class Documents:
             reply = self._context.store.put(key, body, when=Matches(etag) if etag else ABSENT)
             if reply.outcome is Outcome.DONE:
                 return fields
+            sent = fields if reply.outcome is Outcome.UNKNOWN else None
             self._context.back_off(attempt)
         raise self._context.retry.unavailable(f"{key} keeps changing; try again")
 

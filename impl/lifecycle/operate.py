@@ -14,7 +14,7 @@ within a second.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.blockers import Blocker, StreamKind
@@ -233,8 +233,8 @@ class Operator:
             found = state.actions.get(str(action.key))
             if found is None or found.reason is not why:
                 return False
-            # Incomplete, so that the next walk begins it; scans enforce it until then.
-            state.actions[str(action.key)] = replace(found, is_complete=False)
+            # Scans enforce it until the walk ends.
+            state.actions[str(action.key)] = self._worker.safeguards.forced_reseed(found)
             return True
 
         return change

@@ -6,12 +6,13 @@ The counterexample of each is what `fencepost zoo` prints for the machines of `m
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from fencepost.impl.lifecycle.blockers import Blockers
+from fencepost.impl.lifecycle.blockers import Blockers, Count
 from fencepost.impl.lifecycle.engine import Change, Class, Seen, classify
 from fencepost.impl.lifecycle.policy import ActionKey, Rule, Version
+from fencepost.impl.lifecycle.records import ActionState
 from fencepost.impl.lifecycle.target import Live
 
 T = TypeVar("T")
@@ -182,9 +183,14 @@ def no_automatic_skip(is_quarantined: bool) -> bool:
     return is_quarantined
 
 
-def count_durable(tries: int) -> int:
+def count_durable(count: Count) -> Count:
     """How often the item has failed, of what the store counted."""
-    return tries
+    return count
+
+
+def forced_reseed(state: ActionState) -> ActionState:
+    """What an operator returns to events: incomplete, so that the next walk begins it."""
+    return replace(state, is_complete=False)
 
 
 def count_cleared(has_failed: bool) -> bool:
@@ -231,7 +237,8 @@ class Safeguards:
     one_stream_pauses: Callable[[Blockers, str], bool] = one_stream_pauses
     blocker_guards: Callable[[bool], bool] = blocker_guards
     no_automatic_skip: Callable[[bool], bool] = no_automatic_skip
-    count_durable: Callable[[int], int] = count_durable
+    count_durable: Callable[[Count], Count] = count_durable
+    forced_reseed: Callable[[ActionState], ActionState] = forced_reseed
     count_cleared: Callable[[bool], bool] = count_cleared
     try_limit: Callable[[bool], bool] = try_limit
 

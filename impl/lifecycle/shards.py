@@ -11,6 +11,7 @@ loss. An action that begins later needs what a vanished shard held as long as th
 """
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from fencepost.impl.cursor import Cursor
@@ -147,15 +148,16 @@ class Shards:
 
     # What an action that begins, and an operator, has to know.
 
-    def departed(self) -> Departed:
-        known = set(self._log.shards())
+    def departed(self, shards: Collection[str] | None = None) -> Departed:
+        """Of all but these, or but those that the log has."""
+        known = self._log.shards() if shards is None else shards
         gone = [position for stream, position in self._markers() if stream.shard not in known]
         last = self._worker.safeguards.drained_position(max(gone, default=""))
-        return Departed(int(last[:20] or 0), is_lost=bool(self.evidence()))
+        return Departed(int(last[:20] or 0), is_lost=bool(self.evidence(known)))
 
-    def evidence(self) -> list[Stream]:
+    def evidence(self, shards: Collection[str] | None = None) -> list[Stream]:
         """The cursors of shards that vanished before they were read to their ends."""
-        known = set(self._log.shards())
+        known = self._log.shards() if shards is None else shards
         gone = [(stream, self._held(stream)) for stream in self._streams() if stream.shard not in known]
         return [stream for stream, held in gone if held.serves and not self._is_drained(stream, held)]
 

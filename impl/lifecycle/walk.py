@@ -42,7 +42,10 @@ class Walks:
         self.records = worker.records
         self.timing = worker.timing
         self.shards = Shards(worker)
+        self._known: Sequence[str] = ()
+        """The shards of the log, as an action that begins sees them."""
         self._departed = Departed()
+        """The others that there were."""
 
     def run(self) -> None:
         """Walk every bucket that needs it."""
@@ -52,7 +55,7 @@ class Walks:
 
     def prepare(self) -> Prepared:
         """What the walks of all buckets have in common."""
-        self._departed = self.shards.departed()
+        self._look_at_shards()
         snapshot = self.worker.snapshot()
         served: dict[str, frozenset[str]] = {}
         for stream in self.worker.streams():
@@ -63,6 +66,10 @@ class Walks:
         for action in snapshot.actions.values():
             by_bucket.setdefault(action.bucket, []).append(action)
         return Prepared(snapshot, by_bucket, served)
+
+    def _look_at_shards(self) -> None:
+        self._known = list(self.worker.log.shards())
+        self._departed = self.shards.departed(self._known)
 
     def walk(self, bucket: str, prepared: Prepared) -> Handled:
         stream = f"walk/{bucket}"
@@ -211,7 +218,7 @@ class Walks:
         log, kind = self.worker.log, action.key.kind
         if kind is Kind.ABORT_MPU and not log.has_uploads:
             return Mode.SCAN_ONLY, Degraded.NONE
-        begins = [log.begins_ns(shard) for shard in log.shards()]
+        begins = [log.begins_ns(shard) for shard in self._known]
         begins_ns = max([*begins, self._departed.until_ns])
         mode, reason = decide_mode(
             action.rule,
@@ -236,13 +243,15 @@ class Walks:
         return self._change(bucket, change)
 
     def _end(self, bucket: str, walk: WalkState, enabled: list[Action]) -> None:
+        # One may have vanished since the walk began: each counts as there, and gets cursors, or as departed.
+        self._look_at_shards()
         beginning = [one for one in enabled if str(one.key) in walk.beginning]
         modes = {str(one.key): self._mode(one, walk.began_ns) for one in beginning}
         driven = [one for one in beginning if modes[str(one.key)][0] is Mode.EVENT_DRIVEN]
         guards = self.worker.safeguards
         rewound = guards.rewind_for_new_only(driven, enabled)
         began_ns = guards.walk_began(walk.began_ns, self.context.env.now_ns())
-        cursors.seed(self.context, rewound, self.worker.log.shards(), began_ns, self.timing, guards)
+        cursors.seed(self.context, rewound, self._known, began_ns, self.timing, guards)
 
         def change(state: BucketState) -> bool:
             if state.walk is None or state.walk.began_ns != walk.began_ns:

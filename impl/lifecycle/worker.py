@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import closing
 from enum import Enum
+from itertools import islice
 from urllib.parse import unquote
 
 from fencepost.impl.context import Context
@@ -44,6 +45,8 @@ PENDING_MAX = 50_000
 TRIES_MAX = 30
 TRIES_NS = 4 * 3600 * 10**9
 FATAL_TRIES_MAX = 5
+BATCH = 1_000
+"""Events that are read at a time."""
 CONCURRENCY = 16
 """Objects that are looked at, and deleted, at a time."""
 
@@ -87,6 +90,7 @@ class Worker:
         """Looks at objects one after the other without."""
         self.proceed: Callable[[], bool] = lambda: True
         """Called between two items of a stream; False ends the pass."""
+        self.tries_max, self.fatal_tries_max = TRIES_MAX, FATAL_TRIES_MAX
         self._number = 0
         self._pending: Counter[str] = Counter()
 
@@ -139,7 +143,8 @@ class Worker:
     def _sweep(self, stream: Stream, cursor: Cursor, retry: str) -> Handled:
         now_ns = self.context.env.now_ns()
         snapshot = self._start(stream, cursor)
-        self._pass_to(cursor, cursors.before(self.log.begins_ns(stream.shard)))
+        if not cursor.serves:
+            self._pass_to(cursor, cursors.before(self.log.begins_ns(stream.shard)))
         back_ns = stream.delay_ns
         if back_ns is None:
             back_ns = self.safeguards.tag_cutoff(self.timing.small_delay_ns, snapshot.delays)
@@ -198,7 +203,7 @@ class Worker:
         self, stream: Stream, cursor: Cursor, snapshot: Snapshot, until_ns: int, retry: str
     ) -> Handled:
         failing = self.blockers.failing(stream.key)
-        stopped: list[Event] = []
+        stopped: list[str] = []
         found = self._found(stream, cursor, snapshot, until_ns, retry, stopped)
 
         def work(one: tuple[Event, list[Action]]) -> Looked | Handled | Failure:
@@ -222,20 +227,32 @@ class Worker:
         snapshot: Snapshot,
         until_ns: int,
         retry: str,
-        stopped: list[Event],
+        stopped: list[str],
     ) -> Iterator[tuple[Event, list[Action]]]:
         """The events in their order, each with the actions that it is looked at for; `stopped` gets the
-        first one that is left for the next pass."""
+        position from which events are left for the next pass."""
         after = self.safeguards.whole_positions(self.safeguards.strict_past(cursor.position))
-        for event in self.log.events(stream.shard, after, until_ns):
-            if retry and event.position > retry:
+        events = self.log.events(stream.shard, after, until_ns)
+        behind = cursor.position
+        while True:
+            batch = list(islice(events, BATCH))
+            # Only now: what the log loses between a check and a read is missing from what was read.
+            is_lost = self.is_lost(behind, self.log.begins_ns(stream.shard))
+            if self.safeguards.loss_degrades(is_lost):
+                stopped.append(behind)  # the next pass finds the cursor before the beginning of the log
                 return
-            if not self.proceed():
-                stopped.append(event)
+            for event in batch:
+                if retry and event.position > retry:
+                    return
+                if not self.proceed():
+                    stopped.append(event.position)
+                    return
+                cursor.take(event.position)
+                found = self.candidates(stream, snapshot, event)
+                yield event, [one for one in found if cursors.name_of(one) in cursor.serves]
+                behind = event.position
+            if len(batch) < BATCH:
                 return
-            cursor.take(event.position)
-            found = self.candidates(stream, snapshot, event)
-            yield event, [one for one in found if cursors.name_of(one) in cursor.serves]
 
     def candidates(self, stream: Stream, snapshot: Snapshot, event: Event) -> list[Action]:
         change = event.change
@@ -251,12 +268,16 @@ class Worker:
             return Handled.RESOLVED
         now_ns = self.context.env.now_ns()
         is_early = stream.delay_ns is not None and event.age_from_ns + stream.delay_ns > now_ns
-        if self.safeguards.wait_until_due(is_early):
-            return Handled.WAIT
         try:
-            return self.looker.look(event.change.bucket, event.change.key, wanted, event.change.new)
+            looked = self.looker.look(event.change.bucket, event.change.key, wanted, event.change.new)
         except (Unavailable, Unworkable) as error:
             return error
+        if is_early:
+            waits = any(is_about(event, live) for _, live in looked.waiting)
+            if not looked.stale and self.safeguards.wait_until_due(waits):
+                return Handled.WAIT
+            looked.waiting.clear()
+        return looked
 
     def _settle(
         self, stream: Stream, cursor: Cursor, event: Event, result: Looked | Handled | Failure
@@ -285,7 +306,7 @@ class Worker:
         return [
             (action, live)
             for action, live in looked.waiting
-            if self.safeguards.wait_until_due(is_about(event, live))
+            if is_about(event, live)
             and event_log_horizon(action.rule, action.key.kind, self.timing) == stream.delay_ns
         ]
 
@@ -305,9 +326,9 @@ class Worker:
             return Handled.RETRY
         now_ns = self.context.env.now_ns()
         count = self.blockers.count(stream, item, now_ns, fatal=is_fatal)
-        tries = self.safeguards.count_durable(count.tries)
-        is_over = tries >= TRIES_MAX or now_ns - count.since_ns >= TRIES_NS
-        if not self.safeguards.try_limit(is_over or count.fatal >= FATAL_TRIES_MAX):
+        count = self.safeguards.count_durable(count)
+        is_over = count.tries >= self.tries_max or now_ns - count.since_ns >= TRIES_NS
+        if not self.safeguards.try_limit(is_over or count.fatal >= self.fatal_tries_max):
             return Handled.RETRY
         if self.safeguards.blocker_before_pause():
             self.blockers.block(stream, item, str(error), count, now_ns)

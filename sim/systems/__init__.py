@@ -7,10 +7,16 @@ between.
 
 import os
 
-from fencepost.sim.systems import ingest, objects, publish, streams
+from fencepost.sim.systems import ingest, lifecycle, objects, publish, streams
 from fencepost.sim.systems.system import Mutant, System, Workload, load
 
-_SHIPPED: tuple[System, ...] = (publish.SYSTEM, ingest.SYSTEM, objects.SYSTEM, streams.SYSTEM)
+_SHIPPED: tuple[System, ...] = (
+    publish.SYSTEM,
+    ingest.SYSTEM,
+    objects.SYSTEM,
+    streams.SYSTEM,
+    lifecycle.SYSTEM,
+)
 SYSTEMS: dict[str, System] = {system.name: system for system in _SHIPPED}
 """By name."""
 for _module in filter(None, os.environ.get("FENCEPOST_SYSTEMS", "").split(",")):

@@ -1,0 +1,23 @@
+"""Lifecycle, the shipped worker: objects expire by what the change log says."""
+
+from fencepost.sim.systems.system import System
+
+_HERE = "fencepost.sim.systems.lifecycle"
+
+SYSTEM = System(
+    name="lifecycle",
+    summary="Lifecycle, the shipped worker: objects expire by what the change log says.",
+    model="fencepost.model.lifecycle:Lifecycle",
+    further_models={
+        "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
+        "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
+    },
+    checks="fencepost.properties.lifecycle.checks:CHECKS",
+    program=f"{_HERE}.scenarios:program",
+    safeguards="fencepost.impl.lifecycle.safeguards:STANDARD",
+    mutants=f"{_HERE}.mutants:MUTANTS",
+    refinement="fencepost.properties.lifecycle.refinement:LifecycleRefinement",
+    run_is="cursors, walks and blockers of a worker: a run is the lifecycle of a store from its beginning",
+    trace_fields="fencepost.impl.lifecycle.trace_fields:trace_fields",
+    trace_layout={},
+)

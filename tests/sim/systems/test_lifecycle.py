@@ -1,0 +1,72 @@
+"""The audit of the worker of lifecycles: it holds, and it sees every broken safeguard."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.commands.audit import mutant_row
+from fencepost.commands.systems import find_system
+from fencepost.impl.lifecycle.safeguards import SAFEGUARDS
+from fencepost.model import Machine, Model
+from fencepost.model.cursor import Cursor
+from fencepost.model.lifecycle import Lifecycle
+from fencepost.model.lifecycle_blockers import LifecycleBlockers
+from fencepost.model.lifecycle_seeding import LifecycleSeeding
+from fencepost.properties.lifecycle.checks import CHECKS, STEPS
+from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.systems.lifecycle import SYSTEM
+from fencepost.sim.systems.lifecycle.scenarios import SCENARIOS
+from fencepost.sim.world import Budget
+from fencepost.testing import FAULTS, request_of
+
+MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleSeeding, LifecycleBlockers)
+OF_THE_CURSOR = {"strict-past", "whole-positions"}
+"""The safeguards of `Cursor` that a log has a part in; `impl/cursor` has the others, and its own tests."""
+
+WITHOUT_A_MODEL = {"lag-degrades"}
+"""It needs a clock of the log: docs/decisions/0022."""
+
+
+def explored(mutant: str | None = None, **parameters: Any) -> AuditResult:
+    system = find_system("lifecycle", mutant)
+    faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
+    request = request_of(system.function, system.options, parameters, "lifecycle")
+    return audit(request.program, budget=Budget(**faults), steps_max=600, minimise_seconds=0.2, others=False)
+
+
+def properties(machine: type[Machine]) -> set[str]:
+    kinds = ("invariant", "step", "always_recoverable")
+    return {one.name for one in Model(machine).properties if one.kind in kinds}
+
+
+def test_the_names_of_safeguards_mutants_and_properties_agree() -> None:
+    assert set(Cursor.safeguards) > OF_THE_CURSOR
+    models = {name for machine in MACHINES for name in machine.safeguards} | OF_THE_CURSOR | WITHOUT_A_MODEL
+    assert set(SAFEGUARDS) == models == set(SYSTEM.mutant_table)
+    known = {name for machine in MACHINES for name in properties(machine)} | {"passed_once"}
+    assert "passed_once" in properties(Cursor)
+    assert known == {*CHECKS, *STEPS}
+
+
+def test_an_object_that_is_written_twice_holds() -> None:
+    assert explored(scenario="overwritten", crash=0, reply_lost=0).verdict == "holds"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_scenario_holds_with_a_crash_and_a_lost_reply(scenario: str) -> None:
+    result = explored(scenario=scenario, crash=1, reply_lost=1)
+    assert (result.verdict, result.complete, result.findings) == ("holds", True, ())
+
+
+QUICK = ("identity", "delay-back", "blocker-guards")
+
+
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SAFEGUARDS]
+)
+def test_a_mutant_breaks_the_code_about_as_soon_as_the_model(mutant: str) -> None:
+    """It is found, and in at most half as many moves again as the model's shortest counterexample has."""
+    row = mutant_row("lifecycle", mutant)
+    assert row.found
+    assert row.model is None or row.moves <= 1.5 * row.model["length"], row
