@@ -354,6 +354,7 @@ def environment(url: str, name: str, seed: int) -> dict[str, str]:
         if not key.startswith("AWS_") and key.lower() not in _PROXIES
     }
     return {
+        "OPENBLAS_NUM_THREADS": "1",  # or importing NumPy starts threads, see `launcher`
         **kept,
         "AWS_ENDPOINT_URL": url,
         "AWS_ENDPOINT_URL_S3": url,

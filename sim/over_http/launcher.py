@@ -335,5 +335,5 @@ if __name__ == "__main__":
     sys.path.pop(0)  # this folder, whose modules are no top-level ones
     sys.excepthook = _quietly
     if sys.argv[1] == "--call":
-        sys.exit(call(json.loads(sys.argv[2])))
+        _leave(call(json.loads(sys.argv[2])))
     Launcher(socket.socket(fileno=int(sys.argv[1]))).run()

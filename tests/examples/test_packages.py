@@ -30,6 +30,6 @@ def test_a_driver_is_short_and_its_row_complete(driver) -> None:
     _, package, version, promise, verdict, steps, reason = TABLE[f"[{driver.stem}]({driver.name})"]
     assert (package, version) == (constants["PACKAGE"], PINNED[constants["PACKAGE"]])
     assert promise == f"{constants['promise']} ({constants['PLACE']})"
-    assert verdict in ("holds", "violated")
+    assert verdict in ("violated", "undecided" if constants.get("OVER_HTTP") else "holds")
     assert reason
     assert steps.isdigit() == (verdict == "violated")
