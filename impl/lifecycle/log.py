@@ -91,6 +91,10 @@ class MemoryLog:
         """Its writer departs: it gets no more events."""
         self._closed.add(shard)
 
+    def writers(self) -> list[str]:
+        """The shards that get events."""
+        return [shard for shard in self._events if shard not in self._closed]
+
     def vanish(self, shard: str) -> None:
         """Nothing is left of it."""
         for known in (self._events, self._begins, self._visible):

@@ -117,6 +117,8 @@ class Shards:
 
     def _collect(self, stream: Stream) -> None:
         held = self._held(stream)
+        if not held.etag:
+            return  # another worker has removed it
         if not held.serves or self._is_drained(stream, held):
             self._records.remove_as_read(stream.key, held.etag)
             return
@@ -167,6 +169,8 @@ class Shards:
         accepted = self.evidence()
         for stream in accepted:
             held = self._held(stream)
+            if not held.etag:
+                continue  # another operator was first
             fields = {
                 "stream": stream.key,
                 "position": held.position,

@@ -192,7 +192,7 @@ class Bucket:
     def add(
         self, key: str, old: Seen | None, new: Seen | None, *, is_upload: bool = False
     ) -> tuple[str, str]:
-        shard = self.random.choice(list(self.log.shards()))
+        shard = self.random.choice(self.log.writers())
         event = self.log.add(shard, self.env.now_ns(), Change(BUCKET, key, old, new, is_upload=is_upload))
         return shard, event.position
 
