@@ -275,7 +275,8 @@ class _Exchange:
     async def _arriving(self) -> Any:
         while True:
             try:
-                message = await asyncio.wait_for(self._receive(), self._server.limits.body_s)
+                async with asyncio.timeout(self._server.limits.body_s):
+                    message = await self._receive()
             except TimeoutError:
                 refuse("RequestTimeout")
             if message["type"] == "http.disconnect":

@@ -11,6 +11,7 @@ there is.
 
 import contextlib
 import errno
+import functools
 import os
 import sqlite3
 import threading
@@ -67,7 +68,7 @@ class Entry:
         return ObjectInfo(key, self.etag, self.size, self.modified_ns)
 
     def described(self) -> Attributes:
-        return Attributes.decode(self.attributes.encode(), "the index")
+        return _decoded(self.attributes)
 
     @property
     def version(self) -> str:
@@ -87,6 +88,11 @@ class Entry:
             "metadata": dict(known.metadata),
             "extra": dict(known.extra),
         }
+
+
+@functools.lru_cache(maxsize=256)
+def _decoded(attributes: str) -> Attributes:
+    return Attributes.decode(attributes.encode(), "the index")
 
 
 def entry_of(found: os.stat_result, known: Attributes) -> Entry:

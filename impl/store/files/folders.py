@@ -93,7 +93,7 @@ class Folders:
         for candidate in (name, name + FOLDER) if movable else (name,):
             fd = self.open(candidate, parent)
             if fd is not None:
-                return self._keep(Folder(fd, path, candidate, parent, self._new_flush(fd)))
+                return self._kept(fd, path, candidate, parent)
         return None
 
     def known(self, path: str) -> Folder | None:
@@ -120,12 +120,13 @@ class Folders:
                     "it could lead outside, remove it"
                 )
 
-    def _keep(self, found: Folder) -> Folder:
-        known = self._known.get(found.path)
-        if known is not None and os.path.samestat(os.fstat(known.fd), os.fstat(found.fd)):
-            known.name = found.name
+    def _kept(self, fd: int, path: str, name: str, parent: Folder) -> Folder:
+        known = self._known.get(path)
+        if known is not None and os.path.samestat(os.fstat(known.fd), os.fstat(fd)):
+            close_quietly(fd)
+            known.name = name
             return known
-        self._known[found.path] = found
+        found = self._known[path] = Folder(fd, path, name, parent, self._new_flush(fd))
         while len(self._known) > _KNOWN_MAX:
             with contextlib.suppress(KeyError, RuntimeError):  # another thread may be making room too
                 del self._known[next(path for path in self._known if path)]

@@ -50,6 +50,9 @@ class Internals:
         self._fds: dict[str, int] = {}
         self._making = threading.Lock()
         self._drafts = itertools.count(1)
+        self._renamed: set[str] = set()
+        self._draft_name = ""
+        """What the names of drafts start with: no other process and no other opening of the store has it."""
         self.nameless_works = hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir()
         """Whether there are files without a name, as far as is known."""
 
@@ -163,15 +166,24 @@ class Internals:
     def draft(self, tail: str = "") -> Iterator[tuple[int, str]]:
         """A new file in tmp, locked as long as it is open, gone afterwards unless it was renamed."""
         folder = self.folder("tmp")
-        name = f"{self._env.new_id().lower()}-{os.getpid()}-{next(self._drafts)}{tail}"
+        if not self._draft_name:
+            self._draft_name = f"{self._env.new_id().lower()}-{os.getpid()}"
+        name = f"{self._draft_name}-{next(self._drafts)}{tail}"
         fd = os.open(name, _MADE | os.O_EXCL, 0o666, dir_fd=folder)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield fd, name
         finally:
             close_quietly(fd)
-            with contextlib.suppress(OSError):
-                os.unlink(name, dir_fd=folder)
+            if name in self._renamed:
+                self._renamed.discard(name)
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=folder)
+
+    def renamed(self, name: str) -> None:
+        """A draft surely has another name: there is nothing to remove when it ends."""
+        self._renamed.add(name)
 
     def sweep(self) -> None:
         """Remove what dead writers left: old enough, and locked by nobody. The first draft does it too."""
@@ -195,6 +207,7 @@ class Internals:
                 self._disk.write(fd, piece)
             self._disk.fsync(fd)
             self._disk.replace(draft, self.folder("tmp"), name, folder)
+            self.renamed(draft)
 
     # Locks.
 

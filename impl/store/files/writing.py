@@ -58,7 +58,7 @@ class Draft:
 
     As a context it is the file without a name: closed in the end, and so gone unless it landed."""
 
-    __slots__ = ("_kept_by", "attributes", "fd", "landed", "moves", "side", "source", "source_fd")
+    __slots__ = ("_kept_by", "attributes", "fd", "landed", "moves", "renamed", "side", "source", "source_fd")
 
     def __init__(
         self, fd: int, source: str, source_fd: int, attributes: Attributes, kept_by: AttributeFiles
@@ -70,6 +70,8 @@ class Draft:
         self.side = ""
         self.landed = False
         """Whether it has its key, or perhaps."""
+        self.renamed = False
+        """Whether it surely lost the name that it was made with."""
         self.moves = False
         """Whether the name that it has now is to go with the same step."""
         self._kept_by = kept_by
@@ -308,6 +310,8 @@ class Writer:
                 yield draft
             finally:
                 draft.forget()
+                if draft.renamed:
+                    self._internals.renamed(source)
 
     @contextlib.contextmanager
     def incoming(self, key: str, when: ask.Condition, history: History | None = None) -> Iterator["Incoming"]:
@@ -373,7 +377,7 @@ class Writer:
             except OSError as error:
                 return _perhaps(error, draft)
             else:
-                draft.landed = True
+                draft.landed = draft.renamed = True
                 self._attributes.forget(old)
                 return Outcome.DONE
         return Outcome.THROTTLED
