@@ -9,8 +9,10 @@ import itertools
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from fencepost.impl.objects.buckets import Buckets
+from fencepost.impl.objects.reconcile import reconcile
 from tests.impl.objects.serving import client as client_of
 from tests.servers.lifecycle_watch import OURS, Watched, watch
 from tests.servers.processes import objects_process
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.server
 FAST = ("--day", "10", "--near", "0.5", "--lookback", "2")
+OBJECTS = 60_000
 _numbers = itertools.count(1)
 
 
@@ -232,6 +237,33 @@ def scanned(
     assert not shown["has_log"]
     listed = made.client.list_objects_v2(Bucket=made.bucket, Prefix=OURS)["KeyCount"]
     assert listed > 0, "the state was deleted"
+
+
+@pytest.mark.slow
+def test_a_put_of_rules_costs_the_same_for_60_000_objects(tmp_path: Path) -> None:
+    """Through the server, and through the command; the times are printed, and no object is looked at
+    (tests/impl/lifecycle/test_policies.py holds that)."""
+    buckets = Buckets(str(tmp_path))
+    for name in ("empty-bucket", "full-bucket"):
+        buckets.create(name)
+    folder = tmp_path / "full-bucket"
+    folder.mkdir()
+    for number in range(OBJECTS):
+        (folder / f"{number:06}").write_bytes(b"")
+    reconcile(buckets)
+    buckets.close()
+    took: dict[str, list[float]] = {}
+    with objects_process(tmp_path, 1) as (_, address):
+        client = client_of(address)
+        for _, name in itertools.product(range(20), ("empty-bucket", "full-bucket")):
+            began = time.perf_counter()
+            client.put_bucket_lifecycle_configuration(Bucket=name, LifecycleConfiguration={"Rules": PLAIN})
+            took.setdefault(name, []).append((time.perf_counter() - began) * 1000)
+        assert client.list_objects_v2(Bucket="full-bucket")["IsTruncated"]
+        (tmp_path / "rules.json").write_text(json.dumps({"Rules": PLAIN}))
+        assert command("put", str(tmp_path), str(tmp_path / "rules.json"), "--bucket", "full-bucket")
+    for name, times in took.items():
+        sys.stdout.write(f"{name}: median {statistics.median(times):.1f} ms, worst {max(times):.1f} ms\n")
 
 
 def test_a_bucket_of_seaweedfs_is_scanned(seaweedfs: "Endpoint", tmp_path: Path) -> None:
