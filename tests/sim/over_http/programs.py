@@ -275,3 +275,43 @@ def command(world, code=0, may_exit=(0,)):
             and view.result("ann") == (code, "printed\n")
         ),
     )
+
+
+def put_again(world):
+    """Until the store answers that it is written; what was answered is returned."""
+    answers = []
+    while not answers or answers[-1] not in (200, 412):
+        try:
+            answers.append(S3(world.endpoint)("PUT", "key", b"body", If_None_Match="*")[0])
+        except (http.client.HTTPException, OSError):
+            answers.append("closed")
+    return answers
+
+
+def every_fault(world):
+    world.boto3_bucket("jobs")
+    world.spawn(put_again, world, name="ann", restart=False)
+    for answers in (
+        [200],
+        ["closed", 200],
+        ["closed", 412],
+        [409, 200],
+        [503, 200],
+        [412],
+    ):
+        world.sometimes(str(answers), lambda view, answers=answers: view.result("ann") == answers)
+    world.finally_("it is written", lambda view: view.get("jobs/key") == b"body")
+    world.finally_("nothing else is answered", lambda view: len(view.result("ann")) <= 2)
+
+
+def note_the_incarnation(world, folder):
+    with open(f"{folder}/pids", "a") as file:
+        file.write(f"{os.getpid()}\n")
+    for key in ("one", "two"):
+        S3(world.endpoint)("PUT", key, str(os.getpid()).encode())
+
+
+def restarts(world, folder):
+    world.boto3_bucket("jobs")
+    world.spawn(note_the_incarnation, world, folder, name="ann")
+    world.finally_("the last one wrote both", lambda view: view.get("jobs/one") == view.get("jobs/two"))

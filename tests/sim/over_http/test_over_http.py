@@ -197,3 +197,35 @@ def wait_until(condition) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "answers"),
+    [
+        ("request_lost", "['closed', 200]"),
+        ("reply_lost", "['closed', 412]"),
+        ("late", "['closed', 412]"),
+        ("conflict", "[409, 200]"),
+        ("throttled", "[503, 200]"),
+        ("duplicated", "[412]"),
+    ],
+)
+def test_a_fault_is_what_a_client_sees_of_it(fault, answers) -> None:
+    """Applied or not, and answered or not, as in one process."""
+    budget = Budget(**{**vars(NO_FAULTS), fault: 1})
+    result = audited(programs.every_fault, budget, 25)
+    assert result.verdict == "undecided", result
+    assert {"[200]", answers} <= result.coverage.met
+    assert result.coverage.met <= {"[200]", answers, "['closed', 200]"}
+
+
+@pytest.mark.slow
+def test_a_crash_is_sigkill_and_the_next_incarnation_starts_from_the_beginning(tmp_path) -> None:
+    budget = Budget(**{**vars(NO_FAULTS), "crash": 1})
+    result = audited(programs.restarts, budget, 12, folder=str(tmp_path))
+    assert result.verdict == "undecided", result
+    assert result.coverage.faults["crash"]
+    pids = (tmp_path / "pids").read_text().splitlines()
+    assert len(pids) == 12 + result.coverage.faults["crash"]
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
