@@ -58,6 +58,10 @@ class ProcessFailed(Exception):
     """A process ended by an exception, a signal, or an exit code that means failure."""
 
 
+class NotStarted(Exception):
+    """The module of a function cannot be loaded, or the program of a command does not exist."""
+
+
 class AllowedFailure(ProcessFailed):
     """A process failed in a way that the program expects."""
 
@@ -145,19 +149,20 @@ class Machine:
 
     def outcome(self) -> Any:
         """What its function returned, or how its command ended; raises ProcessFailed if it failed."""
-        if self.plan.argv is not None:
-            if self.code in self.plan.may_exit:
-                return Ended(self.code or 0, self.printed("output"))
-            raise ProcessFailed(self._how())
         try:
             written = self._fleet.file(self.number, "result").read_bytes()
             kind, *found = pickle.loads(written)  # noqa: S301 - written by the user's own code
         except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
-            raise ProcessFailed(self._how()) from None
+            kind, found = "ended", []
+        if kind == "not started":
+            raise NotStarted(found[0])
+        if kind == "raised":
+            raise (AllowedFailure if found[0] else ProcessFailed)(found[1])
         if kind == "returned":
             return found[0]
-        allowed, text = found
-        raise (AllowedFailure if allowed else ProcessFailed)(text)
+        if self.plan.argv is None or self.code not in self.plan.may_exit:
+            raise ProcessFailed(self._how())
+        return Ended(self.code or 0, self.printed("output"))
 
     def printed(self, which: str) -> str:
         """What it printed so far: its "output" or its "errors"."""

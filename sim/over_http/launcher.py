@@ -115,9 +115,9 @@ class Launcher:
         os.environ.clear()
         os.environ.update(command["env"])
         if command["argv"] is not None:
-            _execute(command["argv"], command["cwd"])
+            _execute(command["argv"], command)
         if fresh:
-            _execute([sys.executable, __file__, "--call", json.dumps(command)], None)
+            _execute([sys.executable, __file__, "--call", json.dumps(command)], command)
         _leave(call(command))
 
     def _reap(self) -> None:
@@ -196,14 +196,21 @@ def _redirect(output: str, errors: str) -> None:
         os.dup2(opened, target)
 
 
-def _execute(argv: list[str], cwd: str | None) -> None:
+def _execute(argv: list[str], command: dict[str, Any]) -> None:
     try:
-        if cwd is not None:
-            os.chdir(cwd)
+        if command["cwd"] is not None:
+            os.chdir(command["cwd"])
         os.execvp(argv[0], argv)  # noqa: S606 - the user's own
     except OSError as error:
-        os.write(2, f"{argv[0]} cannot be started: {error}\n".encode())
+        _leave_result(command, ("not started", f"{argv[0]} cannot be started: {error}"))
         os._exit(127)
+
+
+def _leave_result(command: dict[str, Any], outcome: tuple[Any, ...]) -> None:
+    """As a whole, or not at all."""
+    written = Path(command["result"] + ".part")
+    written.write_bytes(pickle.dumps(outcome))
+    written.rename(command["result"])
 
 
 # What runs in the process of a function.
@@ -252,23 +259,24 @@ def call(command: dict[str, Any]) -> int:
     """Call the function, leave what it returned or raised in a file, and return the exit code."""
     sys.path[:] = command["path"]
     random.seed(command["seed"])
-    outcome: tuple[Any, ...]
-    may_raise: tuple[type[BaseException], ...] = ()
-    code = 0
     try:
         _load(*command["module"])
         reader = _Unpickler(io.BytesIO(Path(command["call"]).read_bytes()))
         function, args, kwargs, may_raise = reader.load()
+    except BaseException as error:  # noqa: BLE001 - whatever keeps it from starting is the outcome
+        traceback.print_exc()
+        text = f"{command['module'][0]} cannot be loaded: {type(error).__name__}: {error}"
+        _leave_result(command, ("not started", text))
+        return 1
+    try:
         outcome = ("returned", function(*args, **kwargs))
         pickle.dumps(outcome)
     except BaseException as error:  # noqa: BLE001 - whatever ends the function is its outcome
         traceback.print_exc()
-        outcome = ("raised", isinstance(error, may_raise), f"{type(error).__name__}: {error}")
-        code = 1
-    written = Path(command["result"] + ".part")
-    written.write_bytes(pickle.dumps(outcome))
-    written.rename(command["result"])
-    return code
+        _leave_result(command, ("raised", isinstance(error, may_raise), f"{type(error).__name__}: {error}"))
+        return 1
+    _leave_result(command, outcome)
+    return 0
 
 
 class _Unpickler(pickle.Unpickler):

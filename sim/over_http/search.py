@@ -9,6 +9,7 @@ Minimising follows shorter tokens: first without each fault, then without each s
 run breaks the same property and costs less; the run of the best one is shown.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ SECONDS = 60.0
 """The time limit, where none is given."""
 MINIMISE_SECONDS = 20.0
 MINIMISE_RUNS = 60
-CUT_MAX = 5
+HUNG_MAX = 5
 """After so many runs in which nobody went on, no more are tried."""
 
 
@@ -57,6 +58,7 @@ class _Recording:
     cut: int
     findings: list[str]
     failed: tuple[Replay, Objects] | None = None
+    hung = 0
 
     def one(self, choose: Callable[[World, Sequence[int]], Choice]) -> Violation | None:
         namer, steps, objects = Namer(), list[Target](), Objects()
@@ -75,6 +77,7 @@ class _Recording:
         except Hung as error:
             self.schedules += 1
             self.cut += 1
+            self.hung += 1
             if str(error) not in self.findings:
                 self.findings.append(str(error))
             return None
@@ -95,15 +98,21 @@ class _Random(_Recording, Random):
 def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | None = None) -> AuditResult:
     """Sample schedules of the program's real processes, and judge."""
     started = time.perf_counter()
-    with interruptible() as stopped, Fleet(request.seed, lambda: bool(stopped)) as fleet:
+    seconds = _seconds(request)
+    deadline = started + seconds if seconds is not None else math.inf
+
+    def over() -> bool:
+        return bool(stopped) or (searched.failed is None and time.perf_counter() > deadline)
+
+    with interruptible() as stopped, Fleet(request.seed, over) as fleet:
         setting = _setting(request, fleet)
         searched: Any = _Random(setting) if request.strategy == "random" else _Pct(setting, request.depth)
-        limit = stop_after(_seconds(request), request.schedules)
+        limit = stop_after(seconds, request.schedules)
 
         def stop(at: Any) -> bool:
             if progress is not None:
                 progress(at)
-            return bool(stopped) or at.cut >= CUT_MAX or limit(at)
+            return bool(stopped) or at.hung >= HUNG_MAX or limit(at)
 
         found: list[Counterexample] = []
         try:
@@ -116,6 +125,8 @@ def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | Non
             return _error(request, searched, error, time.perf_counter() - started)
         except Interrupted:
             elapsed = time.perf_counter() - started
+            if not stopped:
+                searched.findings.append("the time was over in the middle of a run, which was given up")
             if searched.failed is not None:
                 replay, objects = searched.failed
                 found.append(_counterexample(replay, replay.steps, objects))

@@ -29,7 +29,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.sim.boto import serve
 from fencepost.sim.boto.buckets import install
 from fencepost.sim.over_http.endpoint import Held
-from fencepost.sim.over_http.fleet import ENDPOINT, AllowedFailure, Fleet, Machine, Plan, Waits
+from fencepost.sim.over_http.fleet import ENDPOINT, AllowedFailure, Fleet, Machine, NotStarted, Plan, Waits
 from fencepost.sim.over_http.launcher import NOTES
 from fencepost.sim.world import World
 from fencepost.sim.world.finalizers import PROPERTY
@@ -212,6 +212,9 @@ class HttpWorld(World):
             finally:
                 machine.stop()
             return machine.outcome()
+        except NotStarted as error:
+            self.report_violation(PROPERTY, f"process {machine.name}: {error}")
+            raise
         finally:
             fleet.forget(machine)
 

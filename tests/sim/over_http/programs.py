@@ -159,6 +159,16 @@ def unknown(world):
     world.spawn(ask_for_the_acl, world, name="ann")
 
 
+def not_there(world):
+    world.boto3_bucket("jobs")
+    world.spawn_command(["there-is-no-such-program"], name="ann")
+
+
+def sleeps_long(world):
+    world.boto3_bucket("jobs")
+    world.spawn(sleep_for_ever, name="ann")
+
+
 def nested(world):
     world.boto3_bucket("jobs")
     world.spawn(lambda: None, name="ann")

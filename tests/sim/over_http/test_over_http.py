@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,20 @@ def test_a_request_that_the_endpoint_does_not_know_is_an_error_and_no_violation(
     result = audited(programs.unknown, schedules=1)
     assert result.verdict == "error"
     assert "ann sent s3:GetObject with acl" in result.bound
+
+
+def test_a_program_that_does_not_exist_is_an_error_and_no_violation() -> None:
+    result = audited(programs.not_there, schedules=1)
+    assert result.verdict == "error"
+    assert "process ann: there-is-no-such-program cannot be started" in result.bound
+
+
+@pytest.mark.slow
+def test_a_run_ends_with_the_time_of_the_audit() -> None:
+    """However long its processes sleep."""
+    result = run_over_http(replace(request(programs.sleeps_long), schedules=None, seconds=0.3))
+    assert result.verdict == "undecided"
+    assert "the time was over in the middle of a run" in result.findings[0]
 
 
 def test_a_process_that_cannot_be_handed_over_is_refused() -> None:
