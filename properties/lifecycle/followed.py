@@ -17,7 +17,7 @@ from fencepost.model import Each, Flags, Int, Machine, Size, action, invariant, 
 
 
 class Followed(Machine):
-    cursors = Size(2, most=10, doc="cursors in one run")
+    cursors = Size(2, most=20, doc="cursors in one run")
     names = Size(2, most=6, doc="actions that are counted one by one: this number stands for more")
     buckets = Size(1, most=3, doc="buckets in one run")
     items = Size(2, most=6, doc="streams of which an item failed")

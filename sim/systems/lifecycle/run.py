@@ -52,7 +52,7 @@ from fencepost.sim.systems.harness import ScenarioEnvironment, declare, once
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
 
-LEASE_S = 2.0
+LEASE_S = 0.0
 TRIES = 2
 """Failures after which an item becomes a blocker."""
 NEAR = "near"

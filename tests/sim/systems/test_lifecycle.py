@@ -66,7 +66,8 @@ QUICK = ("identity", "delay-back", "blocker-guards")
     "mutant", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SAFEGUARDS]
 )
 def test_a_mutant_breaks_the_code_about_as_soon_as_the_model(mutant: str) -> None:
-    """It is found, and in at most half as many moves again as the model's shortest counterexample has."""
+    """It is found, in a few moves more than the model's shortest counterexample: a sweep begins with reads of
+    its blocker, its cursor, the policy, the record and the log."""
     row = mutant_row("lifecycle", mutant)
     assert row.found
-    assert row.model is None or row.moves <= 1.5 * row.model["length"], row
+    assert row.model is None or row.moves <= row.model["length"] + 8, row
