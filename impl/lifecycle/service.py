@@ -30,6 +30,9 @@ P = ParamSpec("P")
 EVERY_S = 60.0
 SHARE_S = 20.0
 """Of a round, for one stream, walk or pending list. Leases last for longer."""
+MEASURES = 50
+"""In the time that the retention of the log leaves the slowest stream, lags are measured so often, however
+long a round takes: what falls behind must be left to scans before its events are lost."""
 POLL_S = 1.0
 """How often it looks whether an operator wants something."""
 AT_ONCE = (Handled.STOPPED, Handled.ANEW)
@@ -71,7 +74,9 @@ class Service:
         self._lags = Lags(worker)
         self._stop: Callable[[], bool] = lambda: False
         self._control = Control()
-        self._looked_ns = 0
+        self._looked_ns = self._measured_ns = 0
+        self._allowed_ns: int | None = None
+        """By how much the stream that may be least behind may be behind."""
         self._seen: object = None
         """`changed` as it was before the round."""
 
@@ -115,10 +120,18 @@ class Service:
             self._turn(pending_stream(action), self.worker.drain_one, action)
 
     def _measure(self) -> None:
+        self._measured_ns = self._env.monotonic_ns()
         self.last.lags = self._lags.act()
+        allowed = [lag.allowed_ns for lag in self.last.lags if lag.allowed_ns is not None]
+        self._allowed_ns = min(allowed, default=None)
 
     def _turn(self, stream: str, work: Callable[P, Handled], *args: P.args, **named: P.kwargs) -> None:
-        until_ns = self._env.monotonic_ns() + round(self._share_s * 1e9)
+        share_ns = round(self._share_s * 1e9)
+        if self._allowed_ns is not None:
+            share_ns = min(share_ns, max(self._allowed_ns // MEASURES, 10**9))
+            if self._env.monotonic_ns() - self._measured_ns >= share_ns:
+                self._try("lags", self._measure)
+        until_ns = self._env.monotonic_ns() + share_ns
 
         def proceed() -> bool:
             return self._env.monotonic_ns() < until_ns and self._may_work()

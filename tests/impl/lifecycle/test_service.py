@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.engine import Change, Seen
-from fencepost.impl.lifecycle.policy import Mode
+from fencepost.impl.lifecycle.policy import Degraded, Mode
 from fencepost.impl.lifecycle.service import Round, Service
 from fencepost.impl.lifecycle.target import Unavailable
 from fencepost.impl.lifecycle.worker import Handled
@@ -210,3 +210,31 @@ def test_a_cursor_is_saved_every_thousand_events() -> None:
     with pytest.raises(Crash):
         given.worker.sweep(stream)
     assert given.cursor().saved == cursors.position(START, 1_999)
+
+
+def test_what_falls_behind_within_a_round_is_left_to_scans_before_its_events_are_lost() -> None:
+    """Two objects are written in each second, and a look takes one."""
+    given = Given()
+    retention_ns = given.log.retention_ns = DAY + 100 * S
+
+    def look() -> Callable[[], None]:
+        given.env.sleep(1)
+        for number in range(2):
+            given.bucket.write(f"{given.env.now_ns()}-{number}", 1, {})
+        given.flush()
+        given.log.lose_before("x", given.env.now_ns() - retention_ns)
+        return lambda: None
+
+    runs = Runs(given)
+    runs.service.round()
+    given.bucket.before = look
+    given.bucket.write("first", 1, {})
+    given.env.sleep(5)
+    (rule,) = given.bucket.rules(BUCKET)
+    (action,) = rule.actions()
+    for _ in range(100):
+        look()
+        runs.service.round()
+        if given.worker.records.bucket(BUCKET).mode(action) is Mode.SCAN_ONLY:
+            break
+    assert given.worker.records.bucket(BUCKET).actions[str(action)].reason is Degraded.LAG_HIGH
