@@ -37,7 +37,8 @@ class Client:
             return receiving.finish("0" * 32, {})["VersionId"] or "null"
 
     def keys(self, bucket: str) -> list[str]:
-        return [one["Key"] for one in self("ListObjectsV2", Bucket=bucket)["Contents"]]
+        found = self("ListObjectsV2", Bucket=bucket)["Contents"]
+        return [row[found.members.index("Key")] for row in found.rows]
 
 
 @pytest.fixture
@@ -188,6 +189,7 @@ def test_a_deletion_is_recorded_like_any_other(
     target: DirectoryTarget, client: Client, buckets: Buckets
 ) -> None:
     client.put(PLAIN, "k")
+    assert client.keys(PLAIN) == ["k"]
     target.delete(PLAIN, "k", "null", What.EXPIRE, allow)
     assert client.keys(PLAIN) == []
     buckets.log.flush(buckets.index)
