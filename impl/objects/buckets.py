@@ -84,8 +84,8 @@ class Buckets:
         self.safeguards = safeguards
         self._disk = disk
         self._documents = FileStore(f"{self.root}/{_INTERNAL}", env=self.env, disk=disk)
-        self.index = Index(self.root, self.env, new_tables)
         self.log = ChangeLog(self.root, self.env)
+        self.index = Index(self.root, self.env, new_tables, self.log.newest_ns)
         self._stores: dict[str, RecordedStore] = {}
         self._read_before: dict[str, tuple[tuple[int, int, int], tuple[Document, str]]] = {}
         """Documents, each with the file that it was read from."""

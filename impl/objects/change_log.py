@@ -157,11 +157,13 @@ class ChangeLog:
 
     def newest_ns(self) -> int:
         """The time of the newest event in the log; 0 for none. For an index that begins anew."""
+        newest = 0
         for day in reversed(self._days()):
-            times = [event.ts_ns for path in (self._folder / day).iterdir() for event in _read(path)]
-            if times:
-                return max(times)
-        return 0
+            for path in sorted((self._folder / day).iterdir(), reverse=True):
+                if f"{day}/{path.name}" < f"{datetime.fromtimestamp(newest // 10**9, UTC):%Y-%m-%d/%H-%M}":
+                    return newest  # an event is in the file of its minute or later
+                newest = max([newest, *(event.ts_ns for event in _read(path))])
+        return newest
 
     def _days(self) -> list[str]:
         if not self._folder.is_dir():

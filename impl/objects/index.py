@@ -69,7 +69,15 @@ NewTables = Callable[[Path, Callable[[str], contextlib.AbstractContextManager[No
 class Index:
     """`node` names this process in the outbox."""
 
-    def __init__(self, root: str, env: Environment, new_tables: NewTables | None = None) -> None:
+    def __init__(
+        self,
+        root: str,
+        env: Environment,
+        new_tables: NewTables | None = None,
+        logged_ns: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._logged_ns = logged_ns
+        """The time of the newest event in the log."""
         self._folder = Path(root, FOLDER)
         self._env = env
         self._new_tables = new_tables or Database
@@ -86,6 +94,8 @@ class Index:
         """Changes whose transaction failed; the next one includes them."""
         self._writers_lock = -1
         self._alive = -1
+        self._floor_ns = -1
+        """No event is as early as this; -1 until the first one."""
 
     # Recording.
 
@@ -162,8 +172,11 @@ class Index:
 
     def _next_ns(self, rows: Rows) -> int:
         """A time of its own for each event, rising in the order of the transactions of all processes."""
-        newest = rows.meta("newest_ns") or 0
-        ts_ns: int = max(self._env.now_ns(), newest + 1)
+        if self._floor_ns < 0:
+            # After a power loss the log may have later events than the index knows, and a program that follows
+            # it would never see one before its last.
+            self._floor_ns = 0 if rows.meta("boot") == boot() else self._logged_ns()
+        ts_ns: int = max(self._env.now_ns(), (rows.meta("newest_ns") or 0) + 1, self._floor_ns + 1)
         rows.set_meta("newest_ns", ts_ns)
         return ts_ns
 

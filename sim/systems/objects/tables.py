@@ -22,15 +22,19 @@ _ALL = 1 << 20
 
 
 class PlainRows:
-    """One moment; a transaction collects what it changes in `changes`."""
+    """One moment; a transaction collects what it changes in `changes`. Before `booted` bytes the system was
+    started again.
+    """
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, booted: int = 0) -> None:
         self.entries: dict[Place, Entry] = {}
         self.outbox: dict[int, tuple[str, str]] = {}
         self.known: dict[str, Any] = {}
-        for line in body.splitlines():
-            for name, *args in json.loads(line):
-                getattr(self, name)(*args)
+        for part in (body[:booted], body[booted:]):
+            self.known.pop("boot", None)
+            for line in part.splitlines():
+                for name, *args in json.loads(line):
+                    getattr(self, name)(*args)
         self.changes: list[Any] = []
 
     # What a transaction may change; the journal has these calls.
@@ -110,16 +114,17 @@ class PlainTables:
         self._path = folder / NAME
         self._lost = lost
         self._fd = -1
+        self._booted = 0
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[PlainRows]:
-        rows = PlainRows(self._read())
+        rows = PlainRows(self._read(), self._booted)
         yield rows
         os.write(self._fd, json.dumps(rows.changes).encode() + b"\n")  # also where nothing changed
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[PlainRows]:
-        yield PlainRows(self._read())
+        yield PlainRows(self._read(), self._booted)
 
     def _read(self) -> bytes:
         if self._fd < 0:
@@ -127,7 +132,8 @@ class PlainTables:
             if self._lost is not None:
                 lines = os.pread(self._fd, _ALL, 0).splitlines(keepends=True)
                 kept = lines[: len(lines) - self._lost(len(lines))]
-                os.ftruncate(self._fd, len(b"".join(kept)))
+                self._booted = len(b"".join(kept))
+                os.ftruncate(self._fd, self._booted)
         return os.pread(self._fd, _ALL, 0)
 
     def close(self) -> None:

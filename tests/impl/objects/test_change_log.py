@@ -1,5 +1,6 @@
 """The change log: every change once, in order, over all processes, whatever crashes in between."""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ import pytest
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.objects import change_log
+from fencepost.impl.objects import index as indexing
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.change_log import ChangeLog, Event
 from fencepost.impl.objects.index import Index
@@ -30,6 +32,17 @@ from fencepost.impl.store.requests import (
 )
 
 BUCKET = "bucket-one"
+
+
+class Clock(SystemEnvironment):
+    """Stands still until it is set."""
+
+    def __init__(self, ns: int) -> None:
+        super().__init__()
+        self.ns = ns
+
+    def now_ns(self) -> int:
+        return self.ns
 
 
 @pytest.fixture
@@ -221,6 +234,36 @@ def test_times_go_on_rising_when_the_index_begins_anew(
     put(buckets, "b")
     assert [key for key, *_ in changes(buckets)] == ["a", "a", "b"]
     assert events(buckets)[1].ts_ns > future_ns
+
+
+def test_a_write_before_reconcile_has_a_later_time_than_the_log(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has lost its last transactions, and the clock is behind: a reader would miss the event."""
+    buckets.env = buckets.index._env = buckets.log._env = Clock(2 * 10**18)
+    put(buckets, "a")
+    last = events(buckets)[-1].ts_ns
+    assert last >= 2 * 10**18
+    with buckets.index.writing() as rows:
+        rows.set_meta("newest_ns", 1)
+    monkeypatch.setattr(indexing, "boot", lambda: "after a power loss")
+    buckets.index.close()
+    buckets.env.ns = 10**18  # type: ignore[attr-defined]  # a clock of ours
+    put(buckets, "b")
+    assert [event.key for event in events(buckets, last)] == ["b"]
+
+
+def test_the_newest_event_is_found_in_any_file(buckets: Buckets, tmp_path: Path) -> None:
+    clock = buckets.env = buckets.index._env = buckets.log._env = Clock(2 * 10**18)
+    other = Buckets(str(tmp_path), clock)
+    with contextlib.closing(other):
+        put(buckets, "a")
+        clock.ns += 3600 * 10**9
+        put(other, "b")
+        events(other)
+        clock.ns += 3600 * 10**9
+        newest = events(buckets)[-1].ts_ns  # "a" is in a later file than "b"
+        assert buckets.log.newest_ns() == newest
 
 
 def test_days_are_removed_when_somebody_wants_it(buckets: Buckets, tmp_path: Path) -> None:
