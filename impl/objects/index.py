@@ -173,8 +173,8 @@ class Index:
     def _next_ns(self, rows: Rows) -> int:
         """A time of its own for each event, rising in the order of the transactions of all processes."""
         if self._floor_ns < 0:
-            # After a power loss the log may have later events than the index knows, and a program that follows
-            # it would never see one before its last.
+            # After a power loss the log may have later events than the index knows, and its readers would
+            # never see one before their last.
             self._floor_ns = 0 if rows.meta("boot") == boot() else self._logged_ns()
         ts_ns: int = max(self._env.now_ns(), (rows.meta("newest_ns") or 0) + 1, self._floor_ns + 1)
         rows.set_meta("newest_ns", ts_ns)

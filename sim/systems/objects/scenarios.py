@@ -9,7 +9,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.lockstep import prepare_world
 from fencepost.sim.systems.objects.handoff import aborted, handoff, strangers
 from fencepost.sim.systems.objects.run import READERS, ROWS, ScenarioRun
-from fencepost.sim.systems.objects.uploading import collected, completed
+from fencepost.sim.systems.objects.uploading import assembled, collected, completed
 from fencepost.sim.world import World
 
 Setup = Callable[[ScenarioRun], None]
@@ -45,6 +45,7 @@ SCENARIOS: dict[str, Setup] = {
     "recreated": partial(rivals, ann="delete", bob="create"),
     "reconciled": reconciled,
     "completed": completed,
+    "assembled": assembled,
     "collected": collected,
     "handoff": handoff,
     "aborted": aborted,

@@ -1,4 +1,4 @@
-"""Scenarios of multipart uploads: completed twice, and completed beside the collector of garbage."""
+"""Scenarios of multipart uploads: completed twice, read meanwhile, and beside the collector of garbage."""
 
 from typing import Any
 
@@ -44,14 +44,24 @@ def _client(run: ScenarioRun, name: str, upload: str) -> None:
 
 
 def completed(run: ScenarioRun) -> None:
-    """Two requests complete one upload, and a reader."""
-    buckets, upload = _begin(run)
-    _part(buckets, upload)
-    for name in ("ann", "bob"):
-        _client(run, name, upload)
-        run.serve(name, lambda server, name=name: _complete(run, name, upload, server))
+    """Two requests complete one upload."""
+    _completions(run, "ann", "bob")
+    run.recovery()
+
+
+def assembled(run: ScenarioRun) -> None:
+    """One request completes an upload, beside a reader."""
+    _completions(run, "ann")
     run.reader()
     run.recovery()
+
+
+def _completions(run: ScenarioRun, *names: str) -> None:
+    buckets, upload = _begin(run)
+    _part(buckets, upload)
+    for name in names:
+        _client(run, name, upload)
+        run.serve(name, lambda server, name=name: _complete(run, name, upload, server))
 
 
 def collected(run: ScenarioRun) -> None:
