@@ -13,7 +13,7 @@ the models:
     blocked, unblocked, given_up           block, resume and retry, quarantine (lifecycle_blockers)
 """
 
-from fencepost.model import Each, Flags, Int, Machine, Size, action, invariant, reachable
+from fencepost.model import Bool, Each, Flags, Int, Machine, Size, Truth, action, invariant, reachable
 
 
 class Followed(Machine):
@@ -30,16 +30,27 @@ class Followed(Machine):
     beginning, driven = Each(buckets, Int(0, names)), Each(buckets, Int(0, names))
     seeded = Flags(buckets)  # a cursor was moved back since the walk began
     failing, waits = Flags(items), Flags(items)  # has a count of failures; has a blocker
+    midway = Bool()  # the run began when the lifecycle was there: what it does not show may have been
+    shown = Flags(buckets)  # their records have been written in the run
+
+    @action
+    def begin_midway(s) -> None:
+        s.require(~s.midway, s.serves.all(0), s.ever.is_empty(), s.shown.is_empty())
+        s.require(s.failing.is_empty(), s.waits.is_empty())
+        s.midway = True
+
+    def is_unknown(s, k: int) -> Truth:
+        return s.midway & (s.serves[k] == 0)
 
     # A cursor: its generation changes with every write but those of the readers of one generation.
 
     def seed(s, k: int, n: int) -> None:
-        s.require(~s.ever.is_empty())
+        s.require(~s.ever.is_empty() | s.midway)
         s.serves[k] = n + 1
         s.seeded = s.seeded | s.walks
 
     def turn(s, k: int, odd: int) -> None:
-        s.require(s.serves[k] > 0, s.odd.has(k) != (odd > 0))
+        s.require(s.is_unknown(k) | ((s.serves[k] > 0) & (s.odd.has(k) != (odd > 0))))
         s.odd = s.odd.plus(k) if odd else s.odd.minus(k)
 
     @action(k=cursors, n=names + 1, odd=(0, 1))
@@ -59,46 +70,51 @@ class Followed(Machine):
     @action(k=cursors, n=names + 1, odd=(0, 1))
     def forgot(s, k: int, n: int, odd: int) -> None:
         s.turn(k, odd)
-        s.require((s.serves[k] > n + 1) | (n == s.names))
+        s.require((s.serves[k] > n + 1) | (n == s.names) | s.is_unknown(k))
         s.serves[k] = n + 1
 
     @action(k=cursors, n=names + 1, odd=(0, 1))
     def fenced(s, k: int, n: int, odd: int) -> None:
         """A worker of a higher epoch takes it over."""
         s.turn(k, odd)
-        s.require(s.serves[k] == n + 1)
+        s.require((s.serves[k] == n + 1) | s.is_unknown(k))
+        s.serves[k] = n + 1
 
     @action(k=cursors, n=names + 1, odd=(0, 1))
     def saved(s, k: int, n: int, odd: int) -> None:
         """By a reader of its generation."""
-        s.require(s.serves[k] == n + 1, s.odd.has(k) == (odd > 0))
-        s.serves[k] = n + 1
+        s.require(s.is_unknown(k) | ((s.serves[k] == n + 1) & (s.odd.has(k) == (odd > 0))))
+        s.serves[k], s.odd = n + 1, s.odd.plus(k) if odd else s.odd.minus(k)
 
     # The record of a bucket.
+
+    def record(s, b: int, is_so: Truth) -> None:
+        s.require(is_so | (s.midway & ~s.shown.has(b)))
+        s.shown = s.shown.plus(b)
 
     @action(b=buckets, n=names + 1, d=names + 1)
     def walk_began(s, b: int, n: int, d: int) -> None:
         """Or began anew; actions that are gone are driven no more."""
-        s.require(s.driven[b] >= d)
+        s.record(b, s.driven[b] >= d)
         s.walks, s.seeded, s.beginning[b], s.driven[b] = s.walks.plus(b), s.seeded.minus(b), n, d
         s.ever = s.ever.plus(b) if n else s.ever
 
     @action(b=buckets, n=names + 1, d=names + 1)
     def walk_went_on(s, b: int, n: int, d: int) -> None:
-        s.require(s.walks.has(b), s.beginning[b] >= n, s.driven[b] >= d)
-        s.beginning[b], s.driven[b] = n, d
+        s.record(b, s.walks.has(b) & (s.beginning[b] >= n) & (s.driven[b] >= d))
+        s.walks, s.beginning[b], s.driven[b] = s.walks.plus(b), n, d
 
     @action(b=buckets, d=names + 1)
     def walk_ended(s, b: int, d: int) -> None:
         """What begins is driven by events only after a cursor was moved back for it."""
-        s.require(s.walks.has(b), s.driven[b] + s.beginning[b] >= d)
-        s.require((s.driven[b] >= d) | s.seeded.has(b))
+        begun = (s.driven[b] >= d) | s.seeded.has(b)
+        s.record(b, s.walks.has(b) & (s.driven[b] + s.beginning[b] >= d) & begun)
         s.walks, s.beginning[b], s.driven[b] = s.walks.minus(b), 0, d
 
     @action(b=buckets, d=names + 1)
     def demoted(s, b: int, d: int) -> None:
         """Or something else was recorded."""
-        s.require(~s.walks.has(b), s.driven[b] >= d)
+        s.record(b, ~s.walks.has(b) & (s.driven[b] >= d))
         s.driven[b] = d
 
     # What cannot be worked on.
@@ -106,7 +122,7 @@ class Followed(Machine):
     @action(i=items, first=(0, 1))
     def counted(s, i: int, first: int) -> None:
         """The first failure of an item, or one more."""
-        s.require(s.failing.has(i) | (first > 0))
+        s.require(s.failing.has(i) | (first > 0) | s.midway)
         s.failing = s.failing.plus(i)
 
     @action(i=items)
@@ -116,7 +132,7 @@ class Followed(Machine):
     @action(i=items)
     def blocked(s, i: int) -> None:
         """After it has failed; or an operator tried it, in vain."""
-        s.require(s.failing.has(i) | s.waits.has(i))
+        s.require(s.failing.has(i) | s.waits.has(i) | s.midway)
         s.waits = s.waits.plus(i)
 
     @action(i=items)
@@ -126,11 +142,11 @@ class Followed(Machine):
     @action(i=items)
     def given_up(s, i: int) -> None:
         """By an operator, of what waits for one."""
-        s.require(s.waits.has(i))
+        s.require(s.waits.has(i) | s.midway)
         s.waits = s.waits.plus(i)
 
     named_by_walks = invariant("A cursor names actions only after a walk with which some began.", k=cursors)(
-        lambda s, k: (s.serves[k] == 0) | ~s.ever.is_empty()
+        lambda s, k: (s.serves[k] == 0) | ~s.ever.is_empty() | s.midway
     )
     activated = reachable("Events can drive an action.", b=buckets)(
         lambda s, b: (s.driven[b] > 0) & ~s.walks.has(b)

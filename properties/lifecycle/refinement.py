@@ -6,8 +6,9 @@
     retries/...                           counted, cleared
     blockers/..., quarantine/...          blocked, unblocked, given_up
 
-A run is the lifecycle of a store. Of a cursor a trace shows the generation, the epoch and how many actions it
-names; positions are judged by the audit (`checks.STEPS`), as whether one is behind another no rank shows.
+A run is the lifecycle of a store, or a part of it (`whole=0`). Of a cursor a trace shows whether its
+generation is odd, whether its reader has a lease, and how many actions it names; positions are judged by the
+audit (`checks.STEPS`), as whether one is behind another no rank shows.
 """
 
 from fencepost.model import Model
@@ -38,7 +39,12 @@ class LifecycleRefinement(Refinement):
     )
     trace_fields = ("generation", "serves", "leased", "walk", "beginning", "driven", "failed")
 
-    def __init__(self, cursors: int = 8, names: int = 4, buckets: int = 2, items: int = 4) -> None:
+    def __init__(
+        self, cursors: int = 12, names: int = 4, buckets: int = 2, items: int = 4, whole: int = 0
+    ) -> None:
+        """`whole`: runs begin with the lifecycle of their store, so that all of it must be explained."""
+        self.left_out = ("begin_midway",) if whole else ()  # type: ignore[misc]  # of this map
+        self.hidden = () if whole else ("begin_midway",)  # type: ignore[misc]  # of this map
         super().__init__(
             Model(Followed, {"cursors": cursors, "names": names, "buckets": buckets, "items": items})
         )

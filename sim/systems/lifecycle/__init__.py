@@ -17,7 +17,7 @@ SYSTEM = System(
     safeguards="fencepost.impl.lifecycle.safeguards:STANDARD",
     mutants=f"{_HERE}.mutants:MUTANTS",
     refinement="fencepost.properties.lifecycle.refinement:LifecycleRefinement",
-    run_is="cursors, walks and blockers of a worker: a run is the lifecycle of a store from its beginning",
+    run_is="cursors, walks and blockers: a run is that of a store, or with `whole=1` from its beginning",
     trace_fields="fencepost.impl.lifecycle.trace_fields:trace_fields",
     trace_layout={},
 )

@@ -15,7 +15,8 @@ from fencepost.properties.refinement import Automaton
 from tests.impl.lifecycle.history import Faults, History
 from tests.properties.ingest.shown_events import follow
 
-AUTOMATON = Automaton(LifecycleRefinement(cursors=20, items=6))
+AUTOMATON = Automaton(LifecycleRefinement(cursors=20, items=6, whole=1))
+ANY_PART = Automaton(LifecycleRefinement(cursors=20, items=6))
 FOLDER = "lifecycle/v1/"
 Row = tuple[str, str, str, str, str, str]
 
@@ -45,6 +46,8 @@ def test_every_random_history_is_allowed(options: dict[str, Any]) -> None:
         history.run(15)
         assert follow(AUTOMATON, store.rows) is None, seed
         assert len(store.rows) > 30
+        for start in range(1, len(store.rows), len(store.rows) // 4):
+            assert follow(ANY_PART, store.rows[start:]) is None, (seed, start)
 
 
 def cursor(condition: str = "matches", **fields: Any) -> Row:
@@ -93,6 +96,20 @@ def test_what_no_worker_does_is_refused(what: str) -> None:
     rows = list(REFUSED[what])
     assert follow(AUTOMATON, rows[:-1]) is None
     error = follow(AUTOMATON, rows)
+    assert error is not None
+    assert error.verdict == "violated"
+
+
+IN_ANY_PART = (
+    "a name is added within a generation",
+    "a name is lost within a generation",
+    "a cursor is overwritten",
+)
+
+
+@pytest.mark.parametrize("what", IN_ANY_PART)
+def test_what_no_worker_does_is_refused_in_a_part_of_a_run_too(what: str) -> None:
+    error = follow(ANY_PART, [*BEGUN[2:], cursor(), *REFUSED[what][len(BEGUN) :]])
     assert error is not None
     assert error.verdict == "violated"
 
