@@ -161,6 +161,16 @@ def test_versions_and_markers_stand_newest_first(versioned: Made) -> None:
     assert [one.version.is_delete_marker for one in hidden] == [True, False]
 
 
+def test_a_key_that_is_listed_in_two_places_stands_as_a_whole(versioned: Made) -> None:
+    """As moto lists the marker of "a" behind the versions of "b"."""
+    for key in ("a", "b"):
+        versioned.put(key)
+    versioned.client.delete_object(Bucket=versioned.bucket, Key="a")
+    assert versioned.target.page(versioned.bucket, "") == ["a", "b"]
+    found = versioned.target.standing(versioned.bucket, "a").versions
+    assert [one.version.is_delete_marker for one in found] == [True, False]
+
+
 def test_an_object_that_is_overwritten_behind_the_guard_stays(plain: Made) -> None:
     if not plain.target.evaluates_if_match():
         pytest.skip("this moto does not evaluate If-Match of a deletion")
