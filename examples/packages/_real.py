@@ -52,6 +52,50 @@ def get_or_create(name: str) -> bool:
     return bool(created)
 
 
+def cloud_touch(name: str) -> bool:
+    """Whether `touch(exist_ok=False)` of cloudpathlib created the key."""
+    from cloudpathlib import CloudPath
+
+    try:
+        CloudPath(f"s3://{BUCKET}/{name}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def copy(name: str) -> bool:
+    """Whether `copy` of fs-s3fs, without `overwrite`, succeeded."""
+    import os
+
+    from fs.errors import DestinationExists
+    from fs_s3fs import S3FS
+
+    files = S3FS(BUCKET, strict=False, endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    files.writebytes(f"{name}-{os.getpid()}", b"body")
+    try:
+        files.copy(f"{name}-{os.getpid()}", name)
+    except DestinationExists:
+        return False
+    return True
+
+
+def snapshot(name: str) -> bool:
+    """Whether a path that was listed before a write of the same bytes shows the metadata of that write.
+
+    Nothing is raced: it is always so where the write falls between the listing and the look.
+    """
+    import os
+
+    import boto3
+    from s3pathlib.api import S3Path
+
+    s3, name = boto3.client("s3"), f"{name}-{os.getpid()}"
+    s3.put_object(Bucket=BUCKET, Key=f"{name}/key", Body=b"same", Metadata={"by": "ann"})
+    path = next(iter(S3Path(BUCKET, f"{name}/").iter_objects(s3_client=s3)))
+    s3.put_object(Bucket=BUCKET, Key=f"{name}/key", Body=b"same", Metadata={"by": "bob"})
+    return path.metadata["by"] == "bob"
+
+
 def work(race, names, start, results) -> None:
     for name in names:
         start.wait()
@@ -73,5 +117,5 @@ def double(race) -> int:
 
 
 if __name__ == "__main__":
-    for race in (touch, commit, get_or_create):
+    for race in (touch, commit, get_or_create, cloud_touch, copy, snapshot):
         print(f"{race.__name__}: both succeeded in {double(race)} of {ROUNDS} rounds", flush=True)
