@@ -2,6 +2,7 @@
 
     with open_lifecycle("/var/lib/objects", env) as opened:                 # driven by its change log
     with open_lifecycle("s3://bucket?endpoint=http://127.0.0.1:9000", env)  # by walks alone
+    with open_lifecycle("s3://bucket?endpoint=http://a&endpoint=http://b", env)  # in turn, as they answer
         worker = Worker(opened.context, opened.target, opened.log, timing)
 
 The state lies in the store itself, below `lifecycle/`; that of a bucket can be kept in another store, which a
@@ -12,18 +13,19 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.environment import Environment
 from fencepost.impl.lifecycle.directory import DirectoryTarget
 from fencepost.impl.lifecycle.documents import Documents
 from fencepost.impl.lifecycle.endpoint import EndpointTarget
+from fencepost.impl.lifecycle.endpoints import Endpoints
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log, NoLog
 from fencepost.impl.lifecycle.policies import DirectoryPolicies, EndpointPolicies, Policies, Structures
 from fencepost.impl.lifecycle.target import Target, Unavailable
 from fencepost.impl.objects.buckets import Buckets
-from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.s3.details import Details
@@ -45,6 +47,8 @@ class Opened:
     bucket: str
     """The only one; empty where there are several."""
     details: Details | None = None
+    tried: EndpointTarget | None = None
+    """Of several endpoints, the one that stands for all."""
 
     def own_rules(self) -> Structures:
         """The rules that an endpoint's bucket has itself."""
@@ -52,7 +56,7 @@ class Opened:
 
     def evaluates_if_match(self) -> bool:
         """Whether an object that is overwritten in the moment of its deletion stays for certain."""
-        return not isinstance(self.target, EndpointTarget) or self.target.evaluates_if_match()
+        return self.tried is None or self.tried.evaluates_if_match()
 
 
 @contextlib.contextmanager
@@ -85,14 +89,51 @@ def _endpoint(url: str, env: Environment, state: str, stack: contextlib.ExitStac
     bucket, prefix = urlsplit(url).netloc, urlsplit(url).path.strip("/")
     if prefix:
         raise Misuse(f"{url!r} names a prefix; rules are those of a whole bucket, name s3://{bucket}?...")
-    store = stack.enter_context(open_store(url, env))
-    assert isinstance(store, S3Store), "what s3:// opens"
-    store.verify()
+    stores = [_opened(one, env, stack) for one in each_endpoint(url)]
+    store = _first_that_answers(stores)
     kept: Store = store
     if state:
         kept = stack.enter_context(open_store(state, env))
         kept.verify()
     context = Context(kept, env, retry=RETRY)
     policies = EndpointPolicies(Documents(context), bucket)
-    target = EndpointTarget(Context(store, env, retry=RETRY), store, bucket, policies.in_force)
-    return Opened(store.url, context, target, NoLog(), policies, bucket, Details(store, bucket))
+    targets = [
+        EndpointTarget(Context(one, env, retry=RETRY), one, bucket, policies.in_force) for one in stores
+    ]
+    target = Endpoints(targets, env) if len(targets) > 1 else targets[0]
+    tried = targets[stores.index(store)]
+    name = url if len(targets) > 1 else store.url
+    return Opened(name, context, target, NoLog(), policies, bucket, Details(store, bucket), tried)
+
+
+def each_endpoint(url: str) -> list[str]:
+    """The URL with one of its endpoints each."""
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    endpoints = [text for option, text in options if option == "endpoint"]
+    others = [(option, text) for option, text in options if option != "endpoint"]
+    if len(endpoints) < 2:
+        return [url]
+    return [
+        urlunsplit(parts._replace(query=urlencode([("endpoint", one), *others], safe=":/")))
+        for one in endpoints
+    ]
+
+
+def _opened(url: str, env: Environment, stack: contextlib.ExitStack) -> S3Store:
+    store = stack.enter_context(open_store(url, env))
+    assert isinstance(store, S3Store), "what s3:// opens"
+    return store
+
+
+def _first_that_answers(stores: list[S3Store]) -> S3Store:
+    """The state is read and written through it."""
+    for place, store in enumerate(stores):
+        try:
+            store.verify()
+        except StoreError:
+            if place == len(stores) - 1:
+                raise
+        else:
+            return store
+    raise AssertionError("a URL names one endpoint at least")

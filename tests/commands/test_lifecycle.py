@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.lifecycle.blockers import Blockers, Count, Item
-from fencepost.impl.lifecycle.opening import open_lifecycle
+from fencepost.impl.lifecycle.opening import each_endpoint, open_lifecycle
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.store.requests import ANYTHING
 
@@ -223,6 +223,34 @@ def test_an_endpoint_is_walked(ran: Run, honest_moto: "Here", rules: str) -> Non
     assert found(ran, "scan", url, *AT_ONCE)[1]["expired"] == {"expiration-days": 1}
     left = [one["Key"] for one in client.list_objects_v2(Bucket=bucket)["Contents"]]
     assert [key for key in left if not key.startswith("lifecycle/v1/")] == ["keep"]
+
+
+def test_requests_go_to_the_endpoints_that_answer(ran: Run, honest_moto: "Here", rules: str) -> None:
+    """Of two one is down: of the first two looks one fails, and nothing is lost."""
+    one = honest_moto.bucket()
+    bucket, client = one.removeprefix("s3://").partition("?")[0], honest_moto.client()
+    url = f"s3://{bucket}?endpoint=http://127.0.0.1:1&{one.partition('?')[2]}"
+    assert len(each_endpoint(url)) == 2
+    for number in range(4):
+        client.put_object(Bucket=bucket, Key=f"tmp/{number}", Body=b"x")
+    assert found(ran, "put", url, rules)[0] == 0
+    _pass_a_second()
+    assert found(ran, "scan", url, *AT_ONCE)[1]["expired"] == {"expiration-days": 4}
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("s3://b?endpoint=http://a:1", ["s3://b?endpoint=http://a:1"]),
+        ("s3://b", ["s3://b"]),
+        (
+            "s3://b?endpoint=http://a:1&region=r&endpoint=http://c:2",
+            ["s3://b?endpoint=http://a:1&region=r", "s3://b?endpoint=http://c:2&region=r"],
+        ),
+    ],
+)
+def test_a_url_may_name_several_endpoints(url: str, expected: list[str]) -> None:
+    assert each_endpoint(url) == expected
 
 
 def _pass_a_second() -> None:
