@@ -127,6 +127,13 @@ def packages(session: nox.Session) -> None:
 
 
 @nox.session
+def sdks(session: nox.Session) -> None:
+    """S3 clients besides boto3, answered in process: aiobotocore wants a release of botocore of its own."""
+    session.install("-e", ".[test]", "minio", "aiobotocore", "s3fs", "boto3")
+    session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
+
+
+@nox.session
 def probes(session: nox.Session) -> None:
     """`fencepost probe` against our server: writes docs/reference/objects-probe.md."""
     session.install("-e", ".[test]")

@@ -13,6 +13,7 @@ the files below `~/.aws` do not.
 
 import copy
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.endpoint import Endpoint
+from botocore.loaders import JSONFileLoader
 from botocore.retries import adaptive, bucket, quota, standard, throttling
 from botocore.signers import RequestSigner
 from botocore.utils import InstanceMetadataFetcher
@@ -252,6 +254,7 @@ _real_client = boto3.session.Session.client
 _real_resource = boto3.session.Session.resource
 _real_endpoint = Endpoint.__init__
 _real_send = Endpoint._send
+_real_load = JSONFileLoader.load_file
 _real_signer = RequestSigner.get_auth_instance
 
 
@@ -275,7 +278,7 @@ def _resource(
 def _made(self: Any, *args: Any, **kwargs: Any) -> None:
     """An endpoint made in a world never sends anything, not even after the world has ended."""
     _real_endpoint(self, *args, **kwargs)
-    if making():
+    if making() and not type(self).__module__.startswith("aiobotocore."):  # those connect through the loop
         self.http_session = _Dead()
 
 
@@ -309,6 +312,35 @@ def _no_metadata(self: Any, *_: Any, **__: Any) -> dict[str, Any]:
     }
 
 
+async def _no_metadata_either(self: Any, *given: Any) -> dict[str, Any]:
+    return _no_metadata(self, *given)
+
+
+def _no_loop(real: Any) -> Any:
+    def stand_in() -> Any:
+        if controlled() is None:
+            return real()
+        raise escape(
+            "fsspec's event loop",
+            "it is one for all processes: audit s3fs with --over-http, or call aiobotocore",
+            sys._getframe(1),
+        )
+
+    return stand_in
+
+
+_files: dict[str, Any] = {}
+
+
+def _load_file(self: Any, file_path: str) -> Any:
+    """Descriptions of the service, which a client that is made in a run would parse in every run."""
+    if controlled() is None:
+        return _real_load(self, file_path)
+    if file_path not in _files:
+        _files[file_path] = _real_load(self, file_path)
+    return _files[file_path]
+
+
 def _signer(self: Any, *args: Any, **options: Any) -> Any:
     """Signatures of clients that were made where there were no credentials."""
     if self._credentials is None and len(args) < 4 and here() is not None:
@@ -323,7 +355,15 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield Endpoint, "_send", _send
     yield InstanceMetadataFetcher, "retrieve_iam_role_credentials", _no_metadata
     yield RequestSigner, "get_auth_instance", _signer
+    yield JSONFileLoader, "load_file", _load_file
     yield from transfers.stand_ins()
+    files = sys.modules.get("fsspec.asyn")
+    if files is not None:
+        yield files, "get_loop", _no_loop(files.get_loop)
+    asynchronous = sys.modules.get("aiobotocore.utils")
+    if asynchronous is not None:
+        fetcher = asynchronous.AioInstanceMetadataFetcher
+        yield fetcher, "retrieve_iam_role_credentials", _no_metadata_either
 
 
 places.sources.append(_stand_ins)

@@ -50,14 +50,13 @@ def as_bytes(status: int, headers: dict[str, str], body: bytes) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
-def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body; the step of the request."""
+def check(request: Any) -> str:
+    """The host that stands for S3 in a request, with no bucket in front; an escape if it is for others."""
     world = here()
     if world is None:
         raise Misuse(f"{request.method} {request.url} was sent after the run")
     parts = urlsplit(request.url)
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    home = _home(world, parts.netloc, request.headers, query)
+    home = _home(world, parts.netloc, request.headers, parse_qsl(parts.query, keep_blank_values=True))
     if home is None:
         raise escape(
             f"{request.method} {request.url}",
@@ -65,7 +64,15 @@ def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
             "and hand the code a stand-in for anything else",
             sys._getframe(1),
         )
-    buckets.install(world)
+    return home
+
+
+def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body; the step of the request."""
+    home = check(request)
+    buckets.install(here())
+    parts = urlsplit(request.url)
+    query = parse_qsl(parts.query, keep_blank_values=True)
     plain = urlencode([(name, value) for name, value in query if name.lower() not in _OF_SIGNATURES])
     request.url = parts._replace(query=plain).geturl()
     try:
@@ -127,6 +134,12 @@ def _joined(chunked: bytes) -> bytes:
             break
         body, left = body + left[:count], left[count + 2 :]
     return body
+
+
+def expects(received: bytes) -> bool:
+    """Whether its sender waits for leave to send the body."""
+    head, ends, _ = received.partition(b"\r\n\r\n")
+    return bool(ends) and b"expect: 100-continue" in head.lower()
 
 
 def whole(received: bytes) -> bool:

@@ -5,22 +5,30 @@ of other threads (`asyncio.to_thread`, executors) is done, and whether that come
 of the loop is one step: before it, other threads may go on, and time may pass. A loop with nothing to do
 waits until a thread hands it something, or until its next timer.
 
-The loop has no sockets: an asynchronous client of the network is refused like any other.
+The loop has no sockets. A connection that a client opens (aiohttp, and with it aiobotocore)
+ends in a `Transport`, which answers requests to S3 like `sim.world.connections`. A request is in flight as a
+thread of the process: it lands in a step of its own, and so after its task was cancelled, too. Time-outs of
+such a client do not come by themselves: they are how a lost reply shows, see `sim.boto.lost_shows_as`.
 """
 
 import asyncio
 import inspect
+import socket
 import sys
+import weakref
 from asyncio import base_events, events
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from fencepost.sim.threads.waiting import caller
 from fencepost.sim.world.escapes import escape
+from fencepost.sim.world.located import users_lines
 from fencepost.sim.world.operations import Crash
+from fencepost.sim.world.present import is_sdk
 from fencepost.sim.world.process import refuse
 
-_NO_SOCKETS = "the world's loop has no sockets: call a blocking client by asyncio.to_thread"
+_NO_SOCKETS = "the world's loop has no sockets but for clients of S3"
+_OF_SLEEPS = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # what ends asyncio.sleep
 
 
 class _Selector:
@@ -36,7 +44,8 @@ class _Selector:
         ready = self._loop._ready
         now.touch(self._loop.name)
         if ready:
-            now.gave("round", self._loop.name)
+            if _others(now.process) and not all(map(_is_clients, ready)):
+                now.gave("round", self._loop.name)
         else:
             now.wait("wait", self._loop.name, lambda: bool(ready), timeout=timeout)
         return []
@@ -52,6 +61,35 @@ def _drop(coroutine: Any) -> None:
     """It crashes before it has begun, which is no reason for a warning."""
     if asyncio.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
         coroutine.close()
+
+
+def _end(coroutine: Any) -> None:
+    """A task crashes where it waits; what it awaits meanwhile (to leave an `async with`) ends it no less."""
+    for _ in range(CRASHES_MAX):
+        try:
+            coroutine.throw(Crash())
+        except BaseException:  # noqa: BLE001 - whatever it raises: it has ended
+            return
+
+
+def _others(process: Any) -> bool:
+    """Whether another thread of its process may go on."""
+    machine = process.machine
+    strands = (machine, *(machine.threads or ()))
+    return any(one is not process and one.pending is not None for one in strands)
+
+
+def _is_clients(handle: Any) -> bool:
+    """Whether what is ready is a client's own: a task of it that writes, a connection that closes."""
+    callback = handle._callback
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        frame = getattr(owner.get_coro(), "cr_frame", None)
+        return frame is not None and is_sdk(frame.f_globals.get("__name__", ""))
+    return is_sdk(str(getattr(callback, "__module__", None) or type(owner).__module__))
+
+
+CRASHES_MAX = 20
 
 
 def _real(name: str) -> Any:
@@ -71,16 +109,25 @@ class Loop(base_events.BaseEventLoop):
         self._world.has_loops = True
         self.name = now.number("EventLoop")
         now.state(self, list)
+        self._base: Any = ()
+        """The lines of the user's code that run the loop."""
+        self._begun: Any = weakref.WeakKeyDictionary()
+        """By task: the lines that made it, when the world keeps them."""
         self._selector = _Selector(self)
 
     _forever = _real("run_forever")
 
     def run_forever(self) -> None:
+        now = caller()
+        if now is not None:
+            self._process = now.process
+        self._base = users_lines() if self._world.located is not None else ()
         try:
             self._forever()
         except Crash:
             for task in asyncio.all_tasks(self):
                 _drop(task.get_coro())
+                _end(task.get_coro())
             raise
 
     def run_until_complete(self, future: Any) -> Any:
@@ -110,8 +157,58 @@ class Loop(base_events.BaseEventLoop):
         if self._default_executor is not None:
             self._default_executor.shutdown(wait=True)
 
-    async def create_connection(self, *_: Any, **__: Any) -> Any:
-        raise escape("asyncio's create_connection", _NO_SOCKETS, sys._getframe(1))
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        if callback is not _OF_SLEEPS and _by_client():
+            return asyncio.TimerHandle(when, callback, args, self, context)  # it never comes
+        return super().call_at(when, callback, *args, context=context)
+
+    def create_task(self, coro: Any, **options: Any) -> Any:
+        task = super().create_task(coro, **options)
+        if self._world.located is not None:
+            self._begun[task] = self.lines()
+        return task
+
+    def lines(self) -> Any:
+        """The lines of the user's code that lead to what a task does now, or to where it was made."""
+        here = users_lines()
+        task = asyncio.current_task(self)
+        if here != self._base or task is None:
+            return here or self._process.begun_at
+        return self._begun.get(task, here)
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        if executor is not None or not _by_client():
+            return super().run_in_executor(executor, func, *args)
+        # A client that reads its own files.
+        done = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - the future hands it on
+            done.set_exception(error)
+        return done
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("192.0.2.1", port or 0))]
+
+    async def sock_connect(self, sock: Any, address: Any) -> None:
+        """A transport takes the place of the socket."""
+
+    async def create_connection(
+        self,
+        protocol_factory: Callable[[], Any],
+        host: Any = None,
+        port: Any = None,
+        *,
+        ssl: Any = None,
+        sock: Any = None,
+        **_: Any,
+    ) -> Any:
+        if sock is not None:
+            sock.close()
+        protocol = protocol_factory()
+        transport = Transport(self, protocol, f"{host}:{port}", secure=bool(ssl))
+        protocol.connection_made(transport)
+        return transport, protocol
 
     async def create_server(self, *_: Any, **__: Any) -> Any:
         raise escape("asyncio's create_server", _NO_SOCKETS, sys._getframe(1))
@@ -126,6 +223,106 @@ class Loop(base_events.BaseEventLoop):
 
     def remove_signal_handler(self, _sig: Any) -> bool:
         return False
+
+
+class Transport(asyncio.Transport):
+    """What a client of the world's loop writes to, and gets its replies from."""
+
+    def __init__(self, loop: Loop, protocol: Any, host: str, *, secure: bool) -> None:
+        super().__init__()
+        self._loop, self._protocol, self._host, self._secure = loop, protocol, host, secure
+        self._sent = bytearray()
+        self._closed = self._continued = False
+
+    def write(self, data: Any) -> None:
+        from fencepost.sim.boto import wire
+
+        self._sent += data
+        if not self._continued and wire.expects(self._sent):
+            self._continued = True
+            self._loop.call_soon(self._arrive, b"HTTP/1.1 100 Continue\r\n\r\n")
+        now = caller()
+        if now is not None and wire.whole(self._sent):
+            sent, self._sent = bytes(self._sent), bytearray()
+            wire.check(wire.parse(sent, self._host, secure=self._secure))  # where the user's code is near
+            thread = now.start(now.number("request"), lambda: self._exchange(sent))
+            if now.world.located is not None:
+                thread.begun_at = now.world.located[thread.index, thread.ops] = self._loop.lines()
+
+    def _exchange(self, sent: bytes) -> None:
+        """In a thread of its own, which no task can cancel."""
+        from fencepost.sim.boto import wire
+
+        try:
+            found: bytes | None = wire.exchange(sent, self._host, secure=self._secure)
+        except TimeoutError:
+            found = None
+        now = caller()
+        if now is not None and not now.process.crashing and not self._loop.is_closed():
+            now.process.ending = True  # nothing comes after it
+            self._loop.call_soon_threadsafe(self._arrive, found)
+
+    def _arrive(self, found: bytes | None) -> None:
+        if self._closed:
+            return
+        if found:
+            self._protocol.data_received(found)
+        elif found is None and hasattr(self._protocol, "_on_read_timeout"):  # aiohttp's
+            self._protocol._on_read_timeout()
+        else:
+            self._lost(None if found is not None else TimeoutError("timed out"))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._loop.call_soon(self._protocol.connection_lost, None)
+
+    abort = close
+
+    def _lost(self, error: BaseException | None) -> None:
+        self._closed = True
+        self._protocol.connection_lost(error)
+
+    def is_closing(self) -> bool:
+        return self._closed
+
+    def set_protocol(self, protocol: Any) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> Any:
+        return self._protocol
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("192.0.2.1", 0) if name in ("peername", "sockname") else default
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        """Replies come as a whole."""
+
+    def resume_reading(self) -> None:
+        """As above."""
+
+    def is_reading(self) -> bool:
+        return True
+
+
+def _by_client() -> bool:
+    """Whether a client of the network calls, or code of asyncio that it calls."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in _WITHIN:
+            return is_sdk(name)
+        frame = frame.f_back
+    return False
+
+
+_WITHIN = frozenset("asyncio contextlib fencepost async_timeout".split())
 
 
 def _new_loop(real: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -149,12 +149,25 @@ def _free(pool: Any, *, taking: bool, timeout: float | None = None) -> bool:
     return True
 
 
+def _unread(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Certificates: nothing is verified here, and reading them takes longer than a run."""
+
+    def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return real(self, *args, **kwargs) if controlled() is None else None
+
+    return stand_in
+
+
 def stand_ins() -> Iterator[tuple[Any, str, Any]]:
     """The stand-ins with their places: class and name."""
     client = sys.modules.get("http.client")
     if client is None:
         return
     yield client.HTTPConnection, "send", _send(client.HTTPConnection.send)
+    context = getattr(sys.modules.get("ssl"), "SSLContext", None)
+    if context is not None:
+        for name in ("load_verify_locations", "load_default_certs"):
+            yield context, name, _unread(getattr(context, name))
     pool = getattr(sys.modules.get("urllib3.connectionpool"), "HTTPConnectionPool", None)
     if pool is not None:
         yield pool, "_get_conn", _take(pool._get_conn)
