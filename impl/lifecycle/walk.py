@@ -21,7 +21,7 @@ from fencepost.impl.lifecycle.policy import Degraded, Kind, Mode, decide_mode, s
 from fencepost.impl.lifecycle.records import ActionState, BucketState, WalkState, without_beginning
 from fencepost.impl.lifecycle.shards import Departed, Shards
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
-from fencepost.impl.lifecycle.worker import CONCURRENCY, Failure, Handled, Worker
+from fencepost.impl.lifecycle.worker import Failure, Handled, Worker
 
 Served = Mapping[str, frozenset[str]]
 
@@ -107,7 +107,7 @@ class Walks:
         def work(key: str) -> Looked | Failure:
             return self.look(bucket, key, snapshot)
 
-        results = in_order(keys, work, pool=self.worker.pool, most=CONCURRENCY)
+        results = in_order(keys, work, pool=self.worker.pool, most=self.worker.concurrency)
         with closing(results):
             for key, result in results:
                 handled = self._settle(bucket, key, result, stream, walk)

@@ -88,6 +88,8 @@ class Worker:
         self.leases = Alone()
         self.pool: Executor | None = None
         """Looks at objects one after the other without."""
+        self.concurrency = CONCURRENCY
+        """How many are looked at, and deleted, at a time."""
         self.proceed: Callable[[], bool] = lambda: True
         """Called between two items of a stream; False ends the pass."""
         self.tries_max, self.fatal_tries_max = TRIES_MAX, FATAL_TRIES_MAX
@@ -209,7 +211,8 @@ class Worker:
         def work(one: tuple[Event, list[Action]]) -> Looked | Handled | Failure:
             return self._look(stream, *one)
 
-        results = in_order(found, work, pool=self.pool, most=CONCURRENCY, is_work=lambda one: bool(one[1]))
+        at_once = self.concurrency
+        results = in_order(found, work, pool=self.pool, most=at_once, is_work=lambda one: bool(one[1]))
         with closing(results):
             for (event, _), result in results:
                 handled = self._settle(stream, cursor, event, result)

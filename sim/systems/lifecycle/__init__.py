@@ -1,8 +1,23 @@
 """Lifecycle, the shipped worker: objects expire by what the change log says."""
 
-from fencepost.sim.systems.system import System
+from fencepost.sim.systems.system import System, Workload
 
 _HERE = "fencepost.sim.systems.lifecycle"
+_SIMULATED: dict[str, tuple[str, ...]] = {
+    "operations": ("write", "round", "look"),
+    "maintenance": ("round",),
+    "counters": (
+        "expired",
+        "left",
+        "late_s_most",
+        "lag_most",
+        "demoted_at_s",
+        "log_lost",
+        "caught_up_s",
+    ),
+    "parameters": ("days", "connections", "day_s", "retention_s", "flush_s", "down_s", "walk_s"),
+    "keys": ("workload.bytes", "workload.depth"),
+}
 
 SYSTEM = System(
     name="lifecycle",
@@ -20,4 +35,8 @@ SYSTEM = System(
     run_is="cursors, walks and blockers: a run is that of a store, or with `whole=1` from its beginning",
     trace_fields="fencepost.impl.lifecycle.trace_fields:trace_fields",
     trace_layout={},
+    workloads={
+        "lifecycle": Workload(actors=f"{_HERE}.workload:Expiring", **_SIMULATED),
+        "lifecycle-walks": Workload(actors=f"{_HERE}.workload:Walked", **_SIMULATED),
+    },
 )

@@ -1,0 +1,34 @@
+"""What the scenarios of lifecycles say is what their runs show; cut to what it takes."""
+
+from typing import Any
+
+from fencepost.sim.scenarios import Order, load, perform
+
+
+def runs(name: str, *sweeps: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = perform(Order(load(name), sweeps=sweeps, jobs=1))["runs"]
+    return found
+
+
+def test_a_worker_that_falls_behind_is_left_to_scans_before_events_are_lost() -> None:
+    sweeps = ("parameters.day_s=20", "parameters.retention_s=80", "duration=90 s")
+    enough, _, too_many, _ = [one["counters"] for one in runs("lifecycle-lag", *sweeps)]
+    assert enough["expired"] + enough["left"] > 700
+    assert enough["demoted_at_s"] == 0 < enough["lag_most"] < too_many["lag_most"]
+    assert too_many["demoted_at_s"] > 20
+    assert too_many["log_lost"] == 0
+    assert too_many["late_s_most"] > 3 * enough["late_s_most"]
+
+
+def test_following_costs_the_same_however_many_objects_there_are_and_a_walk_does_not() -> None:
+    sweeps = ("depth=1000,11000", "duration=2 d")
+    followed, also, walked, more = runs("lifecycle-cost", *sweeps)
+    assert followed["counters"]["expired"] > walked["counters"]["expired"] > 50
+
+    def requests(run: dict[str, Any]) -> float:
+        return sum(one["count"] * one["requests"] for one in run["operations"].values())
+
+    listings = requests(more) - requests(walked)
+    # Of 10,000 objects more: a listing and two requests for its checkpoint, in each of two or three walks.
+    assert 2 * 3 * 10 <= listings <= 3 * 3 * 10
+    assert abs(requests(also) - requests(followed)) <= 0.6 * listings  # of the walk with which it begins
