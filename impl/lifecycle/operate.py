@@ -168,6 +168,8 @@ class Operator:
 
     def run_now(self, bucket: str | None = None) -> list[str]:
         """Have the bucket walked, or all; returns which."""
+        if paused_for := self._records.control().paused_for:
+            raise Refused(f"everything is paused ({paused_for}); end the pause first")
         buckets = [bucket] if bucket is not None else list(self._worker.target.buckets())
         now_ns = self._now_ns()
 

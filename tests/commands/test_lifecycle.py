@@ -207,6 +207,16 @@ def test_a_pause_ends_with_resume(ran: Run, store: str, rules: str) -> None:
     assert found(ran, "run", store, "--once", *AT_ONCE)[1]["expired"] == {"expiration-days": 2}
 
 
+def test_nothing_is_scanned_while_all_are_paused(ran: Run, store: str, rules: str) -> None:
+    ran("lifecycle", "put", store, rules, "--bucket", BUCKET)
+    assert found(ran, "pause", store, "--reason", "migration")[0] == 0
+    code, _, error = ran("lifecycle", "scan", store, *AT_ONCE)
+    assert (code, "everything is paused (migration)" in error) == (2, True)
+    assert objects(store) == ["keep", "tmp/1", "tmp/2"]
+    assert found(ran, "resume", store)[0] == 0
+    assert found(ran, "scan", store, *AT_ONCE)[1]["expired"] == {"expiration-days": 2}
+
+
 def test_an_endpoint_is_walked(ran: Run, honest_moto: "Here", rules: str) -> None:
     url = honest_moto.bucket()
     bucket, client = url.removeprefix("s3://").partition("?")[0], honest_moto.client()

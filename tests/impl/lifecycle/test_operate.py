@@ -192,3 +192,12 @@ def test_an_action_behind_a_blocker_is_not_reseeded() -> None:
     given.worker.demote(action, Degraded.LAG_HIGH)
     with pytest.raises(Refused, match=blocker.id):
         given.operator.reseed()
+
+
+def test_a_pause_is_no_way_around_the_acceptance_of_a_loss() -> None:
+    given = lost()
+    given.operator.pause("migration", BUCKET)
+    given.works(2)
+    given.operator.unpause(BUCKET)
+    given.works(2)
+    assert state(given) == (Mode.SCAN_ONLY, Degraded.LOST_LOG)
