@@ -30,7 +30,7 @@ from botocore.utils import InstanceMetadataFetcher
 from s3transfer.utils import signal_not_transferring, signal_transferring
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import moments, serve, transfers
+from fencepost.sim.boto import buckets, moments, serve, transfers
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
 from fencepost.sim.world import places
@@ -153,6 +153,14 @@ def restore() -> None:
         client.restore()
 
 
+def _enter() -> None:
+    """Code uses the SDK in a world whose program said nothing of it."""
+    world = here()
+    if world is not None and restore not in world.closing:
+        world.closing.append(restore)
+        buckets.install(world)
+
+
 # What retries remember, kept apart for every process.
 
 
@@ -262,6 +270,7 @@ def _client(self: Any, service_name: str, region_name: str | None = None, *args:
     if controlled() is None or isinstance(self, Session):
         return _real_client(self, service_name, region_name, *args, **options)
     if service_name == "s3" and not args:
+        _enter()
         return session().client(service_name, region_name or self.region_name, **options)
     with outside():
         return _real_client(self, service_name, region_name, *args, **options)
@@ -272,6 +281,7 @@ def _resource(
 ) -> Any:
     if controlled() is None or isinstance(self, Session) or service_name != "s3" or args:
         return _real_resource(self, service_name, region_name, *args, **options)
+    _enter()
     return session().resource(service_name, region_name or self.region_name, **options)
 
 
@@ -293,6 +303,7 @@ def _send(self: Any, request: Any) -> Any:
     self.http_session = _Dead()
     if self._endpoint_prefix != "s3":
         raise escape(f"boto3 for {self._endpoint_prefix}", "the world answers S3: hand the code a stand-in")
+    _enter()
     _keep_apart(self._event_emitter)
     return serve.answer(request, Message.host(self.host), "")
 

@@ -8,6 +8,7 @@ The whole body is there when the reply is: a stream that is read later shows the
 that is cut in the middle of its body is not among the faults: replies are lost as a whole.
 """
 
+import importlib
 import io
 import sys
 from collections.abc import Callable, Iterator
@@ -160,6 +161,10 @@ def _unread(real: Callable[..., Any]) -> Callable[..., Any]:
 
 def stand_ins() -> Iterator[tuple[Any, str, Any]]:
     """The stand-ins with their places: class and name."""
+    if "boto3.session" in sys.modules:
+        # It adds its own, also for a program that does not mention it.
+        importlib.import_module("fencepost.sim.boto")
+
     client = sys.modules.get("http.client")
     if client is None:
         return

@@ -17,6 +17,7 @@ from tests.sim.boto.worlds import alone, explored
 LOADED_EARLY = boto3.client(
     "s3", aws_access_key_id="x", aws_secret_access_key="x", region_name="us-east-1"
 )  # as many modules do
+WITHOUT_CREDENTIALS = boto3.client("s3", region_name="eu-west-1")
 SMALL = TransferConfig(multipart_threshold=8, multipart_chunksize=8, use_threads=False)
 LARGE = b"x" * 8 + b"y" * 8 + b"z"
 """Three parts, where the world allows such small ones."""
@@ -268,3 +269,20 @@ def test_a_client_is_made_once(config: Config | None) -> None:
     for _ in range(3):
         replay(program, "default")
     assert len(made) == 1
+
+
+def test_a_module_that_makes_its_client_and_its_bucket_needs_nothing_of_the_world() -> None:
+    """Also where there are no credentials."""
+
+    def work() -> bytes:
+        WITHOUT_CREDENTIALS.create_bucket(Bucket="own")
+        WITHOUT_CREDENTIALS.put_object(Bucket="own", Key="k", Body=b"1")
+        return bytes(WITHOUT_CREDENTIALS.get_object(Bucket="own", Key="k")["Body"].read())
+
+    def program(world: World) -> None:
+        world.spawn(work, name="ann")
+        world.finally_("stored", lambda view: view.result("ann") == view.get("own/k") == b"1")
+
+    result = explored(program, crash=1, throttled=1)
+    assert result.verdict == "holds", str(result)
+    assert result.coverage.outcomes["create-bucket", "exists"]  # of the second life
