@@ -119,3 +119,16 @@ def test_a_halt_loses_nothing_and_counts_as_no_attempt() -> None:
     given.bucket.is_halted = False
     given.works(1)
     assert given.keys == []
+
+
+def test_a_halt_below_the_guard_of_a_deletion_is_no_failure_of_its_endpoint() -> None:
+    """The guard reads the rules, which may have no endpoint left."""
+    given = Given().written("a")
+    _, target = endpoints(given)
+
+    def guard(_: Standing) -> Result | None:
+        raise Halted("no endpoint answers")
+
+    with pytest.raises(Halted):
+        target.delete(BUCKET, "a", "", What.EXPIRE, guard)
+    assert target.healthy == [True, True]
