@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.properties.lifecycle.oracle import Stored, due_now
@@ -42,12 +42,14 @@ class Watched:
             self.client.put_object(Bucket=self.bucket, Key=key, Body=body, **more).get("VersionId", "")
         )
 
-    def change(self, act: Callable[[], Any]) -> Any:
-        """A change of the user's: what is watched is the rest."""
+    def tag(self, key: str, tags: dict[str, str]) -> None:
+        """As a user; the object may be gone at once."""
         self.look()
-        result = act()
-        self.seen = self.read()
-        return result
+        tag_set = {"TagSet": [{"Key": name, "Value": value} for name, value in tags.items()]}
+        self.client.put_object_tagging(Bucket=self.bucket, Key=key, Tagging=tag_set)
+        assert self.seen is not None
+        rows = self.seen.objects[key]
+        self.seen.objects[key] = [*rows[:-1], replace(rows[-1], tags=tags)]
 
     # Reading.
 
@@ -57,6 +59,8 @@ class Watched:
         for key, version, moment, size, marker in self._rows():
             if not key.startswith(OURS):
                 tags = {} if marker or not self.tagged else self._tags(key, version)
+                if tags is None:
+                    continue
                 mtime_ns = round(moment.timestamp() * 1000) * 1_000_000
                 objects.setdefault(key, []).insert(0, Stored(version, mtime_ns, size, tags, marker))
         uploads = {
@@ -84,12 +88,13 @@ class Watched:
         ordered = sorted(rows, key=lambda row: (row[0], not row[5], -row[2].timestamp()))
         return [row[:5] for row in ordered]
 
-    def _tags(self, key: str, version: str) -> dict[str, str]:
+    def _tags(self, key: str, version: str) -> dict[str, str] | None:
+        """None where it is gone since it was listed."""
         try:
             which = {"VersionId": version} if version else {}
             found = self.client.get_object_tagging(Bucket=self.bucket, Key=key, **which)["TagSet"]
         except self.client.exceptions.ClientError:
-            return {}  # gone meanwhile
+            return None
         return {tag["Key"]: tag["Value"] for tag in found}
 
     # Comparing.
