@@ -28,7 +28,10 @@ class Escape(BaseException):
     """Code of the world called something that only the real world has."""
 
 
-_NETWORK = "use S3 through boto3, which the world answers; hand the code a stand-in for anything else"
+_NETWORK = (
+    "use S3 through boto3, urllib3, requests or aiohttp, which the world answers, or audit with --over-http; "
+    "hand the code a stand-in for anything else"
+)
 _THREADS = "start threads by threading or concurrent.futures, which the world controls"
 _PROGRAMS = "call the code itself, or hand it a stand-in"
 
