@@ -22,6 +22,7 @@ import pytest
 
 from fencepost.impl.objects.buckets import Buckets
 from tests.impl.objects.serving import client as client_of
+from tests.servers.lifecycle_kills import User, Workers, left_alone
 from tests.servers.lifecycle_watch import OURS, Watched, watch
 from tests.servers.processes import objects_process
 
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.server
 FAST = ("--day", "10", "--near", "0.5", "--lookback", "2")
 OBJECTS = int(os.environ.get("FENCEPOST_OBJECTS", "500"))
 """60,000 are those of the specification."""
+KILLS = int(os.environ.get("FENCEPOST_KILLS", "12"))
 _numbers = itertools.count(1)
 
 
@@ -211,6 +213,31 @@ def test_everything_on_a_directory_of_objects(tmp_path: Path) -> None:
         locked.held -= {version_of(locked, "held")}
         command("scan", str(tmp_path / "data"), "--bucket", locked.bucket, *FAST)  # also of the one that runs
         watch([locked], lambda: ("delete-version", "held") in locked.gone, alive)
+
+
+def test_workers_that_are_killed_forget_nothing_and_delete_nothing_early(tmp_path: Path) -> None:
+    """Two workers, a user, a bucket with versions and one without; FENCEPOST_KILLS=300 is the long run."""
+    directory = tmp_path / "data"
+    with objects_process(directory, 1) as (_, address):
+        client = client_of(address)
+        made = [make(client, PLAIN), make(client, VERSIONS, versioned=True)]
+        user = User(seed=KILLS)
+        for one in made:
+            one.seen = one.read()
+        with Workers(directory, count=2, seed=KILLS) as workers:
+            while workers.kills < KILLS and not workers.failed:
+                for one in made:
+                    user.turn(one)
+        assert not workers.failed, workers.failed
+        killed = [len(one.gone) for one in made]
+        with left_alone(directory) as process:
+            watch(made, lambda: True, lambda: process.poll() and pytest.fail("the worker has ended"))
+        status = command("status", str(directory), *FAST)
+        modes = {one["mode"] for bucket in status["buckets"] for one in bucket["actions"]}
+        assert modes == {"event_driven"}, "what a walk finds proves nothing of cursors"
+    gone = [len(one.gone) for one in made]
+    sys.stdout.write(f"{workers.kills} kills: {killed} deletions meanwhile, {gone} in all\n")
+    assert sum(killed) > KILLS / 10
 
 
 def version_of(made: Watched, key: str) -> str:
