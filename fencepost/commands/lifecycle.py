@@ -33,7 +33,7 @@ from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
 from fencepost.impl.lifecycle.policy import SECOND_NS, ActionKey, Timing, rules_of
-from fencepost.impl.lifecycle.status import Status, status_of
+from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
 from fencepost.impl.lifecycle.target import Unavailable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
 from fencepost.impl.store.errors import Misuse, StoreError
@@ -407,29 +407,11 @@ def blockers(store: str, state: str, bucket: str | None) -> Result:
     succeeds, or `resume` or `quarantine` is given its ID.
     """
     with _worker(store, state) as (_, worker):
-        found = Operator(worker).blockers(bucket=bucket)
-    cells = [
-        [one.id, one.stream.kind.value, f"{one.item.bucket}/{one.item.key}", str(one.tries), one.reason]
-        for one in found
-    ]
-    text = (
-        format_table(("id", "stream", "object", "tries", "reason"), cells) if cells else "nothing is blocked"
-    )
-    shown = [
-        {
-            "id": one.id,
-            "stream": one.stream.kind.value,
-            "key": one.stream.key,
-            "item": one.item.name,
-            "bucket": one.item.bucket,
-            "object": one.item.key,
-            "reason": one.reason,
-            "tries": one.tries,
-            "first_ns": one.first_ns,
-            "last_ns": one.last_ns,
-        }
-        for one in found
-    ]
+        found = [blocker_status(one) for one in Operator(worker).blockers(bucket=bucket)]
+    cells = [[one.id, one.stream, f"{one.bucket}/{one.object}", str(one.tries), one.reason] for one in found]
+    names = ("id", "stream", "object", "tries", "reason")
+    text = format_table(names, cells) if cells else "nothing is blocked"
+    shown = [to_json(one) for one in found]
     return Result({"blockers": shown}, text, Exit.VIOLATED if found else Exit.HOLDS)
 
 

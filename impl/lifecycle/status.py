@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.blockers import Stream
+from fencepost.impl.lifecycle.blockers import Blocker, Stream
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import SECOND_NS, Mode, Rule
 from fencepost.impl.lifecycle.records import ALL, BucketState
@@ -108,24 +108,16 @@ class Status:
     paused_for: str | None = None
 
 
+def blocker_status(one: Blocker) -> BlockerStatus:
+    stream, item = one.stream, one.item
+    about = one.reason, one.tries, one.first_ns, one.last_ns
+    return BlockerStatus(one.id, stream.kind.value, stream.key, item.name, item.bucket, item.key, *about)
+
+
 def status_of(worker: Worker, store: str, bucket: str | None = None) -> Status:
     """Of all buckets, or of one."""
     found = [_cursor_status(worker, stream) for stream in worker.streams()]
-    every = [
-        BlockerStatus(
-            one.id,
-            one.stream.kind.value,
-            one.stream.key,
-            one.item.name,
-            one.item.bucket,
-            one.item.key,
-            one.reason,
-            one.tries,
-            one.first_ns,
-            one.last_ns,
-        )
-        for one in worker.blockers.every()
-    ]
+    every = [blocker_status(one) for one in worker.blockers.every()]
     actions: dict[str, list[Action]] = {}
     for action in worker.snapshot().actions.values():
         actions.setdefault(action.bucket, []).append(action)
