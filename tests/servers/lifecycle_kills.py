@@ -81,7 +81,10 @@ class User:
         self._dice = random.Random(seed)
 
     def turn(self, made: Watched) -> None:
-        made.change(lambda: [self._act(made) for _ in range(self._dice.randint(1, 4))])
+        made.look()
+        for _ in range(self._dice.randint(1, 4)):
+            self._act(made)
+        made.seen = made.read()  # what is watched is the rest
 
     def _act(self, made: Watched) -> None:
         pick, client = self._dice, made.client
