@@ -12,7 +12,7 @@ not depend on that, a place of the code (the thread, and the operation it waited
 once counts as one that does, and a search that learns of such a place starts over.
 
 Not seen: state of objects that are written in C (a generator of a library, an iterator besides those of
-itertools), and of objects of libraries.
+itertools), module variables of libraries, and objects of the SDK.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ import types
 from collections import deque
 from typing import Any
 
-from fencepost.sim.world.present import is_users
-from fencepost.sim.world.reachable import follow
+from fencepost.sim.world.present import STEP, classify, is_users
+from fencepost.sim.world.reachable import follow, reachable
 
 Site = tuple[str, str, str]
 """The thread, and kind and subject of the operation it waited for."""
@@ -67,10 +67,9 @@ class Sharing:
 
     def take(self, process: Any) -> list[tuple[Any, Any]] | None:
         """What the other threads can reach, with its content; None: too much."""
-        from fencepost.sim.explore.rehearsal import Variables, is_followed
-
         if self._variables is None:
-            self._variables = [one for one, _ in Variables(self._program).copy()]
+            found = reachable(self._program, _is_followed)
+            self._variables = [one for one in found if _content(one) is not None]
         roots: list[Any] = [*self._variables]
         machine = process.machine
         for other in (machine, *machine.threads):
@@ -81,8 +80,8 @@ class Sharing:
             if hasattr(made, "_ready"):  # an event loop
                 roots += [task.get_coro() for task in asyncio.all_tasks(made)]
             roots.append(kept if type(kept) is deque else getattr(getattr(kept, "it", None), "queue", None))
-        found = follow(roots, is_followed, OBJECTS_MAX)
-        return None if found is None else [(one, _content(one)) for one in found]
+        everything = follow(roots, _is_followed, OBJECTS_MAX)
+        return None if everything is None else [(one, _content(one)) for one in everything]
 
     def changed(self, before: list[tuple[Any, Any]] | None) -> bool:
         """Whether something is not as it was."""
@@ -91,6 +90,13 @@ class Sharing:
         return before is None or any(
             content is not None and not same_content(_content(one), content) for one, content in before
         )
+
+
+def _is_followed(value: Any) -> bool:
+    """Also objects of libraries: threads share them. Not those of the SDK and the harness."""
+    from fencepost.sim.explore.rehearsal import is_followed
+
+    return is_followed(value) or classify(str(type(value).__module__)) == STEP
 
 
 def _locals(worker: Any) -> list[Any]:
