@@ -197,7 +197,7 @@ def main() -> None:
         "single_runs_of_10_requests_per_second": round(runs_per_second(lambda w, e: by_rule(w, e, -1))),
         "reduced_10_requests": repeated(lambda: ReducedSearch(ten)),
         "plain_10_requests": repeated(lambda: Plain(ten)),
-        "reduced_10_requests_of_threads": searched(ReducedSearch(threads, merge=False)),
+        "reduced_10_requests_of_threads": repeated(lambda: ReducedSearch(threads, merge=False)),
         "plain_10_requests_of_threads": searched(Plain(threads)),
         "bar_runs_per_second_of_threads": 1500,
         "bar_runs_per_second": 3000,
