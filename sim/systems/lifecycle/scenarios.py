@@ -155,6 +155,7 @@ def rivals(run: ScenarioRun) -> None:
     run.found([DAY], write(), at(4))
     # With those it takes many minutes; `tests/impl/lifecycle/test_rivals.py` samples them.
     run.world.forbid("crash", "reply_lost")
+    run.user(at(5))
     run.worker(ages(DAY), name="ann")
     run.worker(ages(DAY), name="bob")
 
