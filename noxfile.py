@@ -131,6 +131,8 @@ def sdks(session: nox.Session) -> None:
     """S3 clients besides boto3, answered in process: aiobotocore wants a release of botocore of its own."""
     session.install("-e", ".[test]", "minio", "aiobotocore", "s3fs", "boto3")
     session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
+    session.install("aioboto3")  # wants an older aiobotocore
+    session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3")
 
 
 @nox.session

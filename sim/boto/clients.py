@@ -267,7 +267,7 @@ _real_signer = RequestSigner.get_auth_instance
 
 
 def _client(self: Any, service_name: str, region_name: str | None = None, *args: Any, **options: Any) -> Any:
-    if controlled() is None or isinstance(self, Session):
+    if controlled() is None or isinstance(self, Session) or _is_asynchronous(self):
         return _real_client(self, service_name, region_name, *args, **options)
     if service_name == "s3" and not args:
         _enter()
@@ -279,10 +279,17 @@ def _client(self: Any, service_name: str, region_name: str | None = None, *args:
 def _resource(
     self: Any, service_name: str, region_name: str | None = None, *args: Any, **options: Any
 ) -> Any:
-    if controlled() is None or isinstance(self, Session) or service_name != "s3" or args:
+    if controlled() is None or isinstance(self, Session) or _is_asynchronous(self):
+        return _real_resource(self, service_name, region_name, *args, **options)
+    if service_name != "s3" or args:
         return _real_resource(self, service_name, region_name, *args, **options)
     _enter()
     return session().resource(service_name, region_name or self.region_name, **options)
+
+
+def _is_asynchronous(made: boto3.session.Session) -> bool:
+    """A session of aioboto3, whose clients connect through the loop."""
+    return type(made._session).__module__.startswith("aiobotocore.")
 
 
 def _made(self: Any, *args: Any, **kwargs: Any) -> None:

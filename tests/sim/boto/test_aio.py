@@ -5,6 +5,7 @@ aiobotocore, which wants a release of botocore of its own: `nox -s sdks`.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -170,6 +171,34 @@ def test_aiobotocore() -> None:
     found = audit(electing(look=True), budget=NO_FAULTS, **QUICK)
     assert [one.property for one in found.counterexamples] == ["one leader"]
     assert audit(electing(look=False), budget=NO_FAULTS).verdict == "holds"
+
+
+def test_sessions_of_aioboto3() -> None:
+    """Which are boto3's own, with another core."""
+    aioboto3 = pytest.importorskip("aioboto3")
+
+    async def add(options: dict[str, str]) -> None:
+        made = aioboto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+        async with made.client("s3", endpoint_url=HOST) as s3:
+            while True:
+                found = await s3.get_object(Bucket="b", Key="count")
+                body = str(int(await found["Body"].read()) + 1).encode()
+                given = {name: found[value] for name, value in options.items()}
+                with contextlib.suppress(ClientError):
+                    await s3.put_object(Bucket="b", Key="count", Body=body, **given)
+                    return
+
+    def setting(options: dict[str, str]) -> Callable[[World], None]:
+        def made(world: World) -> None:
+            program(lambda: asyncio.run(add(options)), "ann", "bob")(world)
+            world.boto3_client("s3").put_object(Bucket="b", Key="count", Body=b"0")
+            world.finally_("both count", lambda view: view.get("b/count") == b"2")
+
+        return made
+
+    found = audit(setting({}), budget=NO_FAULTS, **QUICK)
+    assert [one.property for one in found.counterexamples] == ["both count"]
+    assert audit(setting({"IfMatch": "ETag"}), budget=NO_FAULTS).verdict == "holds"
 
 
 def test_s3fs_is_refused_with_what_to_do() -> None:
