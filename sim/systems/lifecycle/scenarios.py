@@ -153,8 +153,8 @@ def same_time(run: ScenarioRun) -> None:
 def rivals(run: ScenarioRun) -> None:
     """Two workers of one cursor, whose leases last for no time: each takes over from the other."""
     run.found([DAY], write(), at(4))
-    # With those it takes many minutes; `tests/impl/lifecycle/test_rivals.py` samples them.
-    run.world.forbid("crash", "reply_lost")
+    # With faults it takes many minutes; `tests/impl/lifecycle/test_rivals.py` samples them.
+    run.world.forbid("crash", "reply_lost", "request_lost", "pause")
     run.user(at(5))
     run.worker(ages(DAY), name="ann")
     run.worker(ages(DAY), name="bob")
