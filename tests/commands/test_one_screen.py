@@ -21,7 +21,7 @@ PASSING = {
 }
 ANNOUNCED = ("probe", "audit --store")
 """They print what they will write before they write it."""
-ELSEWHERE = ("demo", "ingest", "catalog", "objects", "streams", "proxy", "completion")
+ELSEWHERE = ("demo", "ingest", "catalog", "objects", "streams", "lifecycle", "proxy", "completion")
 """The demo has a limit of its own; the others serve until they are stopped, list, or print a script."""
 
 
