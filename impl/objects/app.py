@@ -106,7 +106,8 @@ class ObjectServer(Service):
                 answer = self._small_object(request)
             if answer is None:
                 return None
-            headers = {**self.common_headers(self.new_id()), **answer.headers}
+            date = _date(self._buckets.env.now_ns() // 10**9)  # uvicorn adds it to the others
+            headers = {"Date": date, **self.common_headers(self.new_id()), **answer.headers}
             length = int(headers.pop("Content-Length"))
             raw = raw_response(answer.status, headers, answer.body, length)
         except (S3Error, Refusal, Misuse, StoreError, WouldWait):
@@ -203,8 +204,7 @@ class ObjectServer(Service):
         return f"{self._process}{next(self._count):08X}"
 
     def common_headers(self, request_id: str) -> dict[str, str]:
-        second = self._buckets.env.now_ns() // 10**9
-        return {"x-amz-request-id": request_id, "Date": _date(second), "Server": "Fencepost"}
+        return {"x-amz-request-id": request_id, "Server": "Fencepost"}
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._buckets.env.now_ns() / 1e9, UTC)

@@ -6,6 +6,7 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -46,6 +47,14 @@ def code(act: Any, **parameters: Any) -> str:
     with pytest.raises(ClientError) as raised:
         act(**parameters)
     return str(raised.value.response["Error"]["Code"])
+
+
+def test_a_response_has_one_date(s3: Any) -> None:
+    """A list comes from a thread, a small object perhaps from the event loop."""
+    s3.put_object(Bucket=BUCKET, Key="k", Body=b"x")
+    for found in (s3.list_objects_v2(Bucket=BUCKET), *(s3.get_object(Bucket=BUCKET, Key="k") for _ in "12")):
+        parsedate_to_datetime(found["ResponseMetadata"]["HTTPHeaders"]["date"])
+        assert found["ResponseMetadata"]["HTTPHeaders"]["date"].count("GMT") == 1
 
 
 # Writes.
