@@ -165,6 +165,8 @@ class StoredBucket:
         self._fresh_log = fresh_log
         self._etag = ""
         self.known = Contents()
+        self._moment: Contents | None = None
+        """What the guard of a deletion sees."""
         self.looked: dict[str, int] = {}
         self.took: Callable[[str, str], None] = lambda _shard, _place: None
         self.failed: Callable[[str, str], None] = lambda _key, _what: None
@@ -179,7 +181,12 @@ class StoredBucket:
 
     def act(self, change: Callable[[Contents], None]) -> None:
         """Make a change that has its effect once."""
-        self.swap(lambda contents: change(contents) or True)  # type: ignore[func-returns-value]  # None on purpose
+
+        def changed(contents: Contents) -> bool:
+            change(contents)
+            return True
+
+        self.swap(changed)
 
     def swap(self, change: Callable[[Contents], bool]) -> bool:
         """Against what this process knows; a change that returns False is not made."""
@@ -203,8 +210,9 @@ class StoredBucket:
     def buckets(self) -> Sequence[str]:
         return [BUCKET]
 
-    def rules(self, _bucket: str) -> Sequence[Rule]:
-        return rules_of(self.refresh().rules)
+    def rules(self, bucket: str) -> Sequence[Rule]:
+        assert bucket == BUCKET
+        return rules_of((self._moment or self.refresh()).rules)
 
     def standing(self, bucket: str, key: str) -> Standing:
         return self._standing(self.refresh(), key)
@@ -228,13 +236,12 @@ class StoredBucket:
         looked = self.looked.get(key, 0)
 
         def change(contents: Contents) -> bool:
-            known, self.known = self.known, contents
-            rules, self.rules = self.rules, lambda _: rules_of(contents.rules)  # type: ignore[method-assign]  # of this moment
+            known, self.known, self._moment = self.known, contents, contents
             try:
                 row = contents.objects.get(key)
                 found = guard(Standing(() if row is None else (live(key, row),)))
             finally:
-                self.known, self.rules = known, rules  # type: ignore[method-assign]  # as before
+                self.known, self._moment = known, None
             if found is not None or row is None:
                 refused.append(found or Result.NOT_FOUND)
                 return False
