@@ -298,7 +298,7 @@ class Worker:
 
     def list(self, keys: int) -> None:
         page = act("ListObjectsV2", self.buckets, Caller(ROOT))({"Bucket": LISTED, "MaxKeys": keys})
-        if len(page["Contents"]) != keys:
+        if page["KeyCount"] != keys:
             raise Failed("IncompleteListing")
 
 

@@ -14,7 +14,6 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.sim.explore.audit import AuditRequest
 from fencepost.sim.explore.reporting import bind
 from fencepost.sim.over_http.search import follow_over_http, run_over_http
-from fencepost.sim.world import Budget
 from fencepost.sim.world.budget import NO_FAULTS
 from tests.sim.over_http import programs
 
@@ -60,8 +59,8 @@ def test_a_lost_update_is_found_and_shown_in_its_shortest_form() -> None:
     ("program", "name", "budget"),
     [
         (programs.election, "one leads", NO_FAULTS),
-        (programs.half_a_transfer, "all or nothing", Budget(**{**vars(NO_FAULTS), "crash": 1})),
-        (programs.own_write, "the claim is known", Budget(**{**vars(NO_FAULTS), "reply_lost": 1})),
+        (programs.half_a_transfer, "all or nothing", replace(NO_FAULTS, crash=1)),
+        (programs.own_write, "the claim is known", replace(NO_FAULTS, reply_lost=1)),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -228,7 +227,7 @@ def wait_until(condition) -> None:
 )
 def test_a_fault_is_what_a_client_sees_of_it(fault, answers) -> None:
     """Applied or not, and answered or not, as in one process."""
-    budget = Budget(**{**vars(NO_FAULTS), fault: 1})
+    budget = replace(NO_FAULTS, **{fault: 1})
     result = audited(programs.every_fault, budget, 25)
     assert result.verdict == "undecided", result
     assert {"[200]", answers} <= result.coverage.met
@@ -237,7 +236,7 @@ def test_a_fault_is_what_a_client_sees_of_it(fault, answers) -> None:
 
 @pytest.mark.slow
 def test_a_crash_is_sigkill_and_the_next_incarnation_starts_from_the_beginning(tmp_path) -> None:
-    budget = Budget(**{**vars(NO_FAULTS), "crash": 1})
+    budget = replace(NO_FAULTS, crash=1)
     result = audited(programs.restarts, budget, 12, folder=str(tmp_path))
     assert result.verdict == "undecided", result
     assert result.coverage.faults["crash"]
