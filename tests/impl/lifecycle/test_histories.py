@@ -69,11 +69,11 @@ MUTANTS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_each_safeguard_is_needed(name: str) -> None:
     with pytest.raises(Violation):
-        run_all(range(24), safeguards=replace(STANDARD, **{name: MUTANTS[name]}))
+        run_all(range(40), safeguards=replace(STANDARD, **{name: MUTANTS[name]}))
 
 
 @pytest.mark.slow
 def test_a_rule_that_comes_back_is_followed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Worker, "unserved", lambda *_: frozenset())
     with pytest.raises((Violation, KeyError)):
-        run_all(range(24))
+        run_all(range(40))
