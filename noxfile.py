@@ -128,10 +128,10 @@ def packages(session: nox.Session) -> None:
 
 @nox.session
 def sdks(session: nox.Session) -> None:
-    """S3 clients besides boto3, answered in process: aiobotocore wants a release of botocore of its own."""
+    """S3 clients besides boto3, answered in process: aiobotocore requires a botocore of its own."""
     session.install("-e", ".[test]", "minio", "aiobotocore", "s3fs", "boto3")
     session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
-    session.install("aioboto3")  # wants an older aiobotocore
+    session.install("aioboto3")  # requires an older aiobotocore
     session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3")
 
 

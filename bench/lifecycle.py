@@ -4,7 +4,7 @@
 
 Each bucket has five rules with a prefix each, which expire after 1, 1, 7, 7 and 30 days: of 100 buckets that
 are 500 actions and three delays. Every tenth event is of a key that a rule matches, and of such keys every
-tenth has an object, due since long; the other objects match no rule. The events are of one day, older than
+eleventh has an object, due since long; the other objects match no rule. The events are of one day, older than
 every delay, so each pass reads them all: one for each delay, and one close behind the clock. The walk is
 the worker's own, after the passes: it looks at every object that is left and deletes none.
 
@@ -129,11 +129,11 @@ def write_events(root: Path, count: int, events: int) -> None:
             "old": None,
             "new": new,
         }
+        text = json.dumps(event).encode()
         now = f"{datetime.fromtimestamp(ts_ns // 10**9, UTC):%Y-%m-%d/%H-%M}"
         if now != minute:
             _write_file(root, minute, lines)
             minute, lines = now, []
-        text = json.dumps({**event, "old": None, "new": new}).encode()
         lines.append(b"%08x %s\n" % (zlib.crc32(text), text))
     _write_file(root, minute, lines)
 

@@ -92,7 +92,7 @@ STORE: tuple[Parameter, ...] = (
     ),
 )
 TIMING: tuple[Parameter, ...] = (
-    _seconds("--day", "day_s", 86_400.0, "Length of a day. Another one is for tests: objects go as early."),
+    _seconds("--day", "day_s", 86_400.0, "Length of a day, for good. For tests: objects go as early."),
     _seconds("--near", "near_s", 60.0, "How far behind the clock changes of tags are looked at."),
     _seconds("--lookback", "lookback_s", 3600.0, "How much further than its delay the log must reach back."),
     _seconds("--retention", "retention_s", None, "For how long the log keeps events, if they are removed."),
@@ -316,6 +316,10 @@ def _working(worker: Worker, concurrency: int) -> Iterator[threading.Event]:
     """A worker with leases and threads, until a signal sets the event."""
     from fencepost.impl.lifecycle.leases import Leases
 
+    day_ns = worker.records.day_ns(worker.timing.day_ns)
+    if day_ns != worker.timing.day_ns:
+        ours, theirs = (f"{ns / SECOND_NS:g}" for ns in (worker.timing.day_ns, day_ns))
+        raise BadRequest(f"a day has {theirs} seconds here, not {ours}; give --day {theirs}")
     stopping = threading.Event()
 
     def stop(*_: object) -> None:

@@ -3,6 +3,7 @@
 lifecycle/v1/buckets/BUCKET.json            modes of the actions, the walk under way, the last one
 lifecycle/v1/pending/ACTION/ID.json         a version that began to match and is not due yet
 lifecycle/v1/control.json                   what an operator wants of all workers
+lifecycle/v1/day.json                       the length of a day, which is the same for all workers
 """
 
 import hashlib
@@ -86,6 +87,15 @@ class Pending:
 
 
 class Records(Documents):
+    def day_ns(self, ours_ns: int) -> int:
+        """The length of a day, which the first worker sets to its own: a shorter one would delete early."""
+        key = f"{FOLDER}day.json"
+        found = self.read(key)
+        if found is None:
+            self.create(key, {"day_ns": ours_ns})
+            found = self.read(key)
+        return ours_ns if found is None else int(found["day_ns"])
+
     # Buckets.
 
     def bucket(self, name: str) -> BucketState:

@@ -122,7 +122,7 @@ class Service:
     def _measure(self) -> None:
         self._measured_ns = self._env.monotonic_ns()
         self.last.lags = self._lags.act()
-        allowed = [lag.allowed_ns for lag in self.last.lags if lag.allowed_ns is not None]
+        allowed = [lag.allowed_ns for lag in self.last.lags if lag.allowed_ns is not None and lag.serves]
         self._allowed_ns = min(allowed, default=None)
 
     def _turn(self, stream: str, work: Callable[P, Handled], *args: P.args, **named: P.kwargs) -> None:

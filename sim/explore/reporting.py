@@ -23,7 +23,7 @@ from fencepost.sim.explore import liveness
 from fencepost.sim.explore.audit import AuditRequest, AuditResult, search
 from fencepost.sim.explore.counterexample import Counterexample, event_rows, follow_located, moves_of
 from fencepost.sim.explore.runs import Coverage, Diverged, Setting
-from fencepost.sim.explore.steps import lines_of
+from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.explore.tokens import Replay, follow, muted_for, read, write
 from fencepost.sim.world import Program
 from fencepost.sim.world.finalizers import PROPERTY
@@ -93,7 +93,6 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
     if fair is not None:
         return _run_fair(request, fair)
     again, objects = follow_located(muted_for(request.setting, token), read(token))
-    lines = lines_of(again.world, objects)
     counterexamples: tuple[Counterexample, ...] = ()
     if again.violation is not None and not again.misfit:
         found = Counterexample.of(again, token, objects)
@@ -102,9 +101,23 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
     bound = _BOUNDS[verdict]
     if counterexamples and counterexamples[0].property == PROPERTY:
         verdict, bound = "error", counterexamples[0].reason
+    return replayed(request, again, objects, token, verdict, bound, started, counterexamples)
+
+
+def replayed(
+    request: AuditRequest,
+    replay: Replay,
+    objects: Objects,
+    token: str,
+    verdict: str,
+    bound: str,
+    started: float,
+    found: tuple[Counterexample, ...],
+) -> AuditResult:
+    """The result of the one run of a token."""
     coverage = Coverage()
-    for place in range(len(again.world.trace)):
-        coverage.step(again.world, place)
+    for place in range(len(replay.world.trace)):
+        coverage.step(replay.world, place)
     return AuditResult(
         request,
         "replay",
@@ -113,11 +126,11 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
         1,
         0,
         time.perf_counter() - started,
-        counterexamples,
-        (f"the token no longer fits: {again.misfit}",) if again.misfit else (),
+        found,
+        (f"the token no longer fits: {replay.misfit}",) if replay.misfit else (),
         coverage,
-        events=again.events(f"replay {request.name}"),
-        replayed=[str(line) for line in lines],
+        events=replay.events(f"replay {request.name}"),
+        replayed=[str(line) for line in lines_of(replay.world, objects)],
         token=token,
     )
 

@@ -18,10 +18,10 @@ from typing import Any
 from fencepost.sim.explore.audit import AuditRequest, AuditResult
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.minimise import cost
-from fencepost.sim.explore.reporting import interruptible, silence
+from fencepost.sim.explore.reporting import interruptible, replayed, silence
 from fencepost.sim.explore.runs import Choice, Coverage, Setting
 from fencepost.sim.explore.sampling import Pct, Random, stop_after
-from fencepost.sim.explore.steps import Objects, lines_of
+from fencepost.sim.explore.steps import Objects
 from fencepost.sim.explore.tokens import HARMLESS, Namer, Replay, Target, follow, read, turns, write
 from fencepost.sim.over_http.fleet import Fleet, Hung, Interrupted
 from fencepost.sim.over_http.world import HttpWorld
@@ -148,24 +148,7 @@ def follow_over_http(request: AuditRequest, token: str) -> AuditResult:
             verdict, bound = "error", found[0].reason
     elif replay.misfit:
         bound = "the schedule the token stands for could not be run"
-    coverage = Coverage()
-    for place in range(len(replay.world.trace)):
-        coverage.step(replay.world, place)
-    return AuditResult(
-        request,
-        "replay",
-        verdict,
-        bound,
-        1,
-        0,
-        time.perf_counter() - started,
-        found,
-        (f"the token does not fit this run: {replay.misfit}",) if replay.misfit else (),
-        coverage,
-        events=replay.events(f"replay {request.name}"),
-        replayed=[str(line) for line in lines_of(replay.world, objects)],
-        token=token,
-    )
+    return replayed(request, replay, objects, token, verdict, bound, started, found)
 
 
 def _setting(request: AuditRequest, fleet: Fleet) -> HttpSetting:

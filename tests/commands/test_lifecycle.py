@@ -35,6 +35,8 @@ XML = """<LifecycleConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"
 </LifecycleConfiguration>"""
 AT_ONCE = ("--day", "1e-6", "--near", "1e-6", "--lookback", "1e-6")
 """Days so short that everything is due."""
+DAY = "lifecycle/v1/day.json"
+"""Without it, the next worker sets the length of a day."""
 BUCKET = "logs"
 
 
@@ -75,6 +77,16 @@ def objects(store: str) -> list[str]:
     return sorted(listed)
 
 
+def test_a_day_of_another_length_is_refused(ran: Run, store: str, rules: str) -> None:
+    found(ran, "put", store, rules, "--bucket", BUCKET)
+    assert found(ran, "run", store, "--once")[0] == 0
+    for words in (("run", store, "--once"), ("scan", store)):
+        code, _, error = ran("lifecycle", *words, *AT_ONCE)
+        assert code == 2
+        assert error.strip() == "fencepost: a day has 86400 seconds here, not 1e-06; give --day 86400"
+    assert objects(store) == ["keep", "tmp/1", "tmp/2"]
+
+
 def test_what_is_due_goes_and_the_rest_stays(ran: Run, store: str, rules: str) -> None:
     assert found(ran, "put", store, rules, "--bucket", BUCKET)[1]["rules"] == 1
     code, done = found(ran, "run", store, "--once", *AT_ONCE)
@@ -93,6 +105,7 @@ def test_a_scan_is_made_at_once(ran: Run, store: str, rules: str) -> None:
     ran("lifecycle", "put", store, rules, "--bucket", BUCKET)
     found(ran, "run", store, "--once")
     assert objects(store) == ["keep", "tmp/1", "tmp/2"]
+    Path(store, ".objects", DAY).unlink()
     code, done = found(ran, "scan", store, *AT_ONCE)
     assert (code, done["expired"]) == (0, {"expiration-days": 2})
 
@@ -230,6 +243,7 @@ def test_an_endpoint_is_walked(ran: Run, honest_moto: "Here", rules: str) -> Non
     assert (code, shown["has_log"], shown["buckets"][0]["actions"][0]["mode"]) == (0, False, "scan_only")
     assert found(ran, "run", url, "--once")[1]["expired"] == {}
     _pass_a_second()
+    client.delete_object(Bucket=bucket, Key=DAY)
     assert found(ran, "scan", url, *AT_ONCE)[1]["expired"] == {"expiration-days": 1}
     left = [one["Key"] for one in client.list_objects_v2(Bucket=bucket)["Contents"]]
     assert [key for key in left if not key.startswith("lifecycle/v1/")] == ["keep"]

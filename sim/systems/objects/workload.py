@@ -13,7 +13,8 @@ The first `deleters` of the writers delete, the next `getters` get, the next `li
 objects of `bytes`. They are spread over `workers` (1). A worker computes for one request at a time, and has a
 core of its own: give no more than there are. Microseconds of it, by parameters:
 
-    request_us 540          HTTP of a request with 4 KiB: uvicorn with h11, docs/decisions/0018
+    request_us 540          HTTP of a request with 4 KiB, measured with h11: with httptools, which ships,
+                            it is less (docs/decisions/0018)
     put_us 600, delete_us 400, get_us 170, list_us 26000 (of 1,000 keys)
                             the operation, as bench/objects_costs.py measured it on a virtual machine
     transaction_us 50, change_us 50
