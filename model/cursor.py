@@ -153,7 +153,7 @@ class Cursor(Machine):
         s.taken[r] = s.taken[r].minus(i)
         s.position[r] = s.reached(r, i)
 
-    @action(r=among(readers, at="reads"), answer=("done", "reply-lost"))
+    @action(r=among(readers, at="reads"), answer=("done", "reply_lost"))
     def save(s, r: int, answer: str) -> None:
         s.require(s.may_save(r), s.position[r] != s.saved)
         s.trouble.spend(answer)

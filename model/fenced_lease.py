@@ -64,7 +64,7 @@ class FencedLease(Machine):
         s.at[c] = "has-looked"
         s.epoch[c] = s.lease.epoch
 
-    @action(c=clients, answer=(*SWAP, "reply-lost", "request-lost"))
+    @action(c=clients, answer=(*SWAP, "reply_lost", "request_lost"))
     def claim(s, c: int, answer: str) -> None:
         s.require(s.at[c] == "has-looked")
         epoch = s.epoch[c] + 1

@@ -21,8 +21,8 @@ USABLE = 2  # eras that a blob name is relied on: a clock may be one behind, a r
 CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}  # by how many eras a collector's clock is behind
 SENDERS = ("owner", "stranger")
 ANSWERS = {"stored": "stored", "unheard": "nothing", "duplicate": "stored", "parked": "parked"}
-BLOB_ANSWERS = ("done", "exists", "request-lost", "reply-lost", "conflict")
-MANIFEST_ANSWERS = ("done", "exists", "conflict", "reply-lost", "request-lost", "late")
+BLOB_ANSWERS = ("done", "exists", "request_lost", "reply_lost", "conflict")
+MANIFEST_ANSWERS = ("done", "exists", "conflict", "reply_lost", "request_lost", "late")
 ENTRIES = ("listing", "reference")
 PARTS = ("blob", "manifest", "unsure", "compare", "stored", "duplicate", "conflict", "parked")
 ALWAYS = Truth.constant(True)
@@ -199,7 +199,7 @@ class Ingest(Machine):
         h, generation = s.batch[c], s.read_clock(clock)
         if answer == "exists":
             s.require(s.stands(h, generation))
-        elif answer in ("done", "reply-lost"):
+        elif answer in ("done", "reply_lost"):
             s.require(~s.stands(h, generation))
             s.blob[h] = s.blob[h].plus(generation)
         if s.proves_blob(answer):
@@ -225,7 +225,7 @@ class Ingest(Machine):
     def create_manifest(s, c: int, answer: str) -> None:
         """The only moment at which a batch becomes accepted. Repeated after a lost answer."""
         s.require(s.is_current(s.known[c]))
-        s.trouble.spend(answer in ("reply-lost", "request-lost", "late"))
+        s.trouble.spend(answer in ("reply_lost", "request_lost", "late"))
         manifest, h = s.authority(c), s.batch[c]
         if answer == "exists":
             s.require(manifest.is_there)
@@ -236,13 +236,13 @@ class Ingest(Machine):
             s.require(s.may_be_late(c))
             s.manifest.create("late", late=s.late, content=h, generation=s.generation(c))
             s.late_author = c
-        elif answer != "request-lost":
+        elif answer != "request_lost":
             s.forged |= (s.first < 0) & s.stranger[c]
             s.accept(manifest, h, s.generation(c))
             s.author = c
         if answer == "done":
             s.live[h], s.at[c] = True, "stored"
-        elif answer in ("reply-lost", "request-lost", "late"):
+        elif answer in ("reply_lost", "request_lost", "late"):
             s.at[c] = s.after_unknown()
 
     @define(without={"409-proves-nothing": "duplicate"})

@@ -236,11 +236,11 @@ class Publish(Machine):
         s.outcome[w] = pick(moved & ~later, "nothing", "refused")
 
     # Actions: a writer commits.
-    @action(w=among(writers, at="commit"), answer=("done", "exists", "reply-lost", "request-lost"))
+    @action(w=among(writers, at="commit"), answer=("done", "exists", "reply_lost", "request_lost"))
     def create_manifest(s, w: int, answer: str) -> None:
         """The loser evaluates all expectations on the newest manifest. A winner may be the plan itself."""
         s.trouble.spend(answer)
-        if answer in ("done", "reply-lost"):
+        if answer in ("done", "reply_lost"):
             s.put_manifest(w)
         if answer == "exists":
             s.require(s.is_taken(w))

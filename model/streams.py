@@ -244,7 +244,7 @@ class Streams(Machine):
         key.put(content=s.late_upload.content, life=s.late_upload.life)
         s.late_upload.delete()
 
-    @action(n=among(nodes, at="move"), answer=("done", "reply-lost"))
+    @action(n=among(nodes, at="move"), answer=("done", "reply_lost"))
     def move(s, n: int, answer: str) -> None:
         """List the segment. A node that has flagged the stream knows the ETag of its own tombstone."""
         s.require(s.may_swap(n))
@@ -254,7 +254,7 @@ class Streams(Machine):
         s.swap(n, life=s.born[n], epoch=s.mine[n], tomb=False, length=place + 1, last=s.holds[n])
         s.listed[place], s.age = s.mine[n], 0
         s.length[n], s.at[n] = place + 1, "moved" if answer == "done" else "unsure"
-        if answer == "reply-lost":
+        if answer == "reply_lost":
             s.current[n] = False
 
     @action(n=among(nodes, at=UNDER_WAY))

@@ -54,13 +54,13 @@ The `answer`, a parameter of the action, carries what cannot be moved, and a cou
     done                      applied, and the sender knows it
     exists changed missing    refused (412, 412, 404), and the sender knows it; nothing happened
     conflict throttled        409, 503: not applied, and the sender knows it
-    reply-lost                applied, and the sender gets no answer
-    request-lost              never applied, and the sender gets no answer
+    reply_lost                applied, and the sender gets no answer
+    request_lost              never applied, and the sender gets no answer
     late                      the sender has given up, the request has not: it may land at any later
                               step (`Late.land`), also after its sender crashed and restarted
 
 A sender cannot distinguish the last three: its reply is `unknown`. A refusal whose reply is lost leaves the
-same state as `request-lost`, and so does a late request that never lands, so neither has a step of its own. A
+same state as `request_lost`, and so does a late request that never lands, so neither has a step of its own. A
 crash with a request under way is `late` (or one of the others), and then the crash.
 
 A read is a look at the key: it has no effect, so losing its answer equals not having sent it. A protocol

@@ -228,7 +228,7 @@ class KeyView(View):
             complete(content, self.access.content, f"the object at `{self.access.name}`")
         if answer == "late":
             late_slot(late, self.access.name).hold(operation, self, match, content or {})
-        elif answer not in ("request-lost", "conflict", "throttled"):
+        elif answer not in ("request_lost", "conflict", "throttled"):
             self.frame.narrow_to(self._may_answer(operation, answer, match))
             if answer in APPLIED:
                 self.apply(operation, content or {})
@@ -242,8 +242,8 @@ class KeyView(View):
             return ~self.is_there
         if answer == "changed":
             return self.is_there & ~self._matches(match)
-        if operation in CONDITIONAL or (operation == "delete" and answer == "reply-lost"):
-            # Deleting what is not there answers "done"; without that answer it equals "request-lost".
+        if operation in CONDITIONAL or (operation == "delete" and answer == "reply_lost"):
+            # Deleting what is not there answers "done"; without that answer it equals "request_lost".
             return self.takes_effect(operation, match)
         return Truth.constant(True)
 

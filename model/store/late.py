@@ -13,7 +13,7 @@ action of the machine lets it land, at any step from then on:
 
 Landing is enabled where the request would change something now. One that would be refused now stays
 under way: the key may come to suit it later. One that never lands needs no step: it is the answer
-`request-lost`. While no place is free, no further request can be late; the number of places is the bound.
+`request_lost`. While no place is free, no further request can be late; the number of places is the bound.
 
 `only=("create",)` names the operations that can be late, which saves the bits for the others.
 """

@@ -36,13 +36,13 @@ DELETE = ("done",)
 """The same of an unconditional delete."""
 NOT_NOW = ("conflict", "throttled")
 """409 and 503: not applied, the sender knows it, a retry makes sense."""
-UNKNOWN = ("reply-lost", "request-lost", "late")
+UNKNOWN = ("reply_lost", "request_lost", "late")
 """The sender gets no answer: applied, not applied, or not applied yet."""
 FAULTS = (*NOT_NOW, *UNKNOWN)
 """Everything that is not an orderly answer."""
 
 REFUSED = ("exists", "changed", "missing")
-APPLIED = ("done", "reply-lost")
+APPLIED = ("done", "reply_lost")
 
 POSSIBLE = {
     "create": (*CREATE, *FAULTS),

@@ -12,7 +12,7 @@ on. So the state records what *some* collector may know by now, which only grows
 and an action is possible where one of these allows it. Labels stand for labels of the model:
 
     blob_stands       put_blob, store_anew, put_blob_back (done), another_stores_it
-    accepted          create_manifest (done, reply-lost), late_manifest_lands
+    accepted          create_manifest (done, reply_lost), late_manifest_lands
     recorded          record_conflict (done)
     derived           follow_up, repair
     deleted           delete

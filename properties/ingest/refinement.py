@@ -198,7 +198,7 @@ _PUT = {
 }
 
 BOUND: Mapping[str, int] = {"collectors": 2, "contents": 2, "horizons": 0, "shared": 0, "troubles": 1}
-APPLIED = ("done", "reply-lost")
+APPLIED = ("done", "reply_lost")
 REQUESTS = {"put_blob": APPLIED, "create_manifest": APPLIED, "record_conflict": ("done",)}
 """Actions of requests, and the answers after which events show them."""
 SHOWN = ("late_manifest_lands", "follow_up", "repair", "store_anew", "put_blob_back")

@@ -75,7 +75,7 @@ REQUEST_RULES = RequestRules(
 )
 """Conditions; a plan's fragments before its heads, and a sweep before their deletion; the boundary after a
 create that succeeded."""
-APPLIED = ("done", "reply-lost")
+APPLIED = ("done", "reply_lost")
 FAR = 10**9
 
 

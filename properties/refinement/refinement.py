@@ -7,7 +7,7 @@
 
         def actions(self, seen):
             if seen.kind == "delete":
-                return self.does("give_back", c=seen.rank("process"), answer=("done", "reply-lost"))
+                return self.does("give_back", c=seen.rank("process"), answer=("done", "reply_lost"))
             ...
 
 The class attributes are the rules for reading events (compiled by `rules`): event -> observation. The method

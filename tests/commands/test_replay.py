@@ -29,7 +29,7 @@ class LockMap(Refinement):
 
     def hides(self, label):
         answer = dict(label.parameters).get("answer", "done")
-        return super().hides(label) or answer not in ("done", "reply-lost")
+        return super().hides(label) or answer not in ("done", "reply_lost")
 
     def actions(self, seen):
         if not seen.done:

@@ -135,7 +135,7 @@ COUNTEREXAMPLES = {
     ],
     "blob-before-manifest": [
         "receive(c=0, h=0, sender=owner)",
-        "put_blob(c=0, answer=request-lost, clock=right)",
+        "put_blob(c=0, answer=request_lost, clock=right)",
         "create_manifest(c=0, answer=done)",
         "answer(c=0, reply=stored)",
     ],

@@ -143,7 +143,7 @@ COUNTEREXAMPLES = {
         "create_manifest(w=0, answer=done)",
         "begin(w=1, kind=drop)",
         "move_head(w=1, table=nodes)",
-        "create_manifest(w=1, answer=reply-lost)",
+        "create_manifest(w=1, answer=reply_lost)",
     ],
     "boundary-check-after-create": [
         "begin(w=0, kind=link)",
@@ -160,7 +160,7 @@ COUNTEREXAMPLES = {
     "read-back-on-unknown": [
         "begin(w=0, kind=add)",
         "move_head(w=0, table=nodes)",
-        "create_manifest(w=0, answer=reply-lost)",
+        "create_manifest(w=0, answer=reply_lost)",
         "undo_own_ends(w=0)",
     ],
     "late-head": [

@@ -335,9 +335,9 @@ def test_a_comparison_with_an_impossible_reply_is_refused() -> None:
     assert "no reply is 'dnoe' (did you mean 'done'?); the replies are" in message_of(asks)
 
     def asks_for_the_answer(s: Any) -> None:
-        s.flag = s.lock.create("request-lost", owner=0) != "request-lost"
+        s.flag = s.lock.create("request_lost", owner=0) != "request_lost"
 
-    assert "no reply is 'request-lost'" in message_of(asks_for_the_answer)
+    assert "no reply is 'request_lost'" in message_of(asks_for_the_answer)
 
 
 def test_a_step_that_compares_whole_states_is_an_error() -> None:

@@ -169,11 +169,11 @@ def test_every_part_of_an_absent_key_has_its_first_value() -> None:
 def test_a_reply_differs_from_the_effect() -> None:
     replies = {answer: Reply("create", answer) for answer in (*CREATE, *NOT_NOW, *UNKNOWN)}
     assert [answer for answer, each in replies.items() if each == "unknown"] == [
-        "reply-lost",
-        "request-lost",
+        "reply_lost",
+        "request_lost",
         "late",
     ]
-    assert [answer for answer, each in replies.items() if each.applied] == ["done", "reply-lost"]
+    assert [answer for answer, each in replies.items() if each.applied] == ["done", "reply_lost"]
     assert [answer for answer, each in replies.items() if str(each) == answer] == [*CREATE, *NOT_NOW]
     assert replies["exists"].to(refused=1, done=2) == 1
     assert replies["exists"].to(refused=1, exists=3) == 3
@@ -265,7 +265,7 @@ def test_a_budget_counts_faults_and_not_orderly_answers() -> None:
             s.key.create(answer, late=s.late)
 
     state = start(Careful)
-    for answer in ("conflict", "throttled", "reply-lost", "request-lost", "late"):
+    for answer in ("conflict", "throttled", "reply_lost", "request_lost", "late"):
         after = taken(state, f"create(answer={answer})")
         assert after.values["faults"] == 1
         assert {str(label) for label in Stepper(after.model).enabled(after)} <= {
@@ -290,7 +290,7 @@ def test_after_trouble_ends_a_protocol_has_to_recover_unaided() -> None:
         def lasts(s, answer: str | bool) -> None:
             """Here nothing is ever over."""
 
-        @action(answer=(*CREATE, "request-lost"))
+        @action(answer=(*CREATE, "request_lost"))
         def create(s, answer: str) -> None:
             s.require(s.at == "asks")
             s.lasts(answer)
@@ -423,7 +423,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda s: s.lock.put("late", owner=0, late=s.late), "`late` takes only create; put is late"),
     (lambda s: s.head.replace("done", match=0, count=1, by=0), "name the part that stands for it, as in Key"),
     (
-        lambda s: s.lock.create("request-lost", owner=0).to(done="a", exists="b"),
+        lambda s: s.lock.create("request_lost", owner=0).to(done="a", exists="b"),
         r"write \.to\(unknown=\.\.\., \.\.\.\)",
     ),
     (lambda s: s.lock.own, "has no part or request 'own' \\(did you mean 'owner'\\?\\)"),

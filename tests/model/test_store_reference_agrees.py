@@ -59,7 +59,7 @@ class AnyVersion(Machine):
     late_removal = Late(key, only=("delete-version",))
 
     def narrow(s, answer: str = "done") -> None:
-        if answer in ("done", "reply-lost"):
+        if answer in ("done", "reply_lost"):
             s.require(s.key.written < VERSIONS)
 
     @action(value=VALUES, answer=POSSIBLE["create"])
@@ -106,7 +106,7 @@ Request = tuple[str, Asked]
 Label = str
 State = tuple[Any, ...]
 Edges = Iterator[tuple[Label, State]]
-NO_EFFECT = ("request-lost", "conflict", "throttled")
+NO_EFFECT = ("request_lost", "conflict", "throttled")
 
 
 def requests(**names: range) -> Iterator[Request]:
@@ -158,7 +158,7 @@ def plain_edges(state: State) -> Edges:
                 yield label, state
             elif answer == "late" and late is None:
                 yield label, (standing, (operation, asked))
-            elif answer == outcome or (answer == "reply-lost" and effect):
+            elif answer == outcome or (answer == "reply_lost" and effect):
                 yield label, (after, late)
     if late is not None:
         after, _, effect = ask(late)
@@ -205,7 +205,7 @@ def versioned_edges(state: State) -> Edges:
                 yield label, state
             elif answer == "late" and late is None:
                 yield label, (bucket, (operation, asked), removal)
-            elif answer in (outcome, "reply-lost" if outcome == "done" else "") and after.count <= VERSIONS:
+            elif answer in (outcome, "reply_lost" if outcome == "done" else "") and after.count <= VERSIONS:
                 yield label, (after, late, removal)
     for number in range(VERSIONS):
         request = ("delete-version", (("number", number),))
@@ -216,7 +216,7 @@ def versioned_edges(state: State) -> Edges:
                 yield label, state
             elif answer == "late" and removal is None:
                 yield label, (bucket, late, request)
-            elif (answer == "reply-lost" and after != bucket) or (answer == "done" and number < bucket.count):
+            elif (answer == "reply_lost" and after != bucket) or (answer == "done" and number < bucket.count):
                 yield label, (after, late, removal)
     if late is not None:
         after, outcome = ask(late)

@@ -67,7 +67,7 @@ class InStep(machine_for(Model, SIZES)):  # type: ignore[misc]  # the base is ma
         elif action == "finish":
             reader.done(place(entry + 1))
         elif action == "save":
-            if answer == "reply-lost":
+            if answer == "reply_lost":
                 faulty = Faulty(self.store, [Fault(Effect.REPLY_LOST, {"put"}, times=1)])
                 reader.context = Context(faulty, self.store.env, retry=RETRY)
             reader.save()

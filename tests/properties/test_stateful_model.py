@@ -77,7 +77,7 @@ def test_the_steps_that_are_printed_run_when_they_are_pasted() -> None:
     assert steps is not None, printed
     assert steps[0].splitlines()[1:4] == [
         "state.begin_at(start=0)",
-        "state.step(label='acquire(c=0, answer=reply-lost)')",
+        "state.step(label='acquire(c=0, answer=reply_lost)')",
         "state.step(label='acquire(c=0, answer=exists)')",
     ]
     with pytest.raises(Broken) as again:

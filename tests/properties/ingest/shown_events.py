@@ -65,12 +65,12 @@ class EventWriter:
         c = given.get("c", 0)
         answer = given.get("answer", "done")
         if label.action in ("put_blob", "store_anew", "put_blob_back", "another_stores_it"):
-            if answer in ("done", "reply-lost"):
+            if answer in ("done", "reply_lost"):
                 h = given["h"] if "h" in given else before["batch"][c]
                 new = after["blob"][h] - before["blob"][h]
                 yield self.blob("put", h, min(new) if new else after["known"][c])
         elif label.action in ("create_manifest", "late_manifest_lands"):
-            if answer in ("done", "reply-lost"):
+            if answer in ("done", "reply_lost"):
                 which = "manifest" if after["manifest"] != before["manifest"] else "replica"
                 stands = after[which].content
                 yield manifest(stands["content"], self.generation(stands["generation"]), named=self.named)

@@ -21,8 +21,8 @@ from fencepost.properties.refinement import (
     where,
 )
 
-APPLIED = ("done", "reply-lost")
-UNSEEN = ("exists", "changed", "missing", "conflict", "request-lost", "late")
+APPLIED = ("done", "reply_lost")
+UNSEEN = ("exists", "changed", "missing", "conflict", "request_lost", "late")
 """Answers of requests that change nothing now."""
 
 
