@@ -1,0 +1,629 @@
+"""Publish as the store shows it: the specification that replay, lockstep and coverage judge runs by.
+
+Every action but the hidden ones changes an object of the store. A hidden action is a decision of one process
+that no request shows. `model/publish.py` refines this machine: each of its steps is one of these steps, or
+changes nothing here. It has a fixed number of openers, counts faults, and begins a plan where it is captured.
+Here:
+
+- A plan begins where its sidecar lands, on any manifest that existed by then. So the chain keeps the epoch
+  and the pins of every manifest, and plans have no order.
+- Openers are not counted. An opener excludes others only by what it writes, may stop at any step, and another
+  may do the same at the same time. So the state records, for each plan and epoch, what some opener may have
+  read and decided by now. That only grows.
+- Crashes, lost replies and cleanups are not counted.
+- Cleanup moves the boundary to any manifest, and deletes every version that no retained manifest pins.
+- A plan that removes rows may follow any other plan, because a catalog has more rows than one.
+
+A writer, as far as the store can show it. Lower case is hidden, a star marks states that a crash leaves:
+
+            SIDECAR LANDS            LAST HEAD              MANIFEST
+    new ------------------> heads* -----------> commit* -------------> created*
+                              |                  | ^ retry on newest      |
+                 refused      |          refused | +----------------------+ (id deleted before)
+              +---------------+------+           |                        | published
+              | no head              | a head    v                        v
+              |                      +-------> undo* ----------> owes-retiring ----> over
+              +----------------------------------------------------^         RETIRES
+
+A writer that crashed, or ended with an unknown outcome, sends nothing new. Its last requests are under way:
+heads (`heads-under-way`) or a manifest (`manifest-under-way`). Each lands at any later step, or never.
+"""
+
+from typing import ClassVar
+
+from fencepost.model import *
+from fencepost.model.store import Key, KeyView
+
+TABLES = ("nodes", "edges")
+KINDS = ("link", "drop", "add", "both")
+AT_WORK = ("heads", "commit", "created", "undo")
+NEW_WRITER = -1
+RESTORED = {"nodes": ("nodes",), "edges": ("edges",), "both": TABLES}
+"""The tables that an undo restores, by name."""
+
+
+class PublishObserved(Machine):
+    """Writes to several tables that become visible all at once, by what the store shows of them."""
+
+    # Constants.
+
+    writers = Size(1, most=8, doc="plans in one run, each with its own writer")
+    claims = Size(1, least=0, most=6, doc="epochs claimed in one run: keeps the space finite")
+    ids = 1 + claims + 3 * writers
+    numbers = 2 * writers
+    epochs = 1 + claims
+
+    assumptions: ClassVar = {
+        "bounded-skew": "the grace window is over only when the writer is no longer at work",
+    }
+
+    # State: the chain of manifests.
+
+    last = Int(1, ids, start=1)  # the newest id
+    epoch = Int(0, claims)  # of the newest manifest
+    pin = Each(TABLES, Int(0, numbers))  # of the newest manifest
+    epoch_at = Each(ids, Int(0, claims))  # of manifest id, at id - 1
+    pins_at = Each(ids, Each(TABLES, Int(0, numbers)))  # of manifest id, at id - 1
+    boundary = Int(0, ids)  # ids up to it may be deleted
+    deleted = Int(0, ids)  # ids up to it are deleted
+
+    # State: the versions of the tables. Version n of table t is `version[t][n - 1]`: the plan that created
+    # it, for itself or to undo itself, and the epoch that the object names.
+
+    version = Each(TABLES, Each(numbers, Key(plan=Id(writers), undo=Bool(), epoch=Int(0, claims))))
+
+    # State: the plans, each with its writer.
+
+    kind = Each(writers, Enum(*KINDS))
+    base = Each(writers, Each(TABLES, Int(0, numbers)))  # the pins that the plan is made on
+    began = Each(writers, Int(0, claims))  # the epoch in which the plan was made
+    sidecar = Each(writers, Bool())
+    manifest = Each(writers, Int(0, ids))  # the id that published the plan; 0 for none
+    at = Each(writers, Enum("new", *AT_WORK, "owes-retiring", "over", "heads-under-way", "manifest-under-way"))
+    parent = Each(writers, Int(0, ids))  # the manifest behind which the writer creates its own
+    outcome = Each(writers, Enum("nothing", "published", "refused"))  # as reported to the caller
+    dropped = Each(writers, Bool())  # ghost: recovery has undone the plan, or promised that it never commits
+
+    # State: what some opener may have read and decided, by plan and by the epoch in which it acts.
+
+    read = Each(writers, Each(epochs, Bool()))  # an opener has read the sidecar
+    seen_moved = Each(writers, Each(epochs, Each(TABLES, Bool())))  # it may have found a head to restore
+    seen_still = Each(writers, Each(epochs, Each(TABLES, Bool())))  # it may have found none to restore
+    undoing = Each(writers, Each(epochs, Each(tuple(RESTORED), Bool())))  # it may restore these tables
+    owed = Each(writers, Bool())  # an opener may retire the sidecar
+
+    # Definitions: heads.
+
+    def versions(s, t: str) -> enumerate[KeyView]:
+        return enumerate(s.version[t], start=1)
+
+    def head(s, t: str, w: int, *, undo: bool = False) -> Number:
+        """The highest number of a head of plan w; 0 for none."""
+        return most(pick(v.holds(plan=w, undo=undo), n, 0) for n, v in s.versions(t))
+
+    def is_later(s, v: KeyView, epoch: Number | int) -> Truth:
+        return v.epoch > epoch
+
+    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NEW_WRITER) -> Truth:
+        """Version v can never be pinned: its plan is fenced, is undone, or has a base that is gone."""
+        gone = any_of((v.plan == w) & ((s.base[w][t] < base) | (w == undone)) for w in range(s.writers))
+        return gone | (epoch > v.epoch)
+
+    def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
+        """The first version above the base of plan w that is not dead, to an executor of this epoch."""
+        base = s.pin[t] if w == NEW_WRITER else s.base[w][t]
+        found: Choice | str = "full"
+        for n, v in reversed([*s.versions(t)]):
+            is_above = n > base
+            is_own = (v.plan == w) & (v.undo == undo)
+            is_dead = s.is_dead(t, v, base, epoch, w if undo else NEW_WRITER)
+            found = case(
+                (~is_above, found),
+                (~v.is_there, "free"),
+                (is_own, "own"),
+                (s.is_later(v, epoch), "later"),
+                (is_dead, found),
+                otherwise="rival",
+            )
+        assert isinstance(found, Choice)
+        return found
+
+    def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
+        """Create version n, the first free number above the base of plan w."""
+        first = least(
+            pick((s.base[w][t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t)
+        )
+        s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
+
+    # Definitions: plans and their expectations.
+
+    def touches(s, w: int, t: str) -> Truth:
+        return s.kind[w] != "link" if t == "nodes" else s.kind[w].is_in("link", "both")
+
+    def reads(s, w: int, t: str) -> Truth:
+        return s.kind[w] == ("link" if t == "nodes" else "drop")
+
+    def is_current(s, w: int, t: str) -> Truth:
+        """The table is still pinned as in the base of the plan."""
+        return s.pin[t] == s.base[w][t]
+
+    def expectations_hold(s, w: int) -> Truth:
+        """All tables that the plan touches or has read are pinned as in its base."""
+        return all_of(implies(s.touches(w, t) | s.reads(w, t), s.is_current(w, t)) for t in TABLES)
+
+    def may_commit(s, w: int) -> Truth:
+        """The plan's own writer may commit it on the newest manifest."""
+        return s.expectations_hold(w) & (s.began[w] >= s.epoch)
+
+    def is_complete(s, w: int) -> Truth:
+        return all_of(implies(s.touches(w, t), s.head(t, w) > 0) for t in TABLES)
+
+    def shows(s, w: int, t: str) -> Truth:
+        """The newest manifest pins the plan's head of the table."""
+        return (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.base[w][t])
+
+    def is_pinned(s, w: int) -> Truth:
+        return any_of(s.touches(w, t) & s.shows(w, t) for t in TABLES)
+
+    def is_settled(s, w: int) -> Truth:
+        """Every pin that the plan would replace has moved on: published, undone or superseded."""
+        return ~any_of(s.touches(w, t) & s.is_current(w, t) for t in TABLES)
+
+    def is_undone(s, w: int, t: str) -> Truth:
+        """The head that undoes the plan in this table exists."""
+        return s.head(t, w, undo=True) > s.base[w][t]
+
+    def must_undo(s, w: int, t: str) -> Truth:
+        """A head of the plan is ahead of its pin. The writer that created it restores the table."""
+        return s.touches(w, t) & s.is_current(w, t) & (s.head(t, w) > 0)
+
+    def is_at_work(s, w: int) -> Truth:
+        """The writer has neither crashed nor reported to its caller."""
+        return s.at[w].is_in(*AT_WORK)
+
+    def may_roll_forward(s, w: int, epoch: int) -> Truth:
+        """All heads exist, and an executor of this epoch may commit the plan on the newest manifest."""
+        own = all_of(implies(s.touches(w, t), s.place(t, w, epoch) == "own") for t in TABLES)
+        return own & s.expectations_hold(w) & (s.epoch <= epoch)
+
+    def must_restore(s, w: int, epoch: int, t: str) -> Truth:
+        """A head of the plan is in the way of others, is being undone, or can still appear."""
+        place = s.place(t, w, epoch)
+        may_appear = (place == "free") & (s.began[w] == epoch)
+        is_in_the_way = (place == "own") | may_appear | s.is_undone(w, t)
+        return s.touches(w, t) & s.is_current(w, t) & is_in_the_way
+
+    # Actions: the chain and its cleanup.
+
+    def add_manifest(s, new: Truth | bool = True) -> None:
+        """Where `new`: append a manifest with the present pins and epoch."""
+        s.last = pick(new, s.last + 1, s.last)
+        s.pins_at[s.last - 1] = s.pin
+        s.epoch_at[s.last - 1] = s.epoch
+
+    def pin_heads(s, w: int, tables: list[Truth | bool], new: Truth | bool = True, *, undo: bool = False) -> None:
+        """Where `new`: append a manifest that pins the plan's heads, or those of its undo, in the tables."""
+        for t, shown in zip(TABLES, tables, strict=True):
+            s.pin[t] = pick(new & shown, s.head(t, w, undo=undo), s.pin[t])
+        s.add_manifest(new)
+
+    def publish(s, w: int, new: Truth | bool = True) -> None:
+        s.pin_heads(w, [s.touches(w, t) for t in TABLES], new)
+        s.manifest[w] = pick(new, s.last, s.manifest[w])
+
+    @action
+    def claim(s) -> None:
+        """An opener claims the next epoch by a manifest, which fences all writers of earlier epochs."""
+        s.require(s.epoch < s.claims)
+        s.epoch += 1
+        s.add_manifest()
+
+    @action(to=ids)
+    def move_boundary(s, to: int) -> None:
+        """Cleanup, first step: all manifests before `to + 1` may be deleted."""
+        s.require(s.boundary < to)
+        s.require(s.last > to)
+        s.boundary = to
+
+    @action
+    def delete_manifests(s) -> None:
+        """Cleanup, second step."""
+        s.require(s.deleted < s.boundary)
+        s.deleted = s.boundary
+
+    @action(table=TABLES, number=numbers)
+    def delete_version(s, table: str, number: int) -> None:
+        """Cleanup, third step: version `number + 1`, which no retained manifest pins and a pin has passed."""
+        s.require(s.version[table][number].is_there)
+        s.require(s.pin[table] > number + 1)
+        for id_, pins in enumerate(s.pins_at, start=1):
+            is_retained = (s.boundary < id_) & (s.last >= id_)
+            s.require(implies(is_retained, pins[table] != number + 1))
+        s.version[table][number].delete()
+
+    # Actions: a writer stages its plan and moves heads.
+
+    @action(w=writers, kind=KINDS, parent=ids)
+    def stage(s, w: int, kind: str, parent: int) -> None:
+        """The sidecar lands of a plan that was made on manifest `parent + 1`."""
+        s.require(s.at[w] == "new")
+        s.require(s.last > parent)
+        s.at[w] = "heads"
+        s.kind[w] = kind
+        s.parent[w] = parent + 1
+        s.began[w] = s.epoch_at[parent]
+        s.base[w] = s.pins_at[parent]
+        s.sidecar[w] = True
+
+    @action(w=writers)
+    def stage_again(s, w: int) -> None:
+        """The sidecar lands once more, after the plan was settled and its sidecar retired.
+
+        The first create had an unknown outcome: the writer repeats it, or it lands late.
+        """
+        s.require(s.at[w] != "new")
+        s.require(~s.sidecar[w])
+        s.sidecar[w] = True
+
+    @action(w=writers, table=TABLES)
+    def move_head(s, w: int, table: str) -> None:
+        s.require(s.at[w] == "heads")
+        s.require(s.touches(w, table))
+        s.require(s.place(table, w, s.began[w]) == "free")
+        s.create_head(table, w, s.began[w])
+        s.at[w] = pick(s.is_complete(w), "commit", "heads")
+
+    @action(w=writers)
+    def probe_finds_winner(s, w: int) -> None:
+        """Hidden. Before a head moved, the writer finds a manifest on which its plan may not commit."""
+        s.require(s.at[w] == "heads")
+        s.require(s.parent[w] < s.last)
+        s.require(~s.may_commit(w))
+        s.require(*(s.head(t, w) == 0 for t in TABLES))
+        s.at[w] = "owes-retiring"
+        s.outcome[w] = "refused"
+
+    @action(w=writers)
+    def heads_blocked(s, w: int) -> None:
+        """Hidden. A head of a rival or of a later epoch is in the way, and all creates are answered."""
+        met = [pick(s.touches(w, t), s.place(t, w, s.began[w]), "full") for t in TABLES]
+        later = any_of(place == "later" for place in met)
+        rival = any_of(place == "rival" for place in met)
+        moved = any_of(place == "own" for place in met)
+        s.require(s.at[w] == "heads")
+        s.require(*(place != "free" for place in met))
+        s.require(later | rival)
+        s.at[w] = case((moved & later, "over"), (moved, "undo"), otherwise="owes-retiring")
+        s.outcome[w] = pick(moved & ~later, "nothing", "refused")
+
+    # Actions: a writer commits.
+
+    def is_taken(s, w: int) -> Truth:
+        """The id behind the writer's parent exists."""
+        return (s.parent[w] < s.last) & (s.parent[w] >= s.deleted)
+
+    @action(w=writers)
+    def create_manifest(s, w: int) -> None:
+        """The id is free: it is the next one, or it was deleted, and then no manifest shows the plan.
+
+        The writer may send the create again, if it does not know the outcome and the id was deleted since.
+        """
+        s.require(s.at[w].is_in("commit", "created"))
+        s.require(~s.is_taken(w))
+        s.publish(w, s.parent[w] == s.last)
+        s.at[w] = "created"
+
+    @action(w=writers)
+    def retry(s, w: int) -> None:
+        """Hidden. The id was taken, or had been deleted before: the writer goes on behind the newest one."""
+        s.require(s.at[w].is_in("commit", "created"))
+        s.require(s.is_taken(w) | (s.at[w] == "created"))
+        s.require(s.may_commit(w))
+        s.at[w] = "commit"
+        s.parent[w] = s.last
+
+    @action(w=writers)
+    def learn_success(s, w: int) -> None:
+        """Hidden. The plan is in a manifest above the boundary, or the newest manifest pins its heads."""
+        s.require(s.at[w].is_in("commit", "created"))
+        s.require(((s.manifest[w] > 0) & (s.manifest[w] > s.boundary)) | s.is_pinned(w))
+        s.at[w] = "owes-retiring"
+        s.outcome[w] = "published"
+
+    @action(w=writers)
+    def learn_refusal(s, w: int) -> None:
+        """Hidden. The id was taken, and the plan may not commit on the newest manifest.
+
+        The writer has seen all manifests since its parent: the boundary has not passed them.
+        """
+        s.require(s.at[w] == "commit")
+        s.require(s.is_taken(w))
+        s.require(s.boundary <= s.parent[w])
+        s.require(s.manifest[w] == 0)
+        s.require(~s.may_commit(w))
+        s.require(s.began[w] >= s.epoch)
+        s.at[w] = "undo"
+
+    # Actions: a writer undoes its plan after a refusal, retires its sidecar, or crashes.
+
+    @action(w=writers, table=TABLES)
+    def undo_own_head(s, w: int, table: str) -> None:
+        s.require(s.at[w] == "undo")
+        s.require(s.must_undo(w, table))
+        s.require(s.place(table, w, s.began[w], undo=True) == "free")
+        s.create_head(table, w, s.began[w], undo=True)
+
+    @action(w=writers)
+    def undo_own_commit(s, w: int) -> None:
+        needed: list[Truth | bool] = [s.must_undo(w, t) for t in TABLES]
+        s.require(s.at[w] == "undo")
+        s.require(s.began[w] >= s.epoch)
+        s.require(any_of(needed))
+        s.require(*(implies(s.must_undo(w, t), s.is_undone(w, t)) for t in TABLES))
+        s.pin_heads(w, needed, undo=True)
+        s.at[w] = "owes-retiring"
+        s.outcome[w] = "refused"
+
+    @action(w=writers)
+    def undo_own_ends(s, w: int) -> None:
+        """Hidden. Nothing is left to undo, or another process will undo it: either way the plan is dead."""
+        needed = any_of(s.must_undo(w, t) for t in TABLES)
+        blocked = any_of(
+            s.must_undo(w, t) & s.place(t, w, s.began[w], undo=True).is_in("later", "rival") for t in TABLES
+        )
+        s.require(s.at[w] == "undo")
+        s.require(implies(needed, blocked | (s.began[w] < s.epoch)))
+        s.at[w] = pick(needed, "over", "owes-retiring")
+        s.outcome[w] = "refused"
+
+    @action(w=writers)
+    def retire(s, w: int) -> None:
+        s.require(s.at[w] == "owes-retiring")
+        s.at[w] = "over"
+        s.sidecar[w] = False
+
+    @action(w=writers)
+    def crash(s, w: int) -> None:
+        """Hidden. A crash, or an end with an unknown outcome."""
+        s.require(s.is_at_work(w))
+        s.at[w] = case(
+            (s.at[w] == "heads", "heads-under-way"),
+            (s.at[w] == "commit", "manifest-under-way"),
+            otherwise="over",
+        )
+
+    @action(w=writers, table=TABLES)
+    def head_lands(s, w: int, table: str) -> None:
+        s.require(s.at[w] == "heads-under-way")
+        s.require(s.touches(w, table))
+        s.require(s.place(table, w, s.began[w]) == "free")
+        s.create_head(table, w, s.began[w])
+
+    @action(w=writers)
+    def manifest_lands(s, w: int) -> None:
+        """The create lands on the newest manifest. Landing on a deleted id shows nothing."""
+        s.require(s.at[w] == "manifest-under-way")
+        s.require(s.parent[w] == s.last)
+        s.publish(w)
+        s.at[w] = "over"
+
+    # Actions: some opener, or a writer that met a rival's head, settles a plan whose sidecar it has read.
+
+    @action(w=writers)
+    def recovery_reads(s, w: int) -> None:
+        """Hidden. An opener of the present epoch reads the sidecar.
+
+        It leaves a plan of its own epoch alone during the grace window.
+        """
+        s.require(s.sidecar[w])
+        s.require(~s.read[w][s.epoch])
+        if s.is_on("bounded-skew"):
+            s.require((s.began[w] < s.epoch) | ~s.is_at_work(w))
+        s.read[w][s.epoch] = True
+
+    @action(w=writers)
+    def recovery_settles(s, w: int) -> None:
+        """Hidden. An opener finds the plan settled: its sidecar may be retired."""
+        s.require(any_of(s.read[w]))
+        s.require(s.is_settled(w))
+        s.require(~s.owed[w])
+        s.owed[w] = True
+
+    @action(w=writers, epoch=epochs)
+    def recovery_judges(s, w: int, epoch: int) -> None:
+        """Hidden. An opener of this epoch classifies the plan, which is not settled.
+
+        It rolls the plan forward, or restores the tables where a head is in the way, or retires the sidecar
+        if there is none. It reads the heads one by one, and they move meanwhile. So it may have read one
+        table before its head moved and the other one after: `seen_moved` and `seen_still` keep what an opener
+        may have found in each table at some time.
+        """
+        s.require(s.read[w][epoch])
+        s.require(~s.is_settled(w))
+        forward = s.may_roll_forward(w, epoch)
+        restored = {t: s.must_restore(w, epoch, t) for t in TABLES}
+        moved = {t: s.seen_moved[w][epoch][t] | restored[t] for t in TABLES}
+        still = {t: s.seen_still[w][epoch][t] | (s.touches(w, t) & ~restored[t]) for t in TABLES}
+        nothing = ~forward & ~any_of(restored.values())
+        promised = nothing & (s.began[w] == s.epoch)
+        undoing = {"both": all_of(restored.values()) & ~forward}
+        for t, other in (TABLES, TABLES[::-1]):
+            alone = restored[t] & ~s.touches(w, other) & ~forward
+            undoing[t] = alone | (moved[t] & still[other])
+        s.require(
+            any_of(
+                [
+                    nothing & ~s.owed[w],
+                    promised & ~s.dropped[w],
+                    *(moved[t] & ~s.seen_moved[w][epoch][t] for t in TABLES),
+                    *(still[t] & ~s.seen_still[w][epoch][t] for t in TABLES),
+                    *(undoing[tables] & ~s.undoing[w][epoch][tables] for tables in RESTORED),
+                ]
+            )
+        )
+        s.owed[w] |= nothing
+        s.dropped[w] |= promised
+        for t in TABLES:
+            s.seen_moved[w][epoch][t] = moved[t]
+            s.seen_still[w][epoch][t] = still[t]
+        for tables in RESTORED:
+            s.undoing[w][epoch][tables] |= undoing[tables]
+
+    @action(w=writers, epoch=epochs, table=TABLES)
+    def recovery_leaves_to_rival(s, w: int, epoch: int, table: str) -> None:
+        """Hidden. A rival occupies the number in one of two tables: the opener restores the other one.
+
+        No late head of the plan can land where the rival's head is.
+        """
+        other = TABLES[1 - TABLES.index(table)]
+        s.require(s.undoing[w][epoch]["both"])
+        s.require(~s.undoing[w][epoch][other])
+        s.require(s.place(table, w, epoch, undo=True) == "rival")
+        s.undoing[w][epoch][other] = True
+
+    @action(w=writers, epoch=epochs)
+    def recovery_rolls_forward(s, w: int, epoch: int) -> None:
+        s.require(s.read[w][epoch])
+        s.require(s.may_roll_forward(w, epoch))
+        s.publish(w)
+        s.owed[w] = True
+
+    @action(w=writers, epoch=epochs, table=TABLES)
+    def recovery_undoes_head(s, w: int, epoch: int, table: str) -> None:
+        s.require(s.undoing[w][epoch][table] | s.undoing[w][epoch]["both"])
+        s.require(s.place(table, w, epoch, undo=True) == "free")
+        s.create_head(table, w, epoch, undo=True)
+
+    @action(w=writers, epoch=epochs, tables=tuple(RESTORED))
+    def recovery_commits_undo(s, w: int, epoch: int, tables: str) -> None:
+        s.require(s.undoing[w][epoch][tables])
+        s.require(s.epoch <= epoch)
+        s.require(*(s.is_current(w, t) & s.is_undone(w, t) for t in RESTORED[tables]))
+        s.pin_heads(w, [t in RESTORED[tables] for t in TABLES], undo=True)
+        s.owed[w] = True
+        s.dropped[w] = True
+
+    @action(w=writers)
+    def recovery_retires(s, w: int) -> None:
+        s.require(s.owed[w])
+        s.require(s.sidecar[w])
+        s.sidecar[w] = False
+
+    @action(w=writers, table=TABLES)
+    def finish_undo(s, w: int, table: str) -> None:
+        """A writer commits the head of an undo whose sidecar is gone: it shows what is pinned already.
+
+        The executor of the undo died, and another opener, which did not know of this table, has retired the
+        sidecar.
+        """
+        s.require(~s.sidecar[w])
+        s.require(s.is_current(w, table))
+        s.require(s.head(table, w, undo=True) > s.pin[table])
+        s.require(s.place(table, NEW_WRITER, s.epoch) == "rival")
+        s.require(s.place(table, w, s.epoch, undo=True) == "own")
+        s.pin_heads(w, [t == table for t in TABLES], undo=True)
+        s.dropped[w] = True
+
+    # Properties: never bad.
+
+    @invariant(w=writers, t=TABLES)
+    def atomic_visibility(s, w: int, t: str) -> Truth:
+        """The manifest that publishes a plan shows all of it."""
+        return implies((s.manifest[w] == s.last) & s.touches(w, t), s.shows(w, t))
+
+    @step(w=writers)
+    def expected(before, after: "PublishObserved", w: int) -> Truth:
+        """A plan is published on a manifest that pins what it was made on, wherever it read or writes."""
+        return implies(before.manifest[w] != after.manifest[w], before.expectations_hold(w))
+
+    @invariant(w=writers)
+    def no_lost_write(s, w: int) -> Truth:
+        """An acknowledged plan is in the chain, and the pins of the newest manifest go on from it."""
+        moved = all_of(implies(s.touches(w, t), s.pin[t] > s.base[w][t]) for t in TABLES)
+        return implies(s.outcome[w] == "published", (s.manifest[w] > 0) & moved)
+
+    @invariant(w=writers)
+    def no_phantom(s, w: int) -> Truth:
+        """A plan that was refused to its caller is invisible for ever."""
+        return implies(s.outcome[w] == "refused", s.manifest[w] == 0)
+
+    @step(w=writers)
+    def fenced(before, after: "PublishObserved", w: int) -> Truth:
+        """Once a later epoch is visible, no writer of an earlier one commits."""
+        commits = (after.at[w] != before.at[w]) & (after.manifest[w] != before.manifest[w])
+        return implies(commits, before.began[w] == before.epoch)
+
+    @invariant(t=TABLES, number=numbers)
+    def no_head_ahead(s, t: str, number: int) -> Truth:
+        """A head ahead of its pin is dead, or its writer is at work, or its sidecar exists."""
+        v = s.version[t][number]
+        is_ahead = (s.pin[t] <= number) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch)
+        return ~any_of(
+            is_ahead & (v.plan == w) & ~s.sidecar[w] & ~s.is_at_work(w) for w in range(s.writers)
+        )
+
+    @invariant(w=writers)
+    def live_writer(s, w: int) -> Truth:
+        """Recovery never drops a plan that its writer reports as published."""
+        return implies(s.dropped[w], s.outcome[w] != "published")
+
+    @step(w=writers)
+    def left_alone(before, after: "PublishObserved", w: int) -> Truth:
+        """Recovery reads no sidecar of the present epoch whose writer is at work."""
+        is_protected = before.is_at_work(w) & (before.began[w] == before.epoch)
+        is_read = any_of(now & ~was for was, now in zip(before.read[w], after.read[w], strict=True))
+        return ~(is_protected & is_read)
+
+    @invariant(t=TABLES)
+    def cleanup_safe(s, t: str) -> Truth:
+        """Every version that a retained manifest pins exists."""
+        retained = [
+            ((s.boundary < id_) & (s.last >= id_), pins[t]) for id_, pins in enumerate(s.pins_at, start=1)
+        ]
+        return all_of(
+            implies(any_of(is_retained & (pin == n) for is_retained, pin in retained), v.is_there)
+            for n, v in s.versions(t)
+        )
+
+    @invariant(w=writers, undo=(False, True), t=TABLES)
+    def same_plan(s, w: int, undo: bool, t: str) -> Truth:
+        """However many execute a plan, and however often, it has one head a table above the pin."""
+        return count_of((s.pin[t] < n) & v.holds(plan=w, undo=undo) for n, v in s.versions(t)) <= 1
+
+    @always_recoverable
+    def no_wedge(s) -> Truth:
+        """However writers crash, no head is in the way of a new one in some later state without work."""
+        free = all_of(~s.place(t, NEW_WRITER, s.epoch).is_in("rival", "later") for t in TABLES)
+        return free & ~any_of(s.is_at_work(w) for w in range(s.writers))
+
+    # Properties: sometimes good.
+
+    @reachable
+    def all_published(s) -> Truth:
+        """All plans can be reported as published."""
+        return s.outcome.all("published")
+
+    @reachable(w=writers)
+    def rolled_forward(s, w: int) -> Truth:
+        """Recovery can publish the plan of a writer that crashed."""
+        return (s.manifest[w] > 0) & (s.at[w] == "manifest-under-way") & (s.outcome[w] == "nothing")
+
+    @reachable(w=writers)
+    def rolled_back(s, w: int) -> Truth:
+        """Recovery can undo the plan of a writer that crashed."""
+        return s.dropped[w] & (s.at[w] == "heads-under-way") & ~s.sidecar[w]
+
+    @reachable(w=writers, t=TABLES)
+    def late_head_stepped_over(s, w: int, t: str) -> Truth:
+        """A head of a fenced writer can stay below the one that is pinned."""
+        below = any_of(v.holds(plan=w, undo=False) & (s.pin[t] > n) for n, v in s.versions(t))
+        return below & (s.began[w] < s.epoch) & (s.manifest[w] == 0)
+
+    @reachable(w=writers)
+    def false_success(s, w: int) -> Truth:
+        """A create can succeed on an id that was deleted, and then no manifest shows the plan."""
+        return (s.at[w] == "created") & (s.manifest[w] == 0)
+
+    @may_end
+    def done(s) -> Truth:
+        return ~any_of(s.is_at_work(w) for w in range(s.writers)) & ~s.sidecar.any(True)
