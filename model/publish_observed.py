@@ -79,7 +79,9 @@ class PublishObserved(Machine):
     began = Each(writers, Int(0, claims))  # the epoch in which the plan was made
     sidecar = Each(writers, Bool())
     manifest = Each(writers, Int(0, ids))  # the id that published the plan; 0 for none
-    at = Each(writers, Enum("new", *AT_WORK, "owes-retiring", "over", "heads-under-way", "manifest-under-way"))
+    at = Each(
+        writers, Enum("new", *AT_WORK, "owes-retiring", "over", "heads-under-way", "manifest-under-way")
+    )
     parent = Each(writers, Int(0, ids))  # the manifest behind which the writer creates its own
     outcome = Each(writers, Enum("nothing", "published", "refused"))  # as reported to the caller
     dropped = Each(writers, Bool())  # ghost: recovery has undone the plan, or promised that it never commits
@@ -130,9 +132,7 @@ class PublishObserved(Machine):
 
     def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
         """Create version n, the first free number above the base of plan w."""
-        first = least(
-            pick((s.base[w][t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t)
-        )
+        first = least(pick((s.base[w][t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
         s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
 
     # Definitions: plans and their expectations.
@@ -201,7 +201,9 @@ class PublishObserved(Machine):
         s.pins_at[s.last - 1] = s.pin
         s.epoch_at[s.last - 1] = s.epoch
 
-    def pin_heads(s, w: int, tables: list[Truth | bool], new: Truth | bool = True, *, undo: bool = False) -> None:
+    def pin_heads(
+        s, w: int, tables: list[Truth | bool], new: Truth | bool = True, *, undo: bool = False
+    ) -> None:
         """Where `new`: append a manifest that pins the plan's heads, or those of its undo, in the tables."""
         for t, shown in zip(TABLES, tables, strict=True):
             s.pin[t] = pick(new & shown, s.head(t, w, undo=undo), s.pin[t])
@@ -558,9 +560,7 @@ class PublishObserved(Machine):
         """A head ahead of its pin is dead, or its writer is at work, or its sidecar exists."""
         v = s.version[t][number]
         is_ahead = (s.pin[t] <= number) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch)
-        return ~any_of(
-            is_ahead & (v.plan == w) & ~s.sidecar[w] & ~s.is_at_work(w) for w in range(s.writers)
-        )
+        return ~any_of(is_ahead & (v.plan == w) & ~s.sidecar[w] & ~s.is_at_work(w) for w in range(s.writers))
 
     @invariant(w=writers)
     def live_writer(s, w: int) -> Truth:

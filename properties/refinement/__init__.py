@@ -23,9 +23,9 @@ from fencepost.properties.refinement.refinement import (
     Refinement,
     where,
 )
+from fencepost.properties.refinement.renaming import Slide, Window, renaming
 from fencepost.properties.refinement.request_rules import Confirmed, Freed, RequestRules, Staged, not_judged
 from fencepost.properties.refinement.rules import EventRow
-from fencepost.properties.refinement.window import Slide, Window, renaming
 
 __all__ = [
     "COUNTED",

@@ -37,7 +37,7 @@ from fencepost.model import FieldOverflow, Label, Property, Truth
 from fencepost.model.kernel.language.layout import I64, U64, Mask
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import IMPOSSIBLE, OUT_OF_BOUNDS, Action, Actions, Refinement
-from fencepost.properties.refinement.window import PHASE
+from fencepost.properties.refinement.renaming import PHASE
 
 DEAD, OUTSIDE, START = 0, 1, 2
 """Numbers of the first sets."""

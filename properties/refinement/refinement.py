@@ -36,8 +36,8 @@ from fencepost.model import Label, Model, Truth
 from fencepost.model.kernel.language.layout import U64
 from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.properties.refinement.observation import Keys, Observation, Role
+from fencepost.properties.refinement.renaming import Window
 from fencepost.properties.refinement.request_rules import RequestRules
-from fencepost.properties.refinement.window import Window
 
 Condition = Callable[[Any], Truth]
 

@@ -15,11 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fencepost.properties.refinement.automaton import Automaton, SymbolKind
-from fencepost.properties.refinement.refinement import STUTTER
-from fencepost.properties.refinement.rules import Events, KeyKinds, Observations, ReadEvents, Rules
-from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts, recoded
-from fencepost.properties.refinement.window import NEEDED, Window
-from fencepost.properties.refinement.windowing import (
+from fencepost.properties.refinement.long_runs import (
     LANDED,
     REQUESTED,
     RESPONDED,
@@ -27,6 +23,10 @@ from fencepost.properties.refinement.windowing import (
     move_window,
     too_long,
 )
+from fencepost.properties.refinement.refinement import STUTTER
+from fencepost.properties.refinement.renaming import NEEDED, Window
+from fencepost.properties.refinement.rules import Events, KeyKinds, Observations, ReadEvents, Rules
+from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts, recoded
 
 UNKNOWN_OUTCOMES = ("", "unknown")
 """Outcomes of a response that leave open whether the request landed."""

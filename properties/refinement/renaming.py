@@ -1,11 +1,12 @@
-"""How runs that are longer than a bounded model are read through a window that moves along.
+"""Declarations by which a map lets long runs be renamed into its model.
 
-A run of thousands of plans names thousands of numbers, but at any time only a few of them still matter:
-those that some later event names, and the newest. The declarations here let `windowing`, which has the whole
-run, compute which those are, and insert *renaming labels* between the events: labels of the model's machine
-that no process performs, that only rename its state. Each must be possible in every state that the model may
-be in; else the run is undecided from there on. The machine must argue that a renaming changes nothing, see
-the `followed` module of a shipped system.
+A run of thousands of plans names thousands of numbers, but at any time only a few of them still matter: those
+that a later event names, and the newest. So a run that is too long for the model is read through a *window*,
+which moves along with it (`long_runs`). The map declares which of its values are plans and which are numbers
+that rise. Between the events, *renaming labels* are inserted: labels of the model's machine that no process
+performs and that only rename its state. Each must be possible in every state that the model may be in, or the
+run is undecided from there on. The map must show that a renaming changes nothing else; for an example see
+`properties/publish/renaming.py`.
 
 A renaming label is a symbol like any other, with the observation that `renaming` makes.
 """
