@@ -13,6 +13,7 @@ under-way` describe it: each request lands at any later step, or never. An opene
 """
 
 from fencepost.model import *
+from fencepost.model.publish_observed import PublishObserved
 from fencepost.model.store import Budget, Key, KeyView, restart
 
 TABLES = ("nodes", "edges")
@@ -497,3 +498,99 @@ class Publish(Machine):
     )(lambda s, w: (s.at[w] == "created") & (s.manifest[w] == 0))
     # Nobody works; what is left to recovery needs an opener only, and there is always one.
     done = may_end(lambda s: ~s.at.any(lambda at: at.is_in(*AT_WORK)) & ~s.sidecar.any(True))
+
+    # Refinement: every step is one that the store may show.
+    @refines(
+        PublishObserved,
+        {
+            "claim": "claim",
+            "move_boundary": lambda s: does("move_boundary", to=s.last - 1),
+            "delete_manifests": "delete_manifests",
+            "delete_version": "delete_version",
+            "begin": lambda s, w, kind: does("stage", w=w, kind=kind, parent=s.last - 1),
+            "probe_finds_winner": "probe_finds_winner",
+            "stage_again": "stage_again",
+            "move_head": "move_head",
+            "heads_blocked": "heads_blocked",
+            "create_manifest": lambda before, after, w, answer: (
+                after.learns(before, w) if answer == "exists" else creates(w, answer)
+            ),
+            "check_boundary": lambda before, after, w: after.learns(before, w),
+            "undo_own_head": "undo_own_head",
+            "undo_own_commit": "undo_own_commit",
+            "undo_own_ends": "undo_own_ends",
+            "retire": "retire",
+            "crash": "crash",
+            "head_lands": "head_lands",
+            "manifest_lands": "manifest_lands",
+            "read_sidecar": "recovery_reads",
+            "roll_forward": lambda s, o, w: does("recovery_rolls_forward", w=w, epoch=s.epoch_of[o]),
+            "classify": lambda s, o, w: does("recovery_judges", w=w, epoch=s.epoch_of[o]),
+            "undo_head": lambda s, o, w, table: does(
+                "recovery_undoes_head", w=w, epoch=s.epoch_of[o], table=table
+            ),
+            "leave_to_rival": lambda s, o, w, table: does(
+                "recovery_leaves_to_rival", w=w, epoch=s.epoch_of[o], table=table
+            ),
+            "undo_commit": lambda s, o, w: s.undo_commits(o, w),
+            "retire_settled": lambda s, w: (
+                does("recovery_settles", w=w, when=s.is_settled(w)),
+                does("recovery_retires", w=w, when=s.sidecar[w]),
+            ),
+            "finish_undo": "finish_undo",
+        },
+        writers=writers,
+        claims=claims,
+    )
+    def observed(s, observed: PublishObserved) -> dict[str, object]:
+        """Every step is one that the store may show."""
+        return {
+            "version": related(
+                all_of(
+                    (ours.is_there == theirs.is_there)
+                    & (ours.plan == theirs.plan)
+                    & (ours.undo == theirs.undo)
+                    & (ours.epoch == theirs.epoch)
+                    for t in TABLES
+                    for ours, theirs in zip(s.version[t], observed.version[t], strict=True)
+                )
+            ),
+            "epoch_at": HISTORY,
+            "pins_at": HISTORY,
+            "at": HISTORY,
+            "parent": HISTORY,
+            "read": HISTORY,
+            "seen_moved": HISTORY,
+            "seen_still": HISTORY,
+            "undoing": HISTORY,
+            "owed": HISTORY,
+            "outcome": related(
+                all_of(
+                    (s.outcome[w] == told) == (observed.outcome[w] == told)
+                    for w in range(s.writers)
+                    for told in ("published", "refused")
+                )
+            ),
+        }
+
+    def learns(after, before: "Publish", w: int) -> object:
+        at = after.at[w]
+        return (
+            does("learn_success", w=w, when=at == "owes-retiring"),
+            does("retry", w=w, when=at == "commit"),
+            does("learn_refusal", w=w, when=at == "undo"),
+            does("crash", w=w, when=at == "over"),
+        )
+
+    def undo_commits(s, o: int, w: int) -> object:
+        nodes, edges = s.restores[o]["nodes"], s.restores[o]["edges"]
+        e = s.epoch_of[o]
+        return (
+            does("recovery_commits_undo", w=w, epoch=e, tables="both", when=nodes & edges),
+            does("recovery_commits_undo", w=w, epoch=e, tables="nodes", when=nodes & ~edges),
+            does("recovery_commits_undo", w=w, epoch=e, tables="edges", when=~nodes & edges),
+        )
+
+
+def creates(w: int, answer: str) -> object:
+    return does("create_manifest", w=w) if answer in ("done", "reply_lost") else ()

@@ -418,7 +418,6 @@ class PublishObserved(Machine):
         It leaves a plan of its own epoch alone during the grace window.
         """
         s.require(s.sidecar[w])
-        s.require(~s.read[w][s.epoch])
         if s.is_on("bounded-skew"):
             s.require((s.began[w] < s.epoch) | ~s.is_at_work(w))
         s.read[w][s.epoch] = True
@@ -428,7 +427,6 @@ class PublishObserved(Machine):
         """Hidden. An opener finds the plan settled: its sidecar may be retired."""
         s.require(any_of(s.read[w]))
         s.require(s.is_settled(w))
-        s.require(~s.owed[w])
         s.owed[w] = True
 
     @action(w=writers, epoch=epochs)
@@ -452,17 +450,6 @@ class PublishObserved(Machine):
         for t, other in (TABLES, TABLES[::-1]):
             alone = restored[t] & ~s.touches(w, other) & ~forward
             undoing[t] = alone | (moved[t] & still[other])
-        s.require(
-            any_of(
-                [
-                    nothing & ~s.owed[w],
-                    promised & ~s.dropped[w],
-                    *(moved[t] & ~s.seen_moved[w][epoch][t] for t in TABLES),
-                    *(still[t] & ~s.seen_still[w][epoch][t] for t in TABLES),
-                    *(undoing[tables] & ~s.undoing[w][epoch][tables] for tables in RESTORED),
-                ]
-            )
-        )
         s.owed[w] |= nothing
         s.dropped[w] |= promised
         for t in TABLES:
@@ -479,7 +466,6 @@ class PublishObserved(Machine):
         """
         other = TABLES[1 - TABLES.index(table)]
         s.require(s.undoing[w][epoch]["both"])
-        s.require(~s.undoing[w][epoch][other])
         s.require(s.place(table, w, epoch, undo=True) == "rival")
         s.undoing[w][epoch][other] = True
 

@@ -1,5 +1,5 @@
 """Why the publish library and its model agree."""
 
-from fencepost.properties.publish.refinement import PublishRefinement
+from fencepost.properties.publish.refinement import PublishCoverage, PublishRefinement
 
-__all__ = ["PublishRefinement"]
+__all__ = ["PublishCoverage", "PublishRefinement"]

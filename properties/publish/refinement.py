@@ -18,7 +18,7 @@ other processes only recover.
 The machine has one branch and two tables, one of nodes and one of edges. A run with more of either, or with a
 merge or a sweep in it, is out of bounds: undecided.
 
-The map leads into `model/publish_observed.py`, with the labels that rename long runs (see `renaming`).
+The map leads into `model/publish_observed.py`, with the labels that rename long runs (see `replayed`).
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ import numpy as np
 from fencepost.model import Label, Model, Truth, all_of
 from fencepost.model.kernel.language.layout import U64
 from fencepost.model.publish_observed import TABLES, PublishObserved
-from fencepost.properties.publish.renaming import RenamedPublish, renamed, window
+from fencepost.properties.publish.replayed import PublishReplayed, renamed, window
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
@@ -102,13 +102,14 @@ class PublishRefinement(Refinement):
     eager = ("recovery_reads", "recovery_settles", "recovery_judges", "recovery_leaves_to_rival")
     left_out = RENAMING
     forgets = ("dropped",)
+    machine: ClassVar[type[PublishObserved]] = PublishReplayed
     notes = frozenset({"outcome"})
     request_rules = REQUEST_RULES
 
     def __init__(self, writers: int = 6, claims: int = 3, *, skew: bool = False) -> None:
         """Bounds on the plans and claims of a run. With `skew`, clocks may differ by any time."""
         sizes = {"writers": writers, "claims": claims}
-        super().__init__(Model(RenamedPublish, sizes, without=("bounded-skew",) if skew else ()))
+        super().__init__(Model(self.machine, sizes, without=("bounded-skew",) if skew else ()))
         self.skew = skew
         self.ids = 1 + claims + 3 * writers
         numbers = ("nodes_base@nodes", "edges_base@edges", "nodes_number@nodes", "edges_number@edges")
@@ -140,13 +141,16 @@ class PublishRefinement(Refinement):
     def shows(self, label: Label) -> bool:
         return super().shows(label) and label.action != "crash"
 
+    def covering(self) -> "PublishCoverage":
+        return PublishCoverage()
+
     def renamed(self, seen: Observation, label: Label) -> Observation | None:
         return renamed(seen, label)
 
     def saturated(self, states: U64) -> U64:
         """As in general, without trying labels of epochs in which no process has read the sidecar."""
-        first, settles, *others = self.eager
-        for name in (first, settles):
+        always, others = self.eager[:2], self.eager[2:]
+        for name in always:
             for label in self._labels[name]:
                 states = self.after_eager(states, label)
         for (w, epoch), (word, shift) in self._read.items():
@@ -320,3 +324,20 @@ _DELETED: Mapping[str, Callable[[PublishRefinement, Observation], Actions]] = {
     "manifest": PublishRefinement.deleted,
     "boundary": lambda _self, _seen: OUT_OF_BOUNDS,
 }
+
+
+class PublishCoverage(PublishRefinement):
+    """The same map into the observed machine alone, at a bound at which its transitions are counted.
+
+    A run leaves the bound at its first claim and at its third plan.
+    """
+
+    hidden = (*PublishRefinement.hidden, *PublishRefinement.eager)
+    eager = ()
+    left_out = ()
+    forgets = ()
+    machine = PublishObserved
+
+    def __init__(self, writers: int = 2, claims: int = 0) -> None:
+        super().__init__(writers, claims)
+        self.window = None

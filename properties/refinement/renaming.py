@@ -6,7 +6,7 @@ which moves along with it (`long_runs`). The map declares which of its values ar
 that rise. Between the events, *renaming labels* are inserted: labels of the model's machine that no process
 performs and that only rename its state. Each must be possible in every state that the model may be in, or the
 run is undecided from there on. The map must show that a renaming changes nothing else; for an example see
-`properties/publish/renaming.py`.
+`properties/publish/replayed.py`.
 
 A renaming label is a symbol like any other, with the observation that `renaming` makes.
 """

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
-from fencepost.properties.publish import PublishRefinement, parquet_cache
+from fencepost.properties.publish import PublishCoverage, PublishRefinement, parquet_cache
 from fencepost.properties.publish.checks import Change, knows, person
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
 from fencepost.sim.systems.publish.cost import costs
@@ -190,7 +190,7 @@ class Size(NamedTuple):
         return PublishRefinement(self.plans, self.claims, skew=self.skew)
 
 
-READERS = Readers(Size.refinement, PublishRefinement)
+READERS = Readers(Size.refinement, PublishCoverage)
 _fields = cached(trace_fields)
 
 

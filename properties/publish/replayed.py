@@ -51,7 +51,7 @@ from fencepost.model.store import restart
 from fencepost.properties.refinement import Observation, Slide, Window
 
 
-class RenamedPublish(PublishObserved):
+class PublishReplayed(PublishObserved):
     """The observed machine, with labels that rename its state."""
 
     # Slots.
