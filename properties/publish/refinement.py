@@ -22,6 +22,7 @@ The map leads into `model/publish_observed.py`, with the labels that rename long
 """
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import numpy as np
 
