@@ -59,8 +59,8 @@ def vacuity(product: Product, search: Search) -> Iterator[str]:
         for start in range(0, level.shape[1], _CHUNK):
             chunk = level[:, start : start + _CHUNK]
             for label in product.labels:
-                if search.fired[label.number] and product.names_of(label) & unseen:
-                    unseen -= product.performed(chunk, label)
+                if search.fired[label.number] and product.performed[label.number].names() & unseen:
+                    unseen -= product.performed_in(chunk, label)
             if not unseen:
                 break
         if not unseen:
