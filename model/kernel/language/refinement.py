@@ -66,7 +66,7 @@ def _model(other: type[Machine], sizes: tuple[tuple[str, int], ...]) -> Model:
 
 def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:
     """The packed states of the other machine for these rows."""
-    given = mapping(s)
+    given = s.frame.branching.computed(lambda: mapping(s))
     if not isinstance(given, Mapping):
         raise ModellingMistake(
             f"a refinement returns {describe(given)}{missing_return(given) or ':'} return a dictionary from "
