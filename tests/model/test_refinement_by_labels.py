@@ -234,6 +234,37 @@ def test_labels_in_sequence_are_performed_in_order() -> None:
     assert found.verdict == "violated"
 
 
+def test_a_function_may_decide_on_columns() -> None:
+    """As an action does; the definitions that it calls as well."""
+
+    def branching(s: Any) -> Any:
+        if s.holder == 0:
+            return does("freed", c=0)
+        if s.holder == 1:
+            return (does("freed", c=s.holder),)
+        return ()
+
+    def observing(before: Any, after: Any, observed: Any) -> Any:
+        if observed.holder == before.holder:
+            return does("freed", c=before.holder if after.at[0] == "idle" else 1)
+        return does("granted", c=0)
+
+    def mapping(s: Any) -> dict[str, object]:
+        return {"ever": HISTORY, "holder": 0 if s.at[0] == "holds" else s.holder}
+
+    for compiled in (False, True):
+        for shown in (branching, observing):
+            found, result = judged(refining({**SHOWS, "release": shown}, mapping), compiled=compiled)
+            assert (found.verdict, found.reason) == ("holds", "")
+            assert found.proof is not None
+            assert found.proof.distinct == 24
+            assert not [note for note in result.notes if "not covered" in note]
+        found, _ = judged(
+            refining({**SHOWS, "release": lambda s: does("freed", c=0) if s.holder == 0 else ()})
+        )
+        assert found.verdict == "violated"
+
+
 def test_either_performs_the_first_label_that_is_enabled() -> None:
     anybody = lambda s: either(does("freed", c=0), does("freed", c=1))  # noqa: E731  as a model writes it
     nobody = lambda s: either(does("freed", c=0), NOTHING)  # noqa: E731

@@ -52,6 +52,7 @@ from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import U64, whole_states
 from fencepost.model.kernel.language.machine import Machine, declared
 from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.language.paths import Marker
 
 Mapped = Callable[..., Mapping[str, Any]]
 
@@ -70,19 +71,9 @@ def does(action: str, /, *, when: Truth | bool = True, **parameters: Any) -> Doe
     return Does(action, parameters, when)
 
 
-class _Marker:
-    """A constant that stands for itself."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-HISTORY = _Marker("HISTORY")
+HISTORY = Marker("HISTORY")
 """In a state mapping: a field that the state of this machine does not determine."""
-NOTHING = _Marker("NOTHING")
+NOTHING = Marker("NOTHING")
 """Among the labels of `either`, the last: no label is performed."""
 
 
