@@ -52,6 +52,7 @@ from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import U64, whole_states
 from fencepost.model.kernel.language.machine import Machine, declared
 from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.language.paths import Marker
 
 Mapped = Callable[..., Mapping[str, Any]]
 
@@ -70,19 +71,9 @@ def does(action: str, /, *, when: Truth | bool = True, **parameters: Any) -> Doe
     return Does(action, parameters, when)
 
 
-class _Marker:
-    """A constant that stands for itself."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-HISTORY = _Marker("HISTORY")
+HISTORY = Marker("HISTORY")
 """In a state mapping: a field that the state of this machine does not determine."""
-NOTHING = _Marker("NOTHING")
+NOTHING = Marker("NOTHING")
 """Among the labels of `either`, the last: no label is performed."""
 
 
@@ -242,7 +233,7 @@ def _mapped_alone(
 
 def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:
     """The packed states of the other machine for these rows."""
-    given = mapping_of(mapping(s), model)
+    given = mapping_of(s.frame.branching.computed(lambda: mapping(s)), model)
     frame = Frame(model, np.zeros((model.words, s.frame.size), np.uint64))
     for name in model.access:
         assign(frame, name, given[name] if name in given else getattr(s, name))
