@@ -72,27 +72,34 @@ class PublishObserved(Machine):
 
     version = Each(TABLES, Each(numbers, Key(plan=Id(writers), undo=Bool(), epoch=Int(0, claims))))
 
-    # State: the plans, each with its writer.
+    # State: the plans and their writers.
 
-    kind = Each(writers, Enum(*KINDS))
-    base = Each(writers, Each(TABLES, Int(0, numbers)))  # the pins that the plan is made on
-    began = Each(writers, Int(0, claims))  # the epoch in which the plan was made
-    sidecar = Each(writers, Bool())
-    manifest = Each(writers, Int(0, ids))  # the id that published the plan; 0 for none
-    at = Each(
-        writers, Enum("new", *AT_WORK, "owes-retiring", "over", "heads-under-way", "manifest-under-way")
+    plan = Role(
+        writers,
+        kind=Enum(*KINDS),
+        base=Each(TABLES, Int(0, numbers)),  # the pins that the plan is made on
+        began=Int(0, claims),  # the epoch in which the plan was made
+        sidecar=Bool(),
+        manifest=Int(0, ids),  # the id that published the plan; 0 for none
+        dropped=Bool(),  # ghost: recovery has undone the plan, or promised that it never commits
     )
-    parent = Each(writers, Int(0, ids))  # the manifest behind which the writer creates its own
-    outcome = Each(writers, Enum("nothing", "published", "refused"))  # as reported to the caller
-    dropped = Each(writers, Bool())  # ghost: recovery has undone the plan, or promised that it never commits
+    writer = Role(
+        writers,
+        at=Enum("new", *AT_WORK, "owes-retiring", "over", "heads-under-way", "manifest-under-way"),
+        parent=Int(0, ids),  # the manifest behind which the writer creates its own
+        outcome=Enum("nothing", "published", "refused"),  # as reported to the caller
+    )
 
     # State: what some opener may have read and decided, by plan and by the epoch in which it acts.
 
-    read = Each(writers, Each(epochs, Bool()))  # an opener has read the sidecar
-    seen_moved = Each(writers, Each(epochs, Each(TABLES, Bool())))  # it may have found a head to restore
-    seen_still = Each(writers, Each(epochs, Each(TABLES, Bool())))  # it may have found none to restore
-    undoing = Each(writers, Each(epochs, Each(tuple(RESTORED), Bool())))  # it may restore these tables
-    owed = Each(writers, Bool())  # an opener may retire the sidecar
+    recovery = Role(
+        writers,
+        read=Each(epochs, Bool()),  # an opener has read the sidecar
+        seen_moved=Each(epochs, Each(TABLES, Bool())),  # it may have found a head to restore
+        seen_still=Each(epochs, Each(TABLES, Bool())),  # it may have found none to restore
+        undoing=Each(epochs, Each(tuple(RESTORED), Bool())),  # it may restore these tables
+        owed=Bool(),  # an opener may retire the sidecar
+    )
 
     # Definitions: heads.
 
@@ -108,44 +115,44 @@ class PublishObserved(Machine):
 
     def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NEW_WRITER) -> Truth:
         """Version v can never be pinned: its plan is fenced, is undone, or has a base that is gone."""
-        gone = any_of((v.plan == w) & ((s.base[w][t] < base) | (w == undone)) for w in range(s.writers))
+        gone = any_of((v.plan == w) & ((s.plan[w].base[t] < base) | (w == undone)) for w in range(s.writers))
         return gone | (epoch > v.epoch)
 
     def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
-        """The first version above the base of plan w that is not dead, to an executor of this epoch."""
-        base = s.pin[t] if w == NEW_WRITER else s.base[w][t]
-        found: Choice | str = "full"
+        """Return what an executor of this epoch meets where it would create the head of plan w.
+
+        The lowest version above the base of the plan that is not dead decides. Without one there is no place.
+        """
+        base = s.pin[t] if w == NEW_WRITER else s.plan[w].base[t]
+        undone = w if undo else NEW_WRITER
+        met = "full"
         for n, v in reversed([*s.versions(t)]):
-            is_above = n > base
-            is_own = (v.plan == w) & (v.undo == undo)
-            is_dead = s.is_dead(t, v, base, epoch, w if undo else NEW_WRITER)
-            found = case(
-                (~is_above, found),
+            met = case(
+                (n <= base, met),
                 (~v.is_there, "free"),
-                (is_own, "own"),
+                ((v.plan == w) & (v.undo == undo), "own"),
                 (s.is_later(v, epoch), "later"),
-                (is_dead, found),
+                (s.is_dead(t, v, base, epoch, undone), met),
                 otherwise="rival",
             )
-        assert isinstance(found, Choice)
-        return found
+        return met
 
     def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
         """Create version n, the first free number above the base of plan w."""
-        first = least(pick((s.base[w][t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
+        first = least(pick((s.plan[w].base[t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
         s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
 
     # Definitions: plans and their expectations.
 
     def touches(s, w: int, t: str) -> Truth:
-        return s.kind[w] != "link" if t == "nodes" else s.kind[w].is_in("link", "both")
+        return s.plan[w].kind != "link" if t == "nodes" else s.plan[w].kind.is_in("link", "both")
 
     def reads(s, w: int, t: str) -> Truth:
-        return s.kind[w] == ("link" if t == "nodes" else "drop")
+        return s.plan[w].kind == ("link" if t == "nodes" else "drop")
 
     def is_current(s, w: int, t: str) -> Truth:
         """The table is still pinned as in the base of the plan."""
-        return s.pin[t] == s.base[w][t]
+        return s.pin[t] == s.plan[w].base[t]
 
     def expectations_hold(s, w: int) -> Truth:
         """All tables that the plan touches or has read are pinned as in its base."""
@@ -153,14 +160,14 @@ class PublishObserved(Machine):
 
     def may_commit(s, w: int) -> Truth:
         """The plan's own writer may commit it on the newest manifest."""
-        return s.expectations_hold(w) & (s.began[w] >= s.epoch)
+        return s.expectations_hold(w) & (s.plan[w].began >= s.epoch)
 
     def is_complete(s, w: int) -> Truth:
         return all_of(implies(s.touches(w, t), s.head(t, w) > 0) for t in TABLES)
 
     def shows(s, w: int, t: str) -> Truth:
         """The newest manifest pins the plan's head of the table."""
-        return (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.base[w][t])
+        return (s.pin[t] == s.head(t, w)) & (s.pin[t] > s.plan[w].base[t])
 
     def is_pinned(s, w: int) -> Truth:
         return any_of(s.touches(w, t) & s.shows(w, t) for t in TABLES)
@@ -171,7 +178,7 @@ class PublishObserved(Machine):
 
     def is_undone(s, w: int, t: str) -> Truth:
         """The head that undoes the plan in this table exists."""
-        return s.head(t, w, undo=True) > s.base[w][t]
+        return s.head(t, w, undo=True) > s.plan[w].base[t]
 
     def must_undo(s, w: int, t: str) -> Truth:
         """A head of the plan is ahead of its pin. The writer that created it restores the table."""
@@ -179,7 +186,7 @@ class PublishObserved(Machine):
 
     def is_at_work(s, w: int) -> Truth:
         """The writer has neither crashed nor reported to its caller."""
-        return s.at[w].is_in(*AT_WORK)
+        return s.writer[w].at.is_in(*AT_WORK)
 
     def may_roll_forward(s, w: int, epoch: int) -> Truth:
         """All heads exist, and an executor of this epoch may commit the plan on the newest manifest."""
@@ -189,7 +196,7 @@ class PublishObserved(Machine):
     def must_restore(s, w: int, epoch: int, t: str) -> Truth:
         """A head of the plan is in the way of others, is being undone, or can still appear."""
         place = s.place(t, w, epoch)
-        may_appear = (place == "free") & (s.began[w] == epoch)
+        may_appear = (place == "free") & (s.plan[w].began == epoch)
         is_in_the_way = (place == "own") | may_appear | s.is_undone(w, t)
         return s.touches(w, t) & s.is_current(w, t) & is_in_the_way
 
@@ -211,7 +218,7 @@ class PublishObserved(Machine):
 
     def publish(s, w: int, new: Truth | bool = True) -> None:
         s.pin_heads(w, [s.touches(w, t) for t in TABLES], new)
-        s.manifest[w] = pick(new, s.last, s.manifest[w])
+        s.plan[w].manifest = pick(new, s.last, s.plan[w].manifest)
 
     @action
     def claim(s) -> None:
@@ -248,14 +255,14 @@ class PublishObserved(Machine):
     @action(w=writers, kind=KINDS, parent=ids)
     def stage(s, w: int, kind: str, parent: int) -> None:
         """The sidecar lands of a plan that was made on manifest `parent + 1`."""
-        s.require(s.at[w] == "new")
+        s.require(s.writer[w].at == "new")
         s.require(s.last > parent)
-        s.at[w] = "heads"
-        s.kind[w] = kind
-        s.parent[w] = parent + 1
-        s.began[w] = s.epoch_at[parent]
-        s.base[w] = s.pins_at[parent]
-        s.sidecar[w] = True
+        s.writer[w].at = "heads"
+        s.plan[w].kind = kind
+        s.writer[w].parent = parent + 1
+        s.plan[w].began = s.epoch_at[parent]
+        s.plan[w].base = s.pins_at[parent]
+        s.plan[w].sidecar = True
 
     @action(w=writers)
     def stage_again(s, w: int) -> None:
@@ -263,46 +270,53 @@ class PublishObserved(Machine):
 
         The first create had an unknown outcome: the writer repeats it, or it lands late.
         """
-        s.require(s.at[w] != "new")
-        s.require(~s.sidecar[w])
-        s.sidecar[w] = True
+        s.require(s.writer[w].at != "new")
+        s.require(~s.plan[w].sidecar)
+        s.plan[w].sidecar = True
 
     @action(w=writers, table=TABLES)
     def move_head(s, w: int, table: str) -> None:
-        s.require(s.at[w] == "heads")
+        s.require(s.writer[w].at == "heads")
         s.require(s.touches(w, table))
-        s.require(s.place(table, w, s.began[w]) == "free")
-        s.create_head(table, w, s.began[w])
-        s.at[w] = pick(s.is_complete(w), "commit", "heads")
+        s.require(s.place(table, w, s.plan[w].began) == "free")
+        s.create_head(table, w, s.plan[w].began)
+        s.writer[w].at = pick(s.is_complete(w), "commit", "heads")
 
     @action(w=writers)
     def probe_finds_winner(s, w: int) -> None:
         """Hidden. Before a head moved, the writer finds a manifest on which its plan may not commit."""
-        s.require(s.at[w] == "heads")
-        s.require(s.parent[w] < s.last)
+        s.require(s.writer[w].at == "heads")
+        s.require(s.writer[w].parent < s.last)
         s.require(~s.may_commit(w))
         s.require(*(s.head(t, w) == 0 for t in TABLES))
-        s.at[w] = "owes-retiring"
-        s.outcome[w] = "refused"
+        s.writer[w].at = "owes-retiring"
+        s.writer[w].outcome = "refused"
 
     @action(w=writers)
     def heads_blocked(s, w: int) -> None:
         """Hidden. A head of a rival or of a later epoch is in the way, and all creates are answered."""
-        met = [pick(s.touches(w, t), s.place(t, w, s.began[w]), "full") for t in TABLES]
-        later = any_of(place == "later" for place in met)
-        rival = any_of(place == "rival" for place in met)
-        moved = any_of(place == "own" for place in met)
-        s.require(s.at[w] == "heads")
+        met = [s.met(w, t) for t in TABLES]
+        s.require(s.writer[w].at == "heads")
         s.require(*(place != "free" for place in met))
-        s.require(later | rival)
-        s.at[w] = case((moved & later, "over"), (moved, "undo"), otherwise="owes-retiring")
-        s.outcome[w] = pick(moved & ~later, "nothing", "refused")
+        s.require(any_of(place.is_in("later", "rival") for place in met))
+        if not any_of(place == "own" for place in met):
+            s.writer[w].at = "owes-retiring"
+            s.writer[w].outcome = "refused"
+        elif any_of(place == "later" for place in met):
+            s.writer[w].at = "over"
+            s.writer[w].outcome = "refused"
+        else:
+            s.writer[w].at = "undo"
+
+    def met(s, w: int, t: str) -> Choice:
+        """Return what the writer meets where it would create its head; "full" for a table that it leaves."""
+        return pick(s.touches(w, t), s.place(t, w, s.plan[w].began), "full")
 
     # Actions: a writer commits.
 
     def is_taken(s, w: int) -> Truth:
         """The id behind the writer's parent exists."""
-        return (s.parent[w] < s.last) & (s.parent[w] >= s.deleted)
+        return (s.writer[w].parent < s.last) & (s.writer[w].parent >= s.deleted)
 
     @action(w=writers)
     def create_manifest(s, w: int) -> None:
@@ -310,27 +324,27 @@ class PublishObserved(Machine):
 
         The writer may send the create again, if it does not know the outcome and the id was deleted since.
         """
-        s.require(s.at[w].is_in("commit", "created"))
+        s.require(s.writer[w].at.is_in("commit", "created"))
         s.require(~s.is_taken(w))
-        s.publish(w, s.parent[w] == s.last)
-        s.at[w] = "created"
+        s.publish(w, s.writer[w].parent == s.last)
+        s.writer[w].at = "created"
 
     @action(w=writers)
     def retry(s, w: int) -> None:
         """Hidden. The id was taken, or had been deleted before: the writer goes on behind the newest one."""
-        s.require(s.at[w].is_in("commit", "created"))
-        s.require(s.is_taken(w) | (s.at[w] == "created"))
+        s.require(s.writer[w].at.is_in("commit", "created"))
+        s.require(s.is_taken(w) | (s.writer[w].at == "created"))
         s.require(s.may_commit(w))
-        s.at[w] = "commit"
-        s.parent[w] = s.last
+        s.writer[w].at = "commit"
+        s.writer[w].parent = s.last
 
     @action(w=writers)
     def learn_success(s, w: int) -> None:
         """Hidden. The plan is in a manifest above the boundary, or the newest manifest pins its heads."""
-        s.require(s.at[w].is_in("commit", "created"))
-        s.require(((s.manifest[w] > 0) & (s.manifest[w] > s.boundary)) | s.is_pinned(w))
-        s.at[w] = "owes-retiring"
-        s.outcome[w] = "published"
+        s.require(s.writer[w].at.is_in("commit", "created"))
+        s.require(((s.plan[w].manifest > 0) & (s.plan[w].manifest > s.boundary)) | s.is_pinned(w))
+        s.writer[w].at = "owes-retiring"
+        s.writer[w].outcome = "published"
 
     @action(w=writers)
     def learn_refusal(s, w: int) -> None:
@@ -338,76 +352,81 @@ class PublishObserved(Machine):
 
         The writer has seen all manifests since its parent: the boundary has not passed them.
         """
-        s.require(s.at[w] == "commit")
+        s.require(s.writer[w].at == "commit")
         s.require(s.is_taken(w))
-        s.require(s.boundary <= s.parent[w])
-        s.require(s.manifest[w] == 0)
+        s.require(s.boundary <= s.writer[w].parent)
+        s.require(s.plan[w].manifest == 0)
         s.require(~s.may_commit(w))
-        s.require(s.began[w] >= s.epoch)
-        s.at[w] = "undo"
+        s.require(s.plan[w].began >= s.epoch)
+        s.writer[w].at = "undo"
 
     # Actions: a writer undoes its plan after a refusal, retires its sidecar, or crashes.
 
     @action(w=writers, table=TABLES)
     def undo_own_head(s, w: int, table: str) -> None:
-        s.require(s.at[w] == "undo")
+        s.require(s.writer[w].at == "undo")
         s.require(s.must_undo(w, table))
-        s.require(s.place(table, w, s.began[w], undo=True) == "free")
-        s.create_head(table, w, s.began[w], undo=True)
+        s.require(s.place(table, w, s.plan[w].began, undo=True) == "free")
+        s.create_head(table, w, s.plan[w].began, undo=True)
 
     @action(w=writers)
     def undo_own_commit(s, w: int) -> None:
         needed: list[Truth | bool] = [s.must_undo(w, t) for t in TABLES]
-        s.require(s.at[w] == "undo")
-        s.require(s.began[w] >= s.epoch)
+        s.require(s.writer[w].at == "undo")
+        s.require(s.plan[w].began >= s.epoch)
         s.require(any_of(needed))
         s.require(*(implies(s.must_undo(w, t), s.is_undone(w, t)) for t in TABLES))
         s.pin_heads(w, needed, undo=True)
-        s.at[w] = "owes-retiring"
-        s.outcome[w] = "refused"
+        s.writer[w].at = "owes-retiring"
+        s.writer[w].outcome = "refused"
 
     @action(w=writers)
     def undo_own_ends(s, w: int) -> None:
         """Hidden. Nothing is left to undo, or another process will undo it: either way the plan is dead."""
-        needed = any_of(s.must_undo(w, t) for t in TABLES)
-        blocked = any_of(
-            s.must_undo(w, t) & s.place(t, w, s.began[w], undo=True).is_in("later", "rival") for t in TABLES
-        )
-        s.require(s.at[w] == "undo")
-        s.require(implies(needed, blocked | (s.began[w] < s.epoch)))
-        s.at[w] = pick(needed, "over", "owes-retiring")
-        s.outcome[w] = "refused"
+        s.require(s.writer[w].at == "undo")
+        if not any(s.must_undo(w, t) for t in TABLES):
+            s.writer[w].at = "owes-retiring"
+        else:
+            is_fenced = s.plan[w].began < s.epoch
+            s.require(is_fenced or any(s.is_undo_blocked(w, t) for t in TABLES))
+            s.writer[w].at = "over"
+        s.writer[w].outcome = "refused"
+
+    def is_undo_blocked(s, w: int, t: str) -> Truth:
+        """The head that would undo the plan in this table cannot be created."""
+        place = s.place(t, w, s.plan[w].began, undo=True)
+        return s.must_undo(w, t) & place.is_in("later", "rival")
 
     @action(w=writers)
     def retire(s, w: int) -> None:
-        s.require(s.at[w] == "owes-retiring")
-        s.at[w] = "over"
-        s.sidecar[w] = False
+        s.require(s.writer[w].at == "owes-retiring")
+        s.writer[w].at = "over"
+        s.plan[w].sidecar = False
 
     @action(w=writers)
     def crash(s, w: int) -> None:
         """Hidden. A crash, or an end with an unknown outcome."""
         s.require(s.is_at_work(w))
-        s.at[w] = case(
-            (s.at[w] == "heads", "heads-under-way"),
-            (s.at[w] == "commit", "manifest-under-way"),
+        s.writer[w].at = case(
+            (s.writer[w].at == "heads", "heads-under-way"),
+            (s.writer[w].at == "commit", "manifest-under-way"),
             otherwise="over",
         )
 
     @action(w=writers, table=TABLES)
     def head_lands(s, w: int, table: str) -> None:
-        s.require(s.at[w] == "heads-under-way")
+        s.require(s.writer[w].at == "heads-under-way")
         s.require(s.touches(w, table))
-        s.require(s.place(table, w, s.began[w]) == "free")
-        s.create_head(table, w, s.began[w])
+        s.require(s.place(table, w, s.plan[w].began) == "free")
+        s.create_head(table, w, s.plan[w].began)
 
     @action(w=writers)
     def manifest_lands(s, w: int) -> None:
         """The create lands on the newest manifest. Landing on a deleted id shows nothing."""
-        s.require(s.at[w] == "manifest-under-way")
-        s.require(s.parent[w] == s.last)
+        s.require(s.writer[w].at == "manifest-under-way")
+        s.require(s.writer[w].parent == s.last)
         s.publish(w)
-        s.at[w] = "over"
+        s.writer[w].at = "over"
 
     # Actions: some opener, or a writer that met a rival's head, settles a plan whose sidecar it has read.
 
@@ -417,17 +436,17 @@ class PublishObserved(Machine):
 
         It leaves a plan of its own epoch alone during the grace window.
         """
-        s.require(s.sidecar[w])
+        s.require(s.plan[w].sidecar)
         if s.is_on("bounded-skew"):
-            s.require((s.began[w] < s.epoch) | ~s.is_at_work(w))
-        s.read[w][s.epoch] = True
+            s.require((s.plan[w].began < s.epoch) | ~s.is_at_work(w))
+        s.recovery[w].read[s.epoch] = True
 
     @action(w=writers)
     def recovery_settles(s, w: int) -> None:
         """Hidden. An opener finds the plan settled: its sidecar may be retired."""
-        s.require(any_of(s.read[w]))
+        s.require(any_of(s.recovery[w].read))
         s.require(s.is_settled(w))
-        s.owed[w] = True
+        s.recovery[w].owed = True
 
     @action(w=writers, epoch=epochs)
     def recovery_judges(s, w: int, epoch: int) -> None:
@@ -438,25 +457,25 @@ class PublishObserved(Machine):
         table before its head moved and the other one after: `seen_moved` and `seen_still` keep what an opener
         may have found in each table at some time.
         """
-        s.require(s.read[w][epoch])
+        s.require(s.recovery[w].read[epoch])
         s.require(~s.is_settled(w))
         forward = s.may_roll_forward(w, epoch)
         restored = {t: s.must_restore(w, epoch, t) for t in TABLES}
-        moved = {t: s.seen_moved[w][epoch][t] | restored[t] for t in TABLES}
-        still = {t: s.seen_still[w][epoch][t] | (s.touches(w, t) & ~restored[t]) for t in TABLES}
+        moved = {t: s.recovery[w].seen_moved[epoch][t] | restored[t] for t in TABLES}
+        still = {t: s.recovery[w].seen_still[epoch][t] | (s.touches(w, t) & ~restored[t]) for t in TABLES}
         nothing = ~forward & ~any_of(restored.values())
-        promised = nothing & (s.began[w] == s.epoch)
+        promised = nothing & (s.plan[w].began == s.epoch)
         undoing = {"both": all_of(restored.values()) & ~forward}
         for t, other in (TABLES, TABLES[::-1]):
             alone = restored[t] & ~s.touches(w, other) & ~forward
             undoing[t] = alone | (moved[t] & still[other])
-        s.owed[w] |= nothing
-        s.dropped[w] |= promised
+        s.recovery[w].owed |= nothing
+        s.plan[w].dropped |= promised
         for t in TABLES:
-            s.seen_moved[w][epoch][t] = moved[t]
-            s.seen_still[w][epoch][t] = still[t]
+            s.recovery[w].seen_moved[epoch][t] = moved[t]
+            s.recovery[w].seen_still[epoch][t] = still[t]
         for tables in RESTORED:
-            s.undoing[w][epoch][tables] |= undoing[tables]
+            s.recovery[w].undoing[epoch][tables] |= undoing[tables]
 
     @action(w=writers, epoch=epochs, table=TABLES)
     def recovery_leaves_to_rival(s, w: int, epoch: int, table: str) -> None:
@@ -465,37 +484,37 @@ class PublishObserved(Machine):
         No late head of the plan can land where the rival's head is.
         """
         other = TABLES[1 - TABLES.index(table)]
-        s.require(s.undoing[w][epoch]["both"])
+        s.require(s.recovery[w].undoing[epoch]["both"])
         s.require(s.place(table, w, epoch, undo=True) == "rival")
-        s.undoing[w][epoch][other] = True
+        s.recovery[w].undoing[epoch][other] = True
 
     @action(w=writers, epoch=epochs)
     def recovery_rolls_forward(s, w: int, epoch: int) -> None:
-        s.require(s.read[w][epoch])
+        s.require(s.recovery[w].read[epoch])
         s.require(s.may_roll_forward(w, epoch))
         s.publish(w)
-        s.owed[w] = True
+        s.recovery[w].owed = True
 
     @action(w=writers, epoch=epochs, table=TABLES)
     def recovery_undoes_head(s, w: int, epoch: int, table: str) -> None:
-        s.require(s.undoing[w][epoch][table] | s.undoing[w][epoch]["both"])
+        s.require(s.recovery[w].undoing[epoch][table] | s.recovery[w].undoing[epoch]["both"])
         s.require(s.place(table, w, epoch, undo=True) == "free")
         s.create_head(table, w, epoch, undo=True)
 
     @action(w=writers, epoch=epochs, tables=tuple(RESTORED))
     def recovery_commits_undo(s, w: int, epoch: int, tables: str) -> None:
-        s.require(s.undoing[w][epoch][tables])
+        s.require(s.recovery[w].undoing[epoch][tables])
         s.require(s.epoch <= epoch)
         s.require(*(s.is_current(w, t) & s.is_undone(w, t) for t in RESTORED[tables]))
         s.pin_heads(w, [t in RESTORED[tables] for t in TABLES], undo=True)
-        s.owed[w] = True
-        s.dropped[w] = True
+        s.recovery[w].owed = True
+        s.plan[w].dropped = True
 
     @action(w=writers)
     def recovery_retires(s, w: int) -> None:
-        s.require(s.owed[w])
-        s.require(s.sidecar[w])
-        s.sidecar[w] = False
+        s.require(s.recovery[w].owed)
+        s.require(s.plan[w].sidecar)
+        s.plan[w].sidecar = False
 
     @action(w=writers, table=TABLES)
     def finish_undo(s, w: int, table: str) -> None:
@@ -504,60 +523,60 @@ class PublishObserved(Machine):
         The executor of the undo died, and another opener, which did not know of this table, has retired the
         sidecar.
         """
-        s.require(~s.sidecar[w])
+        s.require(~s.plan[w].sidecar)
         s.require(s.is_current(w, table))
         s.require(s.head(table, w, undo=True) > s.pin[table])
         s.require(s.place(table, NEW_WRITER, s.epoch) == "rival")
         s.require(s.place(table, w, s.epoch, undo=True) == "own")
         s.pin_heads(w, [t == table for t in TABLES], undo=True)
-        s.dropped[w] = True
+        s.plan[w].dropped = True
 
     # Properties: never bad.
 
     @invariant(w=writers, t=TABLES)
     def atomic_visibility(s, w: int, t: str) -> Truth:
         """The manifest that publishes a plan shows all of it."""
-        return implies((s.manifest[w] == s.last) & s.touches(w, t), s.shows(w, t))
+        return implies((s.plan[w].manifest == s.last) & s.touches(w, t), s.shows(w, t))
 
     @step(w=writers)
     def expected(before, after: "PublishObserved", w: int) -> Truth:
         """A plan is published on a manifest that pins what it was made on, wherever it read or writes."""
-        return implies(before.manifest[w] != after.manifest[w], before.expectations_hold(w))
+        return implies(before.plan[w].manifest != after.plan[w].manifest, before.expectations_hold(w))
 
     @invariant(w=writers)
     def no_lost_write(s, w: int) -> Truth:
         """An acknowledged plan is in the chain, and the pins of the newest manifest go on from it."""
-        moved = all_of(implies(s.touches(w, t), s.pin[t] > s.base[w][t]) for t in TABLES)
-        return implies(s.outcome[w] == "published", (s.manifest[w] > 0) & moved)
+        moved = all_of(implies(s.touches(w, t), s.pin[t] > s.plan[w].base[t]) for t in TABLES)
+        return implies(s.writer[w].outcome == "published", (s.plan[w].manifest > 0) & moved)
 
     @invariant(w=writers)
     def no_phantom(s, w: int) -> Truth:
         """A plan that was refused to its caller is invisible for ever."""
-        return implies(s.outcome[w] == "refused", s.manifest[w] == 0)
+        return implies(s.writer[w].outcome == "refused", s.plan[w].manifest == 0)
 
     @step(w=writers)
     def fenced(before, after: "PublishObserved", w: int) -> Truth:
         """Once a later epoch is visible, no writer of an earlier one commits."""
-        commits = (after.at[w] != before.at[w]) & (after.manifest[w] != before.manifest[w])
-        return implies(commits, before.began[w] == before.epoch)
+        commits = (after.writer[w].at != before.writer[w].at) & (after.plan[w].manifest != before.plan[w].manifest)
+        return implies(commits, before.plan[w].began == before.epoch)
 
     @invariant(t=TABLES, number=numbers)
     def no_head_ahead(s, t: str, number: int) -> Truth:
         """A head ahead of its pin is dead, or its writer is at work, or its sidecar exists."""
         v = s.version[t][number]
         is_ahead = (s.pin[t] <= number) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch)
-        return ~any_of(is_ahead & (v.plan == w) & ~s.sidecar[w] & ~s.is_at_work(w) for w in range(s.writers))
+        return ~any_of(is_ahead & (v.plan == w) & ~s.plan[w].sidecar & ~s.is_at_work(w) for w in range(s.writers))
 
     @invariant(w=writers)
     def live_writer(s, w: int) -> Truth:
         """Recovery never drops a plan that its writer reports as published."""
-        return implies(s.dropped[w], s.outcome[w] != "published")
+        return implies(s.plan[w].dropped, s.writer[w].outcome != "published")
 
     @step(w=writers)
     def left_alone(before, after: "PublishObserved", w: int) -> Truth:
         """Recovery reads no sidecar of the present epoch whose writer is at work."""
-        is_protected = before.is_at_work(w) & (before.began[w] == before.epoch)
-        is_read = any_of(now & ~was for was, now in zip(before.read[w], after.read[w], strict=True))
+        is_protected = before.is_at_work(w) & (before.plan[w].began == before.epoch)
+        is_read = any_of(now & ~was for was, now in zip(before.recovery[w].read, after.recovery[w].read, strict=True))
         return ~(is_protected & is_read)
 
     @invariant(t=TABLES)
@@ -579,37 +598,38 @@ class PublishObserved(Machine):
     @always_recoverable
     def no_wedge(s) -> Truth:
         """However writers crash, no head is in the way of a new one in some later state without work."""
-        free = all_of(~s.place(t, NEW_WRITER, s.epoch).is_in("rival", "later") for t in TABLES)
-        return free & ~any_of(s.is_at_work(w) for w in range(s.writers))
+        places = [s.place(t, NEW_WRITER, s.epoch) for t in TABLES]
+        is_free = ~any_of(place.is_in("rival", "later") for place in places)
+        return is_free & ~any_of(s.is_at_work(w) for w in range(s.writers))
 
     # Properties: sometimes good.
 
     @reachable
     def all_published(s) -> Truth:
         """All plans can be reported as published."""
-        return s.outcome.all("published")
+        return s.writer.all(outcome="published")
 
     @reachable(w=writers)
     def rolled_forward(s, w: int) -> Truth:
         """Recovery can publish the plan of a writer that crashed."""
-        return (s.manifest[w] > 0) & (s.at[w] == "manifest-under-way") & (s.outcome[w] == "nothing")
+        return (s.plan[w].manifest > 0) & (s.writer[w].at == "manifest-under-way") & (s.writer[w].outcome == "nothing")
 
     @reachable(w=writers)
     def rolled_back(s, w: int) -> Truth:
         """Recovery can undo the plan of a writer that crashed."""
-        return s.dropped[w] & (s.at[w] == "heads-under-way") & ~s.sidecar[w]
+        return s.plan[w].dropped & (s.writer[w].at == "heads-under-way") & ~s.plan[w].sidecar
 
     @reachable(w=writers, t=TABLES)
     def late_head_stepped_over(s, w: int, t: str) -> Truth:
         """A head of a fenced writer can stay below the one that is pinned."""
         below = any_of(v.holds(plan=w, undo=False) & (s.pin[t] > n) for n, v in s.versions(t))
-        return below & (s.began[w] < s.epoch) & (s.manifest[w] == 0)
+        return below & (s.plan[w].began < s.epoch) & (s.plan[w].manifest == 0)
 
     @reachable(w=writers)
     def false_success(s, w: int) -> Truth:
         """A create can succeed on an id that was deleted, and then no manifest shows the plan."""
-        return (s.at[w] == "created") & (s.manifest[w] == 0)
+        return (s.writer[w].at == "created") & (s.plan[w].manifest == 0)
 
     @may_end
     def done(s) -> Truth:
-        return ~any_of(s.is_at_work(w) for w in range(s.writers)) & ~s.sidecar.any(True)
+        return ~any_of(s.is_at_work(w) for w in range(s.writers)) & ~s.plan.any(sidecar=True)
