@@ -70,8 +70,9 @@ class Product(Model):
         slot = self.abstract.layout.slots[REFUSED]
         word, shift = slot.place(0)
         self.flag = concrete.words + word, np.uint64(1 << shift)
+        declared = {name for base in self.machine.__mro__ for name in vars(base)}
         for action in link.shows:
-            if action not in self.actions:
+            if action not in declared:  # one may have no choice of its parameters at these sizes
                 raise ModellingMistake(
                     f"`{wanted.name}` has labels for '{action}', which is no action of {self.name}"
                     f"{suggestion(action, self.actions)}; its actions are {names(self.actions)}"
