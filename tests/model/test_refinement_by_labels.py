@@ -27,6 +27,7 @@ from fencepost.model import (
     ModellingMistake,
     PropertyResult,
     Result,
+    Role,
     Size,
     Truth,
     action,
@@ -312,6 +313,50 @@ def test_an_item_of_a_bag_is_a_parameter_like_any_other() -> None:
     assert judged(refining(shows, machine=Mail))[0].verdict == "holds"
     shows = {"receive": lambda s, m: does("granted", c=1 - m)}
     assert judged(refining(shows, machine=Mail))[0].verdict == "violated"
+
+
+class Roles(Machine):
+    """The same lock, with a role."""
+
+    clients = Size(3)
+
+    client = Role(clients, holds=Bool(), grants=Int(0, 1))
+
+    @action(c=clients)
+    def granted(s, c: int) -> None:
+        s.require(~s.client.any(holds=True))
+        s.client[c].holds = True
+        s.client[c].grants = 1
+
+    @action(c=clients)
+    def freed(s, c: int) -> None:
+        s.require(s.client[c].holds)
+        s.client[c].holds = False
+
+
+def test_a_field_of_a_role_is_mapped_by_member() -> None:
+    def members(s: Any) -> dict[str, object]:
+        return {"client.holds": [s.at[c] == "holds" for c in range(s.clients)], "client.grants": HISTORY}
+
+    def few(s: Any) -> dict[str, object]:
+        return {"client.holds": [s.at[0] == "holds"], "client.grants": HISTORY}
+
+    class Same(Roles):
+        clients = Size(2)
+        observed = refines(Roles, {"granted": "granted", "freed": "freed"}, clients=clients)(
+            lambda s: {"client.grants": HISTORY}
+        )
+
+    assert judged(refining(mapping=members, other=Roles))[0].verdict == "holds"
+    assert judged(Same)[0].verdict == "holds"
+    found, _ = judged(refining({}, members, other=Roles))
+    assert found.reason == (
+        "after acquire(c=0), `client.holds` of roles is [False, False], and the mapping gives [True, False]"
+    )
+    with pytest.raises(ModellingMistake, match="mapped to 1 values: give one for each of 2 members"):
+        check(refining(mapping=few, other=Roles))
+    with pytest.raises(ModellingMistake, match=r"maps no expression to `client\.holds` of roles"):
+        check(refining(mapping=lambda s: {}, other=Roles))
 
 
 # What a proof does not test.
