@@ -183,9 +183,7 @@ class Publish(Machine):
 
     def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
         """Create the first version above the base of plan w that does not exist."""
-        first = least(
-            pick((s.plan[w].base[t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t)
-        )
+        first = least(pick((s.plan[w].base[t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
         s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
 
     # Definitions: plans and their expectations.
@@ -700,9 +698,7 @@ class Publish(Machine):
     @reachable(w=writers, q=writers)
     def retry_succeeds(s, w: int, q: int) -> Truth:
         """A writer that lost the race for a manifest can win the next one."""
-        same_base = any_of(
-            s.touches(q, t) & (s.plan[q].base[t] == s.plan[w].base[t]) for t in TABLES
-        )
+        same_base = any_of(s.touches(q, t) & (s.plan[q].base[t] == s.plan[w].base[t]) for t in TABLES)
         lost = same_base & (s.plan[q].manifest > 0)
         won = (s.writer[w].outcome == "published") & (s.plan[w].manifest == s.writer[w].parent + 1)
         return lost & won & (s.plan[q].manifest < s.plan[w].manifest)

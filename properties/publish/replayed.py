@@ -62,7 +62,7 @@ class PublishReplayed(PublishObserved):
 
     @action(w=PublishObserved.writers)
     def leave(s, w: int) -> None:
-        s.require((s.at[w] == "new") | s.is_settled(w))
+        s.require((s.writer[w].at == "new") | s.is_settled(w))
         s.free(w)
 
     def free(s, w: int) -> None:
@@ -71,8 +71,9 @@ class PublishReplayed(PublishObserved):
             for n, version in s.versions(t):
                 s.require(~version.holds(plan=w) | (s.pin[t] >= n))
                 version.assign(version, plan=pick(version.plan == w, -1, version.plan))
-        restart(s, w, "base", "kind", "began", "sidecar", "manifest", "at", "parent", "outcome", "dropped")
-        restart(s, w, "owed", "read", "seen_moved", "seen_still", "undoing")
+        restart(s.plan[w], "base", "kind", "began", "sidecar", "manifest", "dropped")
+        restart(s.writer[w], "at", "parent", "outcome")
+        restart(s.recovery[w], "read", "seen_moved", "seen_still", "undoing", "owed")
 
     # Numbers.
 
@@ -81,26 +82,28 @@ class PublishReplayed(PublishObserved):
         s.require(s.pin[table] > 1)
         for w in range(s.writers):
             out_of_sight = ~s.version[table][0].holds(plan=w) | s.is_settled(w)
-            s.require((s.at[w] == "new") | ~s.touches(w, table) | (s.base[w][table] > 1) | out_of_sight)
+            s.require(
+                (s.writer[w].at == "new") | ~s.touches(w, table) | (s.plan[w].base[table] > 1) | out_of_sight
+            )
         versions = [*s.version[table]]
         for place, later in pairwise(versions):
             place.assign(later)
         versions[-1].delete()
-        for numbers in (s.pin, *s.base, *s.pins_at):
+        for numbers in (s.pin, *s.pins_at, *(s.plan[w].base for w in range(s.writers))):
             numbers[table] = _less(numbers[table])
 
     @action
     def slide_manifests(s) -> None:
         s.require(s.last > 1)
         for w in range(s.writers):
-            known = (s.parent[w] > 1) | (s.boundary <= s.parent[w])
-            s.require((s.at[w] == "new") | known | s.is_settled(w))
+            known = (s.writer[w].parent > 1) | (s.boundary <= s.writer[w].parent)
+            s.require((s.writer[w].at == "new") | known | s.is_settled(w))
         s.last = s.last - 1
         s.boundary = _less(s.boundary)
         s.deleted = _less(s.deleted)
         for w in range(s.writers):
-            s.parent[w] = _less(s.parent[w])
-            s.manifest[w] = pick(s.manifest[w] > 1, s.manifest[w] - 1, s.manifest[w])
+            s.writer[w].parent = _less(s.writer[w].parent)
+            s.plan[w].manifest = pick(s.plan[w].manifest > 1, s.plan[w].manifest - 1, s.plan[w].manifest)
         s.epoch_at = (*[*s.epoch_at][1:], 0)
         s.pins_at = (*[*s.pins_at][1:], (0, 0))
 
@@ -108,17 +111,18 @@ class PublishReplayed(PublishObserved):
     def slide_epochs(s) -> None:
         s.require(s.epoch > 1)
         s.epoch = s.epoch - 1
-        for numbers in (s.began, s.epoch_at):
-            for i, epoch in enumerate(numbers):
-                numbers[i] = _less(epoch)
+        for i, epoch in enumerate(s.epoch_at):
+            s.epoch_at[i] = _less(epoch)
         for t in TABLES:
             for _, version in s.versions(t):
                 version.assign(version, epoch=_less(version.epoch))
         for w in range(s.writers):
-            s.read[w] = (False, *[*s.read[w]][2:], False)
-            for seen in (s.seen_moved, s.seen_still):
-                seen[w] = ((False, False), *[*seen[w]][2:], (False, False))
-            s.undoing[w] = ((False, False, False), *[*s.undoing[w]][2:], (False, False, False))
+            s.plan[w].began = _less(s.plan[w].began)
+            known = s.recovery[w]
+            known.read = (False, *[*known.read][2:], False)
+            known.seen_moved = ((False, False), *[*known.seen_moved][2:], (False, False))
+            known.seen_still = ((False, False), *[*known.seen_still][2:], (False, False))
+            known.undoing = ((False, False, False), *[*known.undoing][2:], (False, False, False))
 
 
 def _less(number: Number) -> Number:

@@ -102,7 +102,9 @@ class Refinement:
     left_out: ClassVar[tuple[str, ...]] = ()
     """Actions that never happen: others replace them."""
     forgets: ClassVar[tuple[str, ...]] = ()
-    """Fields that no guard and no condition reads, only properties: they keep their initial values."""
+    """Fields that no guard and no condition reads, only properties: they keep their initial values. A field of
+    a role is `role.field`.
+    """
     runs: ClassVar[str | LinkedRuns] = "run"
     """How a trace is cut into runs, as `--runs` would: `run`, `process`, `prefix:N`, a pattern, or linked
     runs.
@@ -184,7 +186,7 @@ class Refinement:
         layout = self.model.layout
         lost = [0] * layout.words
         for name, slot in layout.slots.items():
-            if name.split(".")[0] in self.forgets:
+            if name in self.forgets or name.split(".")[0] in self.forgets:
                 for index in range(slot.count):
                     word, shift = slot.place(index)
                     lost[word] |= ((1 << slot.kind.width) - 1) << shift
