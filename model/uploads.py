@@ -183,7 +183,7 @@ class Uploads(Machine):
         """A published upload leaves its record."""
         s.require((s.collector == "chose") & s.may_remove() & (s.directory == "open"))
         s.directory, s.collector = "removed", "done"
-        s.recorded = s.recorded | (s.is_published() & Truth.constant(s.keeps_record()))
+        s.recorded = s.recorded | (s.is_published() & s.keeps_record())
 
     @action
     def leave(s) -> None:
