@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 import pytest
 
 from fencepost.model import (
+    Bool,
+    Each,
     Int,
     Machine,
     Model,
@@ -17,6 +19,7 @@ from fencepost.model import (
     may_end,
     without,
 )
+from fencepost.model.kernel import Number
 
 
 class Counter(Machine):
@@ -173,3 +176,41 @@ def test_a_replacement_may_return_true_or_false() -> None:
     on, off = (check(Fenced, without=off).coverage for off in ([], ["fence"]))
     assert (on["write"], off["write"]) == (3, 6)
     assert check(Fenced, without=["fence"], compiled=True).coverage == off
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_replacement_of_a_number_may_return_a_whole_number(compiled: bool) -> None:
+    """`~(1 == 1)` of plain numbers would be -2."""
+
+    class Counting(Machine):
+        safeguards = {"fresh": "a new epoch is higher than all before", "read": "it is read, not guessed"}
+        newest = Int(0, 3)
+        taken = Each(4, Bool())
+
+        def fresh(s) -> Number:
+            return s.newest + 1
+
+        first = without("fresh", replaces=fresh)(lambda s: 1)
+
+        @without("read", replaces=fresh)
+        def guess(s) -> int:
+            return 2
+
+        @action(e=4)
+        def begin(s, e: int) -> None:
+            s.require(~(s.fresh() != e), s.fresh() <= 3)
+            s.taken[s.fresh()] = True
+            s.newest = s.fresh()
+
+        @may_end
+        def ended(s) -> Truth:
+            return Truth.constant(True)
+
+    def found(*without: str) -> tuple[int, dict[str, int]]:
+        result = check(Counting, without=without, compiled=compiled)
+        assert not result.notes
+        return result.distinct, result.coverage
+
+    assert found() == (4, {"begin": 3})
+    assert found("fresh") == (2, {"begin": 2})
+    assert found("read") == (2, {"begin": 2})

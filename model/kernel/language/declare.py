@@ -550,7 +550,7 @@ def _as_function(value: Any) -> Callable[..., Any]:
 
 def without(
     *switches: str, replaces: Callable[Concatenate[Any, P], R]
-) -> Callable[[Callable[Concatenate[Any, P], R | bool]], Callable[Concatenate[Any, P], R]]:
+) -> Callable[[Callable[Concatenate[Any, P], R | int]], Callable[Concatenate[Any, P], R]]:
     """Replaces an action or a definition while one of these safeguards or assumptions is off.
 
         @action(w=writers)
@@ -565,16 +565,17 @@ def without(
         def is_never_fenced(s, epoch: Number) -> bool:
             return False
 
-    The replacement takes the same parameters. A replaced action keeps its name and its labels. A method of a
+    The replacement takes the same parameters; for a Truth it may return True or False, and for a Number a
+    whole number. A replaced action keeps its name and its labels. A method of a
     base class is `replaces=Base.put_manifest`. The replacement can call the original as a function of the
     class, `Publish.put_manifest(s, w)`. If several replacements of one method apply, the last declared wins.
     """
     if not switches:
         raise ModellingMistake('without needs a safeguard or an assumption: @without("name", replaces=...)')
 
-    def decorate(function: Callable[Concatenate[Any, P], R | bool]) -> Callable[Concatenate[Any, P], R]:
+    def decorate(function: Callable[Concatenate[Any, P], R | int]) -> Callable[Concatenate[Any, P], R]:
         marked: Any = _mark(function, Replacement(switches, replaces, function))
-        return marked  # type: ignore[no-any-return]  # True and False become columns where it is called
+        return marked  # type: ignore[no-any-return]  # a plain value becomes a column where it is called
 
     return decorate
 

@@ -114,6 +114,15 @@ class BoundDefinition(Bound):
         return self.args[0].frame.branching.defined(partial(self.func, *self.args, *given, **named))
 
 
+class BoundNumber(Bound):
+    """A replacement of a definition that is declared to return a Number: a plain number becomes one."""
+
+    __slots__ = ()
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self.args[0].frame.branching.number(partial(self.func, *self.args, *given, **named))
+
+
 class MustCall:
     """The descriptor of `must_call`; a machine's method may also be replaced (see `declare.without`)."""
 
@@ -135,9 +144,16 @@ class MustCall:
         function = self.function
         if self.is_replaceable:
             function = instance.frame.model.replacements.get(function, function)
+            if function is not self.function and _returns_number(self.function):
+                return BoundNumber(function, instance)
         if self.is_computed is not None and self.is_computed(function):
             return BoundDefinition(function, instance)
         return Bound(function, instance)
+
+
+def _returns_number(function: Callable[..., Any]) -> bool:
+    declared = getattr(function, "__annotations__", {}).get("return")
+    return getattr(declared, "__name__", declared) == "Number"
 
 
 def must_call(function: F) -> F:

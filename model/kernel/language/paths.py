@@ -169,6 +169,11 @@ class Branching:
         result = self.computed(definition)
         return Truth.constant(result) if isinstance(result, bool) else result
 
+    def number(self, definition: Callable[[], Any]) -> Any:
+        """The result of a definition; a whole number becomes a column."""
+        result = self.computed(definition)
+        return Number.constant(result) if type(result) is int else result
+
     def where(self, mask: Any, work: Callable[[], T]) -> T:
         """The result of `work` on the rows of a mask only."""
         for frame in reversed(self.frames):
