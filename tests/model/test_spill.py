@@ -16,7 +16,7 @@ from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Search
 from fencepost.model.kernel.search.spill import Shelf, is_on_disk, resident
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 
 
 class Live(TwoPhase):
