@@ -143,25 +143,32 @@ class Publish(Machine):
         """Return the highest number of a head of plan w, or of its undo; 0 for none."""
         return most(pick(v.holds(plan=w, undo=undo), n, 0) for n, v in s.versions(t))
 
-    @define(without={"epoch-check": False})
-    def is_fenced(s, epoch: Number | int, newest: Number | int) -> Truth | bool:
+    def is_fenced(s, epoch: Number, newest: Number) -> Truth:
         """An executor of this epoch meets a later one."""
         return newest > epoch
 
-    @define(without={"late-head": False})
-    def is_later(s, v: KeyView, epoch: Number | int) -> Truth | bool:
+    @without("epoch-check", replaces=is_fenced)
+    def is_never_fenced(s, epoch: Number, newest: Number) -> bool:
+        return False
+
+    def is_later(s, v: KeyView, epoch: Number) -> Truth:
         """Version v is of a later epoch than its reader."""
         return s.is_fenced(epoch, v.epoch)
 
-    @define(without={"late-head": False})
-    def is_dead(
-        s, t: str, v: KeyView, base: Number | int, epoch: Number | int, undone: int = NEW_WRITER
-    ) -> Truth:
+    @without("late-head", replaces=is_later)
+    def is_never_later(s, v: KeyView, epoch: Number) -> bool:
+        return False
+
+    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number, undone: int = NEW_WRITER) -> Truth:
         """Version v can never be pinned: its plan is fenced, is being undone, or has a base that is gone."""
         gone = any_of((v.plan == w) & ((s.plan[w].base[t] < base) | (w == undone)) for w in range(s.writers))
         return gone | s.is_fenced(v.epoch, epoch)
 
-    def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
+    @without("late-head", replaces=is_dead)
+    def is_never_dead(s, t: str, v: KeyView, base: Number, epoch: Number, undone: int = NEW_WRITER) -> bool:
+        return False
+
+    def place(s, t: str, w: int, epoch: Number, *, undo: bool = False) -> Choice:
         """Return what an executor of this epoch meets where it would create the head of plan w.
 
         The lowest version above the base of the plan that is not dead decides. Without one there is no place.
@@ -181,7 +188,7 @@ class Publish(Machine):
         assert isinstance(met, Choice)
         return met
 
-    def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
+    def create_head(s, t: str, w: int, epoch: Number, *, undo: bool = False) -> None:
         """Create the first version above the base of plan w that does not exist."""
         first = least(pick((s.plan[w].base[t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
         s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
@@ -204,10 +211,13 @@ class Publish(Machine):
         """All tables that plan w touches are pinned as in its base."""
         return all_of(implies(s.touches(w, t), s.is_current(w, t)) for t in TABLES)
 
-    @define(without={"pins-re-evaluated-on-retry": True})
     def reads_hold(s, w: int) -> Truth:
         """All tables that plan w has read are pinned as in its base."""
         return all_of(implies(s.reads(w, t), s.is_current(w, t)) for t in TABLES)
+
+    @without("pins-re-evaluated-on-retry", replaces=reads_hold)
+    def reads_are_ignored(s, w: int) -> bool:
+        return True
 
     def is_at_work(s, w: int) -> Truth:
         """The writer has neither crashed nor reported to its caller."""
@@ -241,51 +251,70 @@ class Publish(Machine):
         """The id behind the writer's parent exists."""
         return (s.writer[w].parent < s.last) & (s.writer[w].parent >= s.deleted)
 
-    @define(without={"shared-head": lambda s, w: s.touched_hold(w)})
     def may_commit(s, w: int) -> Truth:
         """The newest manifest, as a new parent, meets the plan's expectations."""
         return s.touched_hold(w) & s.reads_hold(w) & ~s.is_fenced(s.plan[w].began, s.epoch)
 
-    @define(without={"boundary-check-after-create": True})
+    @without("shared-head", replaces=may_commit)
+    def may_commit_beside_others(s, w: int) -> Truth:
+        """The winners have touched none of the plan's tables."""
+        return s.touched_hold(w)
+
     def is_above_boundary(s, w: int) -> Truth:
         """The id that the writer has created is above the boundary."""
         id_ = pick(s.plan[w].manifest > 0, s.plan[w].manifest, s.writer[w].parent + 1)
         return id_ > s.boundary
 
-    after_unknown = define("unsure", without={"read-back-on-unknown": "undo"})
+    @without("boundary-check-after-create", replaces=is_above_boundary)
+    def is_anywhere(s, w: int) -> bool:
+        return True
 
     # Definitions: recovery, which knows a plan by its sidecar.
 
-    @define(
-        without={
-            # One table of the plan, for `both` the nodes.
-            "whole-plan-in-sidecar": lambda s, w, t: (s.plan[w].kind == "link") ^ (t == "nodes")
-        }
-    )
     def sidecar_touches(s, w: int, t: str) -> Truth:
+        """The sidecar of plan w has a head for the table."""
         return s.touches(w, t)
+
+    @without("whole-plan-in-sidecar", replaces=sidecar_touches)
+    def sidecar_touches_one(s, w: int, t: str) -> Truth:
+        """The sidecar holds one table of the plan, for `both` the nodes."""
+        return (s.plan[w].kind == "link") ^ (t == "nodes")
 
     def is_settled(s, w: int) -> Truth:
         """Every pin that the plan would replace has moved on: published, undone or superseded."""
         return ~any_of(s.sidecar_touches(w, t) & s.is_current(w, t) for t in TABLES)
 
-    @define(without={"bounded-skew": False})
     def is_young(s, w: int) -> Truth:
-        """The sidecar is younger than the window: with clocks that agree, as long as its writer is at work."""
+        """The sidecar is younger than the window. If clocks agree, it is as long as its writer is at work."""
         return s.is_at_work(w)
 
-    @define(without={"grace-window": False})
-    def may_appear(s, w: int, epoch: Number | int) -> Truth:
+    @without("bounded-skew", replaces=is_young)
+    def seems_old(s, w: int) -> bool:
+        return False
+
+    def is_left_alone(s, w: int) -> Truth:
+        """The plan is not fenced, and its writer may be alive."""
+        return (s.plan[w].began >= s.epoch) & (s.is_young(w) | (s.writer[w].at == "owes-retiring"))
+
+    @without("grace-window", replaces=is_left_alone)
+    def is_never_left_alone(s, w: int) -> bool:
+        return False
+
+    def may_appear(s, w: int, epoch: Number) -> Truth:
         """A writer of the present epoch may still create its heads after the window."""
         return s.plan[w].began == epoch
 
-    def may_roll_forward(s, w: int, epoch: Number | int) -> Truth:
+    @without("grace-window", replaces=may_appear)
+    def never_appears(s, w: int, epoch: Number) -> bool:
+        return False
+
+    def may_roll_forward(s, w: int, epoch: Number) -> Truth:
         """All heads are the plan's, and an executor of this epoch may commit it on the newest manifest."""
         own = all_of(implies(s.sidecar_touches(w, t), s.place(t, w, epoch) == "own") for t in TABLES)
         touched = all_of(implies(s.sidecar_touches(w, t), s.is_current(w, t)) for t in TABLES)
         return own & touched & s.reads_hold(w) & ~s.is_fenced(epoch, s.epoch)
 
-    def must_restore(s, w: int, epoch: Number | int, t: str) -> Truth:
+    def must_restore(s, w: int, epoch: Number, t: str) -> Truth:
         """A head of the plan is in the way of others, is being undone, or can still appear."""
         place = s.place(t, w, epoch)
         is_in_the_way = (place == "own") | ((place == "free") & s.may_appear(w, epoch))
@@ -327,14 +356,29 @@ class Publish(Machine):
         """Capture the newest manifest, check the write against it, write the sidecar."""
         s.require(s.writer[w].at == "new")
         s.require(w == 0 or s.writer[w - 1].at != "new")  # plans are numbered as they begin
-        s.require(kind not in ("link", "drop") or ~s.is_visible("drop"))
-        s.guard("inbound-check-on-removal", kind != "drop" or ~s.is_visible("link"))
+        s.require(kind not in ("link", "drop") or ~s.is_visible("drop"))  # the node exists
+        s.require(kind != "drop" or s.may_remove())
         s.writer[w].at = "heads"
         s.plan[w].kind = kind
         s.plan[w].began = s.epoch
         s.writer[w].parent = s.last
         s.plan[w].base = s.pin
-        s.plan[w].sidecar = s.is_on("sidecar-before-heads")
+        s.write_sidecar(w)
+
+    def may_remove(s) -> Truth:
+        """No edge points at the node."""
+        return ~s.is_visible("link")
+
+    @without("inbound-check-on-removal", replaces=may_remove)
+    def may_always_remove(s) -> bool:
+        return True
+
+    def write_sidecar(s, w: int) -> None:
+        s.plan[w].sidecar = True
+
+    @without("sidecar-before-heads", replaces=write_sidecar)
+    def write_no_sidecar(s, w: int) -> None:
+        s.plan[w].sidecar = False
 
     @action(w=among(writer, at="heads"))
     def probe_finds_winner(s, w: int) -> None:
@@ -347,9 +391,13 @@ class Publish(Machine):
     def stage_again(s, w: int) -> None:
         """After an unknown outcome, the writer creates anew a sidecar that recovery has retired meanwhile."""
         s.require(s.writer[w].at == "heads", ~s.plan[w].sidecar)
-        s.require(s.is_on("sidecar-before-heads"), *(s.head(t, w) == 0 for t in TABLES))
+        s.require(*(s.head(t, w) == 0 for t in TABLES))
         s.trouble.spend()
         s.plan[w].sidecar = True
+
+    @without("sidecar-before-heads", replaces=stage_again)
+    def never_stage_again(s, w: int) -> None:
+        s.require(False)
 
     @action(w=among(writer, at="heads"), table=TABLES)
     def move_head(s, w: int, table: str) -> None:
@@ -394,9 +442,16 @@ class Publish(Machine):
             s.writer[w].at = "created"
         elif answer == "reply_lost":
             s.put_manifest(w)
-            s.writer[w].at = s.after_unknown()
+            s.get_no_answer(w)
         else:
-            s.writer[w].at = s.after_unknown()
+            s.get_no_answer(w)
+
+    def get_no_answer(s, w: int) -> None:
+        s.writer[w].at = "unsure"
+
+    @without("read-back-on-unknown", replaces=get_no_answer)
+    def take_no_answer_for_refusal(s, w: int) -> None:
+        s.writer[w].at = "undo"
 
     def put_manifest(s, w: int) -> None:
         """The create takes effect: the id is the next one, or was deleted, and then no reader finds it."""
@@ -516,10 +571,18 @@ class Publish(Machine):
         else:
             s.writer[w].at = "over"
 
+    def may_land(s, w: int) -> Truth:
+        """The requests of a crashed writer land while its sidecar exists."""
+        return s.plan[w].sidecar
+
+    @without("bounded-landing", replaces=may_land)
+    def may_always_land(s, w: int) -> bool:
+        return True
+
     @action(w=among(writer, at="heads-under-way"), table=TABLES)
     def head_lands(s, w: int, table: str) -> None:
         """A head of a crashed writer lands."""
-        s.assume("bounded-landing", s.plan[w].sidecar)
+        s.require(s.may_land(w))
         s.require(s.touches(w, table), s.place(table, w, s.plan[w].began) == "free")
         s.create_head(table, w, s.plan[w].began)
 
@@ -527,7 +590,7 @@ class Publish(Machine):
     def manifest_lands(s, w: int) -> None:
         """The manifest of a crashed writer lands. On a deleted id no reader would find it."""
         s.require(s.writer[w].parent == s.last)
-        s.assume("bounded-landing", s.plan[w].sidecar)
+        s.require(s.may_land(w))
         s.put_manifest(w)
         s.writer[w].at = "over"
 
@@ -536,8 +599,7 @@ class Publish(Machine):
     @action(o=among(opener, work="idle"), w=among(plan, sidecar=True))
     def read_sidecar(s, o: int, w: int) -> None:
         """Take up a plan, with or without a claim before. One that may be alive is left alone."""
-        may_be_alive = s.is_young(w) | (s.writer[w].at == "owes-retiring")
-        s.guard("grace-window", (s.plan[w].began < s.epoch) | ~may_be_alive)
+        s.require(~s.is_left_alone(w))
         s.opener[o].work = "has-read"
         s.opener[o].whose = w
         s.opener[o].epoch = s.epoch
@@ -744,7 +806,7 @@ class Publish(Machine):
     # Refinement.
 
     def decides(after, before: "Publish", w: int) -> tuple[object, ...]:
-        """Return the decision of a writer that has read the newest manifest, as the observed machine has it."""
+        """Return the decision of a writer that has read the newest manifest, as labels of the observed machine."""
         at = after.writer[w].at
         return (
             does("learn_success", w=w, when=at == "owes-retiring"),
@@ -832,7 +894,7 @@ class Publish(Machine):
             "recovery": HISTORY,
         }
 
-    # Directives for the checker.
+    # Where the checker shows what.
 
     races = ("create-only-manifest", "shared-head", "linearizable-create")
     """Switches whose failure writers alone show."""

@@ -110,15 +110,15 @@ class PublishObserved(Machine):
         """The highest number of a head of plan w; 0 for none."""
         return most(pick(v.holds(plan=w, undo=undo), n, 0) for n, v in s.versions(t))
 
-    def is_later(s, v: KeyView, epoch: Number | int) -> Truth:
+    def is_later(s, v: KeyView, epoch: Number) -> Truth:
         return v.epoch > epoch
 
-    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NEW_WRITER) -> Truth:
+    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number, undone: int = NEW_WRITER) -> Truth:
         """Version v can never be pinned: its plan is fenced, is undone, or has a base that is gone."""
         gone = any_of((v.plan == w) & ((s.plan[w].base[t] < base) | (w == undone)) for w in range(s.writers))
         return gone | (epoch > v.epoch)
 
-    def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
+    def place(s, t: str, w: int, epoch: Number, *, undo: bool = False) -> Choice:
         """Return what an executor of this epoch meets where it would create the head of plan w.
 
         The lowest version above the base of the plan that is not dead decides. Without one there is no place.
@@ -137,7 +137,7 @@ class PublishObserved(Machine):
             )
         return met
 
-    def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
+    def create_head(s, t: str, w: int, epoch: Number, *, undo: bool = False) -> None:
         """Create version n, the first free number above the base of plan w."""
         first = least(pick((s.plan[w].base[t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
         s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
@@ -187,6 +187,14 @@ class PublishObserved(Machine):
     def is_at_work(s, w: int) -> Truth:
         """The writer has neither crashed nor reported to its caller."""
         return s.writer[w].at.is_in(*AT_WORK)
+
+    def is_left_alone(s, w: int) -> Truth:
+        """The plan is of the present epoch, and the grace window is not over."""
+        return (s.plan[w].began >= s.epoch) & s.is_at_work(w)
+
+    @without("bounded-skew", replaces=is_left_alone)
+    def is_never_left_alone(s, w: int) -> bool:
+        return False
 
     def may_roll_forward(s, w: int, epoch: int) -> Truth:
         """All heads exist, and an executor of this epoch may commit the plan on the newest manifest."""
@@ -437,8 +445,7 @@ class PublishObserved(Machine):
         It leaves a plan of its own epoch alone during the grace window.
         """
         s.require(s.plan[w].sidecar)
-        if s.is_on("bounded-skew"):
-            s.require((s.plan[w].began < s.epoch) | ~s.is_at_work(w))
+        s.require(~s.is_left_alone(w))
         s.recovery[w].read[s.epoch] = True
 
     @action(w=writers)
