@@ -780,7 +780,8 @@ class Publish(Machine):
     @reachable(w=writers)
     def rolled_back(s, w: int) -> Truth:
         """Recovery can undo the plan of a writer that crashed."""
-        return s.plan[w].dropped & (s.writer[w].at == "heads-under-way") & ~s.plan[w].sidecar
+        is_crashed = s.writer[w].at == "heads-under-way"
+        return is_crashed & s.plan[w].dropped & ~s.plan[w].sidecar
 
     @reachable(w=writers)
     def unknown_outcome(s, w: int) -> Truth:
@@ -806,7 +807,7 @@ class Publish(Machine):
     # Refinement.
 
     def decides(after, before: "Publish", w: int) -> tuple[object, ...]:
-        """Return the decision of a writer that has read the newest manifest, as labels of the observed machine."""
+        """Return the decision of a writer that has read the newest manifest, in observed labels."""
         at = after.writer[w].at
         return (
             does("learn_success", w=w, when=at == "owes-retiring"),

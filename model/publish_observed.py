@@ -110,22 +110,22 @@ class PublishObserved(Machine):
         """The highest number of a head of plan w; 0 for none."""
         return most(pick(v.holds(plan=w, undo=undo), n, 0) for n, v in s.versions(t))
 
-    def is_later(s, v: KeyView, epoch: Number) -> Truth:
+    def is_later(s, v: KeyView, epoch: Number | int) -> Truth:
         return v.epoch > epoch
 
-    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number, undone: int = NEW_WRITER) -> Truth:
+    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NEW_WRITER) -> Truth:
         """Version v can never be pinned: its plan is fenced, is undone, or has a base that is gone."""
         gone = any_of((v.plan == w) & ((s.plan[w].base[t] < base) | (w == undone)) for w in range(s.writers))
         return gone | (epoch > v.epoch)
 
-    def place(s, t: str, w: int, epoch: Number, *, undo: bool = False) -> Choice:
+    def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
         """Return what an executor of this epoch meets where it would create the head of plan w.
 
         The lowest version above the base of the plan that is not dead decides. Without one there is no place.
         """
         base = s.pin[t] if w == NEW_WRITER else s.plan[w].base[t]
         undone = w if undo else NEW_WRITER
-        met = "full"
+        met: Choice | str = "full"
         for n, v in reversed([*s.versions(t)]):
             met = case(
                 (n <= base, met),
@@ -135,9 +135,10 @@ class PublishObserved(Machine):
                 (s.is_dead(t, v, base, epoch, undone), met),
                 otherwise="rival",
             )
+        assert isinstance(met, Choice)
         return met
 
-    def create_head(s, t: str, w: int, epoch: Number, *, undo: bool = False) -> None:
+    def create_head(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> None:
         """Create version n, the first free number above the base of plan w."""
         first = least(pick((s.plan[w].base[t] < n) & ~v.is_there, n, 2 * s.writers) for n, v in s.versions(t))
         s.version[t][first - 1].create("done", plan=w, undo=undo, epoch=epoch)
@@ -629,7 +630,8 @@ class PublishObserved(Machine):
     @reachable(w=writers)
     def rolled_back(s, w: int) -> Truth:
         """Recovery can undo the plan of a writer that crashed."""
-        return s.plan[w].dropped & (s.writer[w].at == "heads-under-way") & ~s.plan[w].sidecar
+        is_crashed = s.writer[w].at == "heads-under-way"
+        return is_crashed & s.plan[w].dropped & ~s.plan[w].sidecar
 
     @reachable(w=writers, t=TABLES)
     def late_head_stepped_over(s, w: int, t: str) -> Truth:

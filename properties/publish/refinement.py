@@ -91,7 +91,7 @@ class PublishRefinement(Refinement):
     )
     trace_fields = ("kind", "undo", "moves", "reads", "wide")
     owned = "plan"
-    hidden = (
+    hidden: ClassVar[tuple[str, ...]] = (
         "probe_finds_winner",
         "heads_blocked",
         "retry",
@@ -100,9 +100,14 @@ class PublishRefinement(Refinement):
         "undo_own_ends",
         "crash",
     )
-    eager = ("recovery_reads", "recovery_settles", "recovery_judges", "recovery_leaves_to_rival")
-    left_out = RENAMING
-    forgets = ("plan.dropped",)
+    eager: ClassVar[tuple[str, ...]] = (
+        "recovery_reads",
+        "recovery_settles",
+        "recovery_judges",
+        "recovery_leaves_to_rival",
+    )
+    left_out: ClassVar[tuple[str, ...]] = RENAMING
+    forgets: ClassVar[tuple[str, ...]] = ("plan.dropped",)
     machine: ClassVar[type[PublishObserved]] = PublishReplayed
     notes = frozenset({"outcome"})
     request_rules = REQUEST_RULES
@@ -333,10 +338,10 @@ class PublishCoverage(PublishRefinement):
     A run leaves the bound at its first claim and at its third plan.
     """
 
-    hidden = (*PublishRefinement.hidden, *PublishRefinement.eager)
-    eager = ()
-    left_out = ()
-    forgets = ()
+    hidden: ClassVar[tuple[str, ...]] = (*PublishRefinement.hidden, *PublishRefinement.eager)
+    eager: ClassVar[tuple[str, ...]] = ()
+    left_out: ClassVar[tuple[str, ...]] = ()
+    forgets: ClassVar[tuple[str, ...]] = ()
     machine = PublishObserved
 
     def __init__(self, writers: int = 2, claims: int = 0) -> None:

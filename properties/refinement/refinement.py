@@ -102,8 +102,8 @@ class Refinement:
     left_out: ClassVar[tuple[str, ...]] = ()
     """Actions that never happen: others replace them."""
     forgets: ClassVar[tuple[str, ...]] = ()
-    """Fields that no guard and no condition reads, only properties: they keep their initial values. A field of
-    a role is `role.field`.
+    """Fields that no guard and no condition reads, only properties: they keep their initial values. The
+    field of a role is named `role.field`.
     """
     runs: ClassVar[str | LinkedRuns] = "run"
     """How a trace is cut into runs, as `--runs` would: `run`, `process`, `prefix:N`, a pattern, or linked
