@@ -117,7 +117,6 @@ class Publish(Machine):
         began=Int(0, claims),  # the epoch in which the plan was made
         sidecar=Bool(),
         manifest=Int(0, ids),  # the id that published the plan; 0 for none
-        dropped=Bool(),  # ghost: recovery has undone the plan, or promised that it never commits
     )
     writer = Role(
         writers,
@@ -132,6 +131,8 @@ class Publish(Machine):
         epoch=Int(0, claims),  # the epoch in which the opener acts
         restores=Each(TABLES, Bool()),
     )
+    # For properties only: recovery has undone the plan, or promised that it never commits.
+    ghost = Role(writers, dropped=Bool())
 
     # Definitions: heads.
 
@@ -622,7 +623,7 @@ class Publish(Machine):
         restores = tuple(s.must_restore(w, s.opener[o].epoch, t) for t in TABLES)
         s.opener[o].restores = restores
         s.opener[o].work = pick(any_of(restores), "undoes", "retires")
-        s.plan[w].dropped |= ~any_of(restores) & (s.plan[w].began == s.epoch)
+        s.ghost[w].dropped |= ~any_of(restores) & (s.plan[w].began == s.epoch)
 
     @action(o=among(opener, work="undoes", whose="w"), w=writers, table=TABLES)
     def undo_head(s, o: int, w: int, table: str) -> None:
@@ -647,7 +648,7 @@ class Publish(Machine):
         s.pin_heads(w, [*restores], undo=True)
         s.opener[o].work = "retires"
         s.opener[o].restores = (False, False)
-        s.plan[w].dropped = True
+        s.ghost[w].dropped = True
 
     @action(o=among(opener, work="undoes", whose="w"), w=writers)
     def undo_lost(s, o: int, w: int) -> None:
@@ -677,7 +678,7 @@ class Publish(Machine):
         s.require(s.place(table, NEW_WRITER, s.epoch) == "rival")
         s.require(s.place(table, w, s.epoch, undo=True) == "own")
         s.pin_heads(w, [t == table for t in TABLES], undo=True)
-        s.plan[w].dropped = True
+        s.ghost[w].dropped = True
 
     @action(o=among(opener, work=("has-read", "undoes", "retires")))
     def give_up(s, o: int) -> None:
@@ -720,7 +721,7 @@ class Publish(Machine):
     @invariant(w=writers)
     def live_writer(s, w: int) -> Truth:
         """Recovery never drops a plan that its writer reports as published."""
-        return implies(s.plan[w].dropped, s.writer[w].outcome != "published")
+        return implies(s.ghost[w].dropped, s.writer[w].outcome != "published")
 
     @step(o=openers, w=writers)
     def left_alone(before, after: "Publish", o: int, w: int) -> Truth:
@@ -781,7 +782,7 @@ class Publish(Machine):
     def rolled_back(s, w: int) -> Truth:
         """Recovery can undo the plan of a writer that crashed."""
         is_crashed = s.writer[w].at == "heads-under-way"
-        return is_crashed & s.plan[w].dropped & ~s.plan[w].sidecar
+        return is_crashed & s.ghost[w].dropped & ~s.plan[w].sidecar
 
     @reachable(w=writers)
     def unknown_outcome(s, w: int) -> Truth:

@@ -81,7 +81,6 @@ class PublishObserved(Machine):
         began=Int(0, claims),  # the epoch in which the plan was made
         sidecar=Bool(),
         manifest=Int(0, ids),  # the id that published the plan; 0 for none
-        dropped=Bool(),  # ghost: recovery has undone the plan, or promised that it never commits
     )
     writer = Role(
         writers,
@@ -100,6 +99,9 @@ class PublishObserved(Machine):
         undoing=Each(epochs, Each(tuple(RESTORED), Bool())),  # it may restore these tables
         owed=Bool(),  # an opener may retire the sidecar
     )
+
+    # For properties only: recovery has undone the plan, or promised that it never commits.
+    ghost = Role(writers, dropped=Bool())
 
     # Definitions: heads.
 
@@ -478,7 +480,7 @@ class PublishObserved(Machine):
             alone = restored[t] & ~s.touches(w, other) & ~forward
             undoing[t] = alone | (moved[t] & still[other])
         s.recovery[w].owed |= nothing
-        s.plan[w].dropped |= promised
+        s.ghost[w].dropped |= promised
         for t in TABLES:
             s.recovery[w].seen_moved[epoch][t] = moved[t]
             s.recovery[w].seen_still[epoch][t] = still[t]
@@ -516,7 +518,7 @@ class PublishObserved(Machine):
         s.require(*(s.is_current(w, t) & s.is_undone(w, t) for t in RESTORED[tables]))
         s.pin_heads(w, [t in RESTORED[tables] for t in TABLES], undo=True)
         s.recovery[w].owed = True
-        s.plan[w].dropped = True
+        s.ghost[w].dropped = True
 
     @action(w=writers)
     def recovery_retires(s, w: int) -> None:
@@ -537,7 +539,7 @@ class PublishObserved(Machine):
         s.require(s.place(table, NEW_WRITER, s.epoch) == "rival")
         s.require(s.place(table, w, s.epoch, undo=True) == "own")
         s.pin_heads(w, [t == table for t in TABLES], undo=True)
-        s.plan[w].dropped = True
+        s.ghost[w].dropped = True
 
     # Properties: never bad.
 
@@ -577,7 +579,7 @@ class PublishObserved(Machine):
     @invariant(w=writers)
     def live_writer(s, w: int) -> Truth:
         """Recovery never drops a plan that its writer reports as published."""
-        return implies(s.plan[w].dropped, s.writer[w].outcome != "published")
+        return implies(s.ghost[w].dropped, s.writer[w].outcome != "published")
 
     @step(w=writers)
     def left_alone(before, after: "PublishObserved", w: int) -> Truth:
@@ -631,7 +633,7 @@ class PublishObserved(Machine):
     def rolled_back(s, w: int) -> Truth:
         """Recovery can undo the plan of a writer that crashed."""
         is_crashed = s.writer[w].at == "heads-under-way"
-        return is_crashed & s.plan[w].dropped & ~s.plan[w].sidecar
+        return is_crashed & s.ghost[w].dropped & ~s.plan[w].sidecar
 
     @reachable(w=writers, t=TABLES)
     def late_head_stepped_over(s, w: int, t: str) -> Truth:

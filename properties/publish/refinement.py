@@ -107,7 +107,7 @@ class PublishRefinement(Refinement):
         "recovery_leaves_to_rival",
     )
     left_out: ClassVar[tuple[str, ...]] = RENAMING
-    forgets: ClassVar[tuple[str, ...]] = ("plan.dropped",)
+    forgets: ClassVar[tuple[str, ...]] = ("ghost",)
     machine: ClassVar[type[PublishObserved]] = PublishReplayed
     notes = frozenset({"outcome"})
     request_rules = REQUEST_RULES

@@ -71,7 +71,8 @@ class PublishReplayed(PublishObserved):
             for n, version in s.versions(t):
                 s.require(~version.holds(plan=w) | (s.pin[t] >= n))
                 version.assign(version, plan=pick(version.plan == w, -1, version.plan))
-        restart(s.plan[w], "base", "kind", "began", "sidecar", "manifest", "dropped")
+        restart(s.plan[w], "base", "kind", "began", "sidecar", "manifest")
+        restart(s.ghost[w])
         restart(s.writer[w], "at", "parent", "outcome")
         restart(s.recovery[w], "read", "seen_moved", "seen_still", "undoing", "owed")
 

@@ -102,9 +102,7 @@ class Refinement:
     left_out: ClassVar[tuple[str, ...]] = ()
     """Actions that never happen: others replace them."""
     forgets: ClassVar[tuple[str, ...]] = ()
-    """Fields that no guard and no condition reads, only properties: they keep their initial values. The
-    field of a role is named `role.field`.
-    """
+    """Fields that no guard and no condition reads, only properties: they keep their initial values."""
     runs: ClassVar[str | LinkedRuns] = "run"
     """How a trace is cut into runs, as `--runs` would: `run`, `process`, `prefix:N`, a pattern, or linked
     runs.
@@ -186,7 +184,7 @@ class Refinement:
         layout = self.model.layout
         lost = [0] * layout.words
         for name, slot in layout.slots.items():
-            if name in self.forgets or name.split(".")[0] in self.forgets:
+            if name.split(".")[0] in self.forgets:
                 for index in range(slot.count):
                     word, shift = slot.place(index)
                     lost[word] |= ((1 << slot.kind.width) - 1) << shift
