@@ -263,10 +263,9 @@ class PublishObserved(Machine):
 
     # Actions: a writer stages its plan and moves heads.
 
-    @action(w=writers, kind=KINDS, parent=ids)
+    @action(w=among(writer, at="new"), kind=KINDS, parent=ids)
     def stage(s, w: int, kind: str, parent: int) -> None:
         """The sidecar lands of a plan that was made on manifest `parent + 1`."""
-        s.require(s.writer[w].at == "new")
         s.require(s.last > parent)
         s.writer[w].at = "heads"
         s.plan[w].kind = kind
@@ -285,29 +284,26 @@ class PublishObserved(Machine):
         s.require(~s.plan[w].sidecar)
         s.plan[w].sidecar = True
 
-    @action(w=writers, table=TABLES)
+    @action(w=among(writer, at="heads"), table=TABLES)
     def move_head(s, w: int, table: str) -> None:
-        s.require(s.writer[w].at == "heads")
         s.require(s.touches(w, table))
         s.require(s.place(table, w, s.plan[w].began) == "free")
         s.create_head(table, w, s.plan[w].began)
         s.writer[w].at = pick(s.is_complete(w), "commit", "heads")
 
-    @action(w=writers)
+    @action(w=among(writer, at="heads"))
     def probe_finds_winner(s, w: int) -> None:
         """Hidden. Before a head moved, the writer finds a manifest on which its plan may not commit."""
-        s.require(s.writer[w].at == "heads")
         s.require(s.writer[w].parent < s.last)
         s.require(~s.may_commit(w))
         s.require(*(s.head(t, w) == 0 for t in TABLES))
         s.writer[w].at = "owes-retiring"
         s.writer[w].outcome = "refused"
 
-    @action(w=writers)
+    @action(w=among(writer, at="heads"))
     def heads_blocked(s, w: int) -> None:
         """Hidden. A head of a rival or of a later epoch is in the way, and all creates are answered."""
         met = [s.met(w, t) for t in TABLES]
-        s.require(s.writer[w].at == "heads")
         s.require(*(place != "free" for place in met))
         s.require(any_of(place.is_in("later", "rival") for place in met))
         if not any_of(place == "own" for place in met):
@@ -329,41 +325,37 @@ class PublishObserved(Machine):
         """The id behind the writer's parent exists."""
         return (s.writer[w].parent < s.last) & (s.writer[w].parent >= s.deleted)
 
-    @action(w=writers)
+    @action(w=among(writer, at=("commit", "created")))
     def create_manifest(s, w: int) -> None:
         """The id is free: it is the next one, or it was deleted, and then no manifest shows the plan.
 
         The writer may send the create again, if it does not know the outcome and the id was deleted since.
         """
-        s.require(s.writer[w].at.is_in("commit", "created"))
         s.require(~s.is_taken(w))
         s.publish(w, s.writer[w].parent == s.last)
         s.writer[w].at = "created"
 
-    @action(w=writers)
+    @action(w=among(writer, at=("commit", "created")))
     def retry(s, w: int) -> None:
         """Hidden. The id was taken, or had been deleted before: the writer goes on behind the newest one."""
-        s.require(s.writer[w].at.is_in("commit", "created"))
         s.require(s.is_taken(w) | (s.writer[w].at == "created"))
         s.require(s.may_commit(w))
         s.writer[w].at = "commit"
         s.writer[w].parent = s.last
 
-    @action(w=writers)
+    @action(w=among(writer, at=("commit", "created")))
     def learn_success(s, w: int) -> None:
         """Hidden. The plan is in a manifest above the boundary, or the newest manifest pins its heads."""
-        s.require(s.writer[w].at.is_in("commit", "created"))
         s.require(((s.plan[w].manifest > 0) & (s.plan[w].manifest > s.boundary)) | s.is_pinned(w))
         s.writer[w].at = "owes-retiring"
         s.writer[w].outcome = "published"
 
-    @action(w=writers)
+    @action(w=among(writer, at="commit"))
     def learn_refusal(s, w: int) -> None:
         """Hidden. The id was taken, and the plan may not commit on the newest manifest.
 
         The writer has seen all manifests since its parent: the boundary has not passed them.
         """
-        s.require(s.writer[w].at == "commit")
         s.require(s.is_taken(w))
         s.require(s.boundary <= s.writer[w].parent)
         s.require(s.plan[w].manifest == 0)
@@ -373,17 +365,15 @@ class PublishObserved(Machine):
 
     # Actions: a writer undoes its plan after a refusal, retires its sidecar, or crashes.
 
-    @action(w=writers, table=TABLES)
+    @action(w=among(writer, at="undo"), table=TABLES)
     def undo_own_head(s, w: int, table: str) -> None:
-        s.require(s.writer[w].at == "undo")
         s.require(s.must_undo(w, table))
         s.require(s.place(table, w, s.plan[w].began, undo=True) == "free")
         s.create_head(table, w, s.plan[w].began, undo=True)
 
-    @action(w=writers)
+    @action(w=among(writer, at="undo"))
     def undo_own_commit(s, w: int) -> None:
         needed: list[Truth | bool] = [s.must_undo(w, t) for t in TABLES]
-        s.require(s.writer[w].at == "undo")
         s.require(s.plan[w].began >= s.epoch)
         s.require(any_of(needed))
         s.require(*(implies(s.must_undo(w, t), s.is_undone(w, t)) for t in TABLES))
@@ -391,10 +381,9 @@ class PublishObserved(Machine):
         s.writer[w].at = "owes-retiring"
         s.writer[w].outcome = "refused"
 
-    @action(w=writers)
+    @action(w=among(writer, at="undo"))
     def undo_own_ends(s, w: int) -> None:
         """Hidden. Nothing is left to undo, or another process will undo it: either way the plan is dead."""
-        s.require(s.writer[w].at == "undo")
         if not any(s.must_undo(w, t) for t in TABLES):
             s.writer[w].at = "owes-retiring"
         else:
@@ -408,46 +397,41 @@ class PublishObserved(Machine):
         place = s.place(t, w, s.plan[w].began, undo=True)
         return s.must_undo(w, t) & place.is_in("later", "rival")
 
-    @action(w=writers)
+    @action(w=among(writer, at="owes-retiring"))
     def retire(s, w: int) -> None:
-        s.require(s.writer[w].at == "owes-retiring")
         s.writer[w].at = "over"
         s.plan[w].sidecar = False
 
-    @action(w=writers)
+    @action(w=among(writer, at=AT_WORK))
     def crash(s, w: int) -> None:
         """Hidden. A crash, or an end with an unknown outcome."""
-        s.require(s.is_at_work(w))
         s.writer[w].at = case(
             (s.writer[w].at == "heads", "heads-under-way"),
             (s.writer[w].at == "commit", "manifest-under-way"),
             otherwise="over",
         )
 
-    @action(w=writers, table=TABLES)
+    @action(w=among(writer, at="heads-under-way"), table=TABLES)
     def head_lands(s, w: int, table: str) -> None:
-        s.require(s.writer[w].at == "heads-under-way")
         s.require(s.touches(w, table))
         s.require(s.place(table, w, s.plan[w].began) == "free")
         s.create_head(table, w, s.plan[w].began)
 
-    @action(w=writers)
+    @action(w=among(writer, at="manifest-under-way"))
     def manifest_lands(s, w: int) -> None:
         """The create lands on the newest manifest. Landing on a deleted id shows nothing."""
-        s.require(s.writer[w].at == "manifest-under-way")
         s.require(s.writer[w].parent == s.last)
         s.publish(w)
         s.writer[w].at = "over"
 
     # Actions: some opener, or a writer that met a rival's head, settles a plan whose sidecar it has read.
 
-    @action(w=writers)
+    @action(w=among(plan, sidecar=True))
     def recovery_reads(s, w: int) -> None:
         """Hidden. An opener of the present epoch reads the sidecar.
 
         It leaves a plan of its own epoch alone during the grace window.
         """
-        s.require(s.plan[w].sidecar)
         s.require(~s.is_left_alone(w))
         s.recovery[w].read[s.epoch] = True
 
@@ -520,10 +504,9 @@ class PublishObserved(Machine):
         s.recovery[w].owed = True
         s.ghost[w].dropped = True
 
-    @action(w=writers)
+    @action(w=among(plan, sidecar=True))
     def recovery_retires(s, w: int) -> None:
         s.require(s.recovery[w].owed)
-        s.require(s.plan[w].sidecar)
         s.plan[w].sidecar = False
 
     @action(w=writers, table=TABLES)
