@@ -9,11 +9,10 @@ moves along with it. Between its events are labels that no process performs and 
     leave(w)           the same, though its sidecar may still be deleted: w is settled
     slide_<numbers>()  all numbers become smaller by one; 0 is "older than anything that counts"
 
-The argument. Let R be the renaming, s a state in which its guard holds, and e any run of events that names
-nothing which R has removed. Then s allows e exactly if R(s) allows R(e). `tests/properties/publish/
-test_renaming.py` checks it in every reachable state of a small machine, one event deep, which is the
-induction step: R(s) then is a state that R leads to from the state after the event, or one that allows the
-same events. By everything that can still happen:
+The claim. Let R be the renaming, s a state in which its guard holds, and e any run of events that names nothing
+which R has removed. Then s allows e exactly if R(s) allows R(e). `tests/properties/publish/test_renaming.py`
+checks it in every state of a machine with one plan and two claims, one step deep: R leads from the state after
+a step to the state after the renamed step. The argument for any size, by everything that can still happen:
 
 - *Slots.* Plans have no order here, so the slot of a plan is a name. A plan that no event names again does
   nothing visible. Others meet it only in its versions. The guard keeps a plan with a version above the pin in
@@ -26,8 +25,9 @@ same events. By everything that can still happen:
   have moved on.
 - *Versions* are read from a base on, and bases are compared with pins. The guard keeps the pin above 0. So a
   base that becomes 0 is one from which the pin has moved on. That stays visible, and so does the fact that a
-  look from there finds the place taken. Nothing else depends on the base, except whether the plan has a head
-  in this table: the guard lets no head leave the window, unless the plan is settled.
+  look from there finds the place taken. The guard requires that it is taken, as cleanup may have deleted the
+  version there. Nothing else depends on the base, except whether the plan has a head in this table: the guard
+  lets no head leave the window, unless the plan is settled.
 - *Manifests* are compared with the newest, the boundary, and the parent of a plan. A parent that becomes 0 is
   older than the newest, which stays above 0. The guard requires that the boundary has then not passed it. A
   boundary that becomes 0 is older than any id that can still be created.
@@ -45,7 +45,7 @@ run itself whether they are allowed.
 from dataclasses import replace
 from itertools import pairwise
 
-from fencepost.model import Label, Number, action, pick
+from fencepost.model import Label, Number, Truth, action, pick
 from fencepost.model.publish_observed import TABLES, PublishObserved
 from fencepost.model.store import restart
 from fencepost.properties.refinement import Observation, Slide, Window
@@ -82,16 +82,23 @@ class PublishReplayed(PublishObserved):
     def slide_versions(s, table: str) -> None:
         s.require(s.pin[table] > 1)
         for w in range(s.writers):
-            out_of_sight = ~s.version[table][0].holds(plan=w) | s.is_settled(w)
-            s.require(
-                (s.writer[w].at == "new") | ~s.touches(w, table) | (s.plan[w].base[table] > 1) | out_of_sight
-            )
+            s.require(s.is_beyond_first(w, table))
         versions = [*s.version[table]]
         for place, later in pairwise(versions):
             place.assign(later)
         versions[-1].delete()
         for numbers in (s.pin, *s.pins_at, *(s.plan[w].base for w in range(s.writers))):
             numbers[table] = _less(numbers[table])
+
+    def is_beyond_first(s, w: int, t: str) -> Truth:
+        """Plan w has no head at number 1 of the table, and would not look for its place there.
+
+        It looks there if cleanup has deleted the version, and the pin of its base is older.
+        """
+        first = s.version[t][0]
+        base: Number = s.plan[w].base[t]
+        is_behind = (base > 1) | (~first.holds(plan=w) & (first.is_there | (base == 1)))
+        return (s.writer[w].at == "new") | ~s.touches(w, t) | s.is_settled(w) | is_behind
 
     @action
     def slide_manifests(s) -> None:
