@@ -1,4 +1,4 @@
-"""What the components of publish share: one branch in the store, and one writer's or reader's view of it."""
+"""The state that the components of publish share: a branch in the store, and a writer's or reader's view."""
 
 import enum
 from collections.abc import Sequence

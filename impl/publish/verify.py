@@ -19,7 +19,7 @@ from fencepost.impl.store.requests import List
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was read, and every fault as a sentence."""
+    """The counts of what was read, and every fault as a sentence."""
 
     manifests: int
     tables: int

@@ -10,13 +10,13 @@ A path is a sequence of the model's labels, each with the state after it. `Conte
 say with `Catalog`: transactions, groups, branches, compaction, changes of the schema. A group whose plan is
 staged while others act is one call of `publish_all`, which is interrupted at one of its requests: before the
 probe of the next manifest, after it, or before the create of the manifest. The expectations must have the
-same effect at each of these places. After every label it compares
+same effect at each of these places. After every label it compares these with the model:
 
-- the answer of each draft: published, stale or invalid;
-- the rows of every branch, read by a process without a cache and by the writers with theirs;
-- pins and lineages, one to one with the model's stamps and numbers, and their owners;
-- the newest version of every lineage with the pin of the branch that owns it;
-- that a table of which the model has the first run only has one run.
+- The answer of each draft: published, stale or invalid.
+- The rows of every branch, read by a process without a cache and by the writers with theirs.
+- Pins and lineages, one to one with stamps and numbers, and their owners.
+- The newest version of every lineage, which is the pin of the branch that owns it.
+- The number of runs of a table, where the model has the first run only.
 
 `Walks` chooses paths through transitions that no path has taken. The denominator is exact: every transition
 between reachable states at the bound.
@@ -64,7 +64,7 @@ ANSWERS = {"published": Published, "stale": StaleView, "stale-before-heads": Sta
 COMPARED = ("branch", "head")
 FAN_IN = tables.FAN_IN
 ONWARDS = 0.9
-"""How often a walk takes a way that leads to new transitions rather than one that is new itself."""
+"""The probability that a walk takes a step towards new transitions rather than a new one itself."""
 Values = Mapping[str, Any]
 
 
@@ -324,7 +324,7 @@ def _founded(*, declared: bool, edge: bool) -> Mapping[str, bytes]:
 
 
 def _decide(draft: Transaction, kind: str) -> None:
-    """What a transaction of this kind reads and writes."""
+    """Read and write as a transaction of this kind does."""
     match kind:
         case "count":
             rows = {row["id"]: row["n"] for row in draft.read("nodes")}
@@ -352,7 +352,7 @@ def _tables(kinds: Iterable[str]) -> set[int]:
 
 
 def _may_merge(after: Values) -> bool:
-    """Whether a merge of the second branch is accepted: the model decides, or nothing is to be merged."""
+    """Return True if a merge of the second branch is accepted, which it also is with nothing to merge."""
     pins, forked = [branch["pin"] for branch in after["branch"]], after["forked_at"]
     return bool(pins[MAIN] == forked or pins[MAIN] == pins[DEV])
 
@@ -385,7 +385,7 @@ class Walks:
 
     @property
     def is_open(self) -> bool:
-        """Whether a transition is left that no path has taken."""
+        """True while a transition is left that no path has taken."""
         return not self._closed[0]
 
     def next(self) -> list[PathStep]:

@@ -1,4 +1,4 @@
-"""Whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
+"""Decide whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
 
 from fencepost.properties.refinement.automaton import (
     DEAD,

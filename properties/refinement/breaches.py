@@ -207,7 +207,7 @@ class _RequestJudge:
         return np.where(places == NONE, 0, np.append(np.where(decimal, number, 0), 0)[places])
 
     def _has(self, name: str, value: str, rows: I64) -> Mask:
-        """Whether a trace field has a value."""
+        """Return where a trace field has a value."""
         values, places = self._trace_field(name, rows)
         found: Mask = np.append(values.is_in((value,)), False)[places]
         return found

@@ -41,7 +41,7 @@ from fencepost.properties.refinement.rules import Rank, ReadEvents, Rules
 from fencepost.properties.refinement.text import I64, NONE, Mask
 
 LANDED, REQUESTED, RESPONDED = 0, 1, 2
-"""What a row is: an event where it happened, a request, or the response to one."""
+"""The kinds of row: an event where it happened, a request, or the response to one."""
 FAR = 1 << 30
 """No number is larger: one with more digits is too old or too new for any window."""
 NOWHERE = -FAR

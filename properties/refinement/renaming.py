@@ -45,14 +45,14 @@ class Slide:
     newest.
     """
     base: str = ""
-    """The value of a plan's own document that must be passed before the plan is settled, ..."""
+    """The value of a plan's own document that must be passed before the plan is settled."""
     moved: tuple[str, str] = ("", "")
-    """... where this trace field, a list with commas, has this word."""
+    """A trace field, which is a list with commas, and the word in it without which `base` does not count."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """What ends and what rises, by the names of a map: of values, of kinds of keys, of labels."""
+    """The plans that end and the numbers that rise, by the names of a map."""
 
     slides: tuple[Slide, ...]
     value: str
@@ -64,9 +64,9 @@ class Window:
     swept: tuple[str, ...]
     """The kinds of keys that cleanup deletes: commits, and what they pin."""
     boundary: str
-    """The value up to which ..."""
+    """The value that names the boundary: commits up to it may be deleted."""
     id: str
-    """... commits of this number may be deleted."""
+    """The value that names the number of a commit."""
     forget: str = "forget"
     leave: str = "leave"
     parameter: str = "w"

@@ -79,7 +79,7 @@ class RequestRules:
     deletes_all: bool = True
     """A delete leaves no object at its key. Not so where it names one version of several."""
     not_judged: tuple[str, ...] = ()
-    """What neither the model nor these rules judge."""
+    """Texts that name what neither the model nor these rules judge."""
 
 
 UNDECLARED = ("conditions, data objects and reads, for which this map declares no rules",)

@@ -44,7 +44,7 @@ class Symbols:
     orphans: I64
     """The rows of responses whose request is missing."""
     renamings: I64
-    """How many symbols of each run are renamings, which are no events."""
+    """The number of symbols of each run that are renamings, which are no events."""
     lives: Lives | None = None
     """The plans of the runs that are read through a window."""
 
@@ -148,7 +148,7 @@ class SymbolReader:
         ):
             those = side == which
             symbols[those] = self._numbers(events, observations, observations.codes[those], left[those], kind)
-        # What may be deleted once may be deleted ever after, so the deletion may be read at its response.
+        # A deletion that is allowed once is allowed ever after, so it may be read at its response.
         late = moved.swept & responded_rows
         symbols[late] = self._numbers(
             events, observations, observations.codes[late], left[late] * 0, SymbolKind.LANDED
