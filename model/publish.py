@@ -802,7 +802,7 @@ class Publish(Machine):
 
     @may_end
     def done(s) -> Truth:
-        """No writer is at work. What is left to recovery needs an opener only, and there is always one."""
+        """No writer is at work. A sidecar needs only an opener, and there is always one."""
         return ~s.writer.any(at=AT_WORK) & ~s.plan.any(sidecar=True)
 
     # Refinement.

@@ -321,7 +321,7 @@ class PublishPlan:
         )
 
 
-# What a plan makes. Pure: see the top of this module.
+# The objects that a plan makes. Pure: see the top of this module.
 
 
 def version_document(plan: PublishPlan, action: Action, number: int) -> bytes:

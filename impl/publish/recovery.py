@@ -268,7 +268,7 @@ def finish_undo(handle: Handle, found: Version) -> bool:
 
 
 def held(context: BranchContext, plan: PublishPlan) -> bool:
-    """Whether the manifest that `plan` holds is still retained. Call it after the sidecar was written."""
+    """Return True if the manifest that `plan` holds is retained. Call it after writing the sidecar."""
     assert plan.hold is not None
     branch, id_ = plan.hold
     return context.on(branch).chain.boundary.read() < id_

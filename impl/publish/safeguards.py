@@ -66,7 +66,7 @@ def epoch_check(mine: int, theirs: int) -> Epoch:
 
 
 def grace_window(plan_epoch: int, chain_epoch: int, age_ns: int, grace_ns: int) -> Standing:
-    """Whether a sidecar may belong to a live writer. A clock decides only between live and expired."""
+    """Return True if a sidecar may belong to a live writer. A clock decides only between live and expired."""
     if plan_epoch < chain_epoch:
         return Standing.FENCED
     return Standing.LIVE if age_ns < grace_ns else Standing.EXPIRED

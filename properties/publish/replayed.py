@@ -12,9 +12,9 @@ moves along with it. Between its events are labels that no process performs and 
 The claim. Let R be the renaming, s a state in which its guard holds, and e any run of events that names
 nothing which R has removed. Then s allows e exactly if R(s) allows R(e).
 
-`tests/properties/publish/test_renaming.py` checks it in every state of a machine with one plan and two claims,
-one step deep: R leads from the state after a step to the state after the renamed step. The argument for any
-size, by everything that can still happen:
+`tests/properties/publish/test_renaming.py` checks it in every state of a machine with one plan and two
+claims, one step deep: R leads from the state after a step to the state after the renamed step. The argument
+for any size, by everything that can still happen:
 
 - *Slots.* Plans have no order here, so the slot of a plan is a name. A plan that no event names again does
   nothing visible. Others meet it only in its versions. The guard keeps a plan with a version above the pin in

@@ -149,7 +149,7 @@ class Driven:
         return self._inside[number]
 
     def _transitions(self) -> Counter[int]:
-        """Count the transitions of the model that were driven, by label. Pending requests are not in its states."""
+        """Count the transitions that were driven, by label. The model's states have no pending requests."""
         automaton = self.automaton
         if not automaton.slots:
             return Counter(label for _, label, _ in self.edges)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class LinkedRuns:
-    """How events name their run. Use the syntax that Python and RE2 share in both patterns."""
+    """The ways in which events name their run. Use the syntax that Python and RE2 share in both patterns."""
 
     name: str
     """The name of this grouping for `--runs`."""

@@ -104,9 +104,7 @@ class Refinement:
     forgets: ClassVar[tuple[str, ...]] = ()
     """Fields that no guard and no condition reads, only properties: they keep their initial values."""
     runs: ClassVar[str | LinkedRuns] = "run"
-    """The grouping of a trace into runs, as `--runs` would: `run`, `process`, `prefix:N`, a pattern, or linked
-    runs.
-    """
+    """The grouping of a trace into runs, as for `--runs`: a word, a pattern, or linked runs."""
     request_rules: RequestRules | None = None
     """The rules for single requests, beside the model."""
     window: Window | None = None

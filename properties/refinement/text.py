@@ -170,7 +170,7 @@ class Text:
 
 
 def recoded(codes: I64, values: Any, text: str) -> Text:
-    """The column of these codes, where the number behind the last stands for one more text."""
+    """The column of these codes, where the number behind the last is one more text."""
     places, distinct = values.merged([values, values.of([text])])
     return Text(places[codes], distinct)
 

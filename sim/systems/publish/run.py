@@ -1,10 +1,10 @@
 """One run of a scenario: a catalog founded before it, its writers, and clocks that do not advance.
 
 The explored steps leave out the founding of the catalog and the opening of the first handles. Both end
-before any other process exists. Other scenarios (`takeover`, `joiner`, every restart) have the orders and faults that
-this leaves out. A pause is no step: a slow process is one that the adversary continues
-late, which it may do anywhere. The scenario sets the clocks, because the protocol reads them for one purpose
-only: to decide whether a sidecar is old.
+before any other process exists. Other scenarios (`takeover`, `joiner`, every restart) have the orders and
+faults that this leaves out. A pause is no step: a slow process is one that the adversary continues late, which
+it may do anywhere. The scenario sets the clocks, because the protocol reads them for one purpose only: to
+decide whether a sidecar is old.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Renaming what is over changes nothing that can still be seen: in every state of a small machine.
 
 Let R be a renaming that is possible in a state s, and e a step that names nothing which R removes. Then s
-allows e exactly if R(s) allows R(e), and R leads from the state after e to the state after R(e). So R(s) allows
-the same runs as s. States are saturated: everything that some opener may know by now is recorded.
+allows e exactly if R(s) allows R(e), and R leads from the state after e to the state after R(e). So R(s)
+allows the same runs as s. States are saturated: everything that some opener may know by now is recorded.
 """
 
 from collections.abc import Callable, Iterator
