@@ -12,9 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from fencepost.sim.explore.result import AuditResult
 
 STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
 KEY = "fencepost"
@@ -95,11 +98,11 @@ def _is_audited(item: pytest.Item) -> bool:
 
 
 @pytest.fixture
-def fencepost_audit() -> Callable[..., dict[str, Any]]:
+def fencepost_audit() -> "Callable[..., AuditResult]":
     """Audit a program inside of a test: fencepost_audit(program, crash=1, ...) gives the result."""
     from fencepost.testing import check_program, options_of, run, unwrapped
 
-    def audit(program: Callable[..., Any], /, **options: Any) -> dict[str, Any]:
+    def audit(program: Callable[..., Any], /, **options: Any) -> "AuditResult":
         function, declared = unwrapped(program)
         check_program(function)
         return run(function, declared.under(options_of(options)), {})
@@ -239,17 +242,14 @@ class Present:
         except OSError:
             return None  # a project that cannot be written to is audited all the same
 
-    def record(self, result: dict[str, Any], why: str) -> None:
-        """Keep what the summary needs; it travels with the report."""
+    def record(self, result: "AuditResult", why: str) -> None:
+        """Keep the part of the result that the summary needs; it travels with the report."""
         from fencepost.reports.audit_text import cost_summary
-        from fencepost.results import AuditResult, from_json
 
-        kept = {key: result[key] for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
-        findings = [] if why else list(result["findings"])
-        self.results.append(
-            {**kept, "findings": findings, "cost": cost_summary(from_json(AuditResult, result))}
-        )
-        self._item.user_properties.append((KEY, f"{result['verdict']}: {result['bound']}"))
+        kept = {key: getattr(result, key) for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
+        findings = [] if why else list(result.findings)
+        self.results.append({**kept, "findings": findings, "cost": cost_summary(result)})
+        self._item.user_properties.append((KEY, f"{result.verdict}: {result.bound}"))
 
     def command(self, token: str) -> str:
         """The command line that replays this test's failure."""

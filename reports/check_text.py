@@ -21,7 +21,7 @@ from fencepost.reports.text import (
     verdict_line,
     wrapped,
 )
-from fencepost.results import CheckResult, PropertyResult, Row, Step, ZooResult
+from fencepost.results import CheckResult, PropertyResult, Row, TraceStep, ZooResult
 
 SENTENCE = 30
 """A sentence in a narrower column than this cannot be read."""
@@ -100,7 +100,7 @@ def _counterexample(row: PropertyResult) -> Iterator[Text]:
         yield Text(f"  {line}")
 
 
-def trace_lines(trace: Sequence[Step]) -> Iterator[str]:
+def trace_lines(trace: Sequence[TraceStep]) -> Iterator[str]:
     """A trace as numbered steps: the start with every field, then only what changed."""
     for step in trace:
         if step.action is None:

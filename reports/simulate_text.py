@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fencepost.reports.text import Uncut, amount, plural, table, verdict_line
-from fencepost.results import Objective, OperationStats, SimulatedRun, SimulateResult, SimulationCheck
+from fencepost.results import ObjectiveResult, OperationStats, SimulatedRun, SimulateResult, SimulationCheck
 
 RUNS_MAX = 60
 """Runs in the table with `-v`; the JSON has all."""
@@ -133,7 +133,7 @@ def _errors(checks: Sequence[SimulationCheck]) -> Iterator[Text]:
             yield Text(f"{check.name} ({100 * check.error:+.1f} %): {check.says}.")
 
 
-def objective_text(found: Objective, *, complete: bool = True) -> RenderableType:
+def objective_text(found: ObjectiveResult, *, complete: bool = True) -> RenderableType:
     """One objective: whether it holds, and the first run in which it does not."""
     if not found.broken_runs and not complete:
         return Text(

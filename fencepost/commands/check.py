@@ -21,7 +21,7 @@ from fencepost.model import Model, ModelError, Progress, check, least_memory, re
 from fencepost.reports.check_text import check_text
 from fencepost.reports.sizes import byte_size, parse_bytes
 from fencepost.reports.text import amount
-from fencepost.results import CheckResult, Graph, GraphState, PropertyResult, from_json
+from fencepost.results import CheckResult, GraphState, PropertyResult, StateGraph
 
 EPILOG = """Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 a bound was hit before all was
 decided. Examples: fencepost check two-phase --set managers=5;  fencepost check two-phase --without
@@ -132,12 +132,11 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
                 )
         except KeyboardInterrupt:
             return _stopped(model, line.last, options), True
-    found = from_json(CheckResult, result.as_json())
     if limit is not None or result.peak_bytes >= _MUCH:
-        found = replace(
-            found, notes=(*found.notes, f"the process held at most {byte_size(_resident_at_most())}")
+        result = replace(
+            result, notes=(*result.notes, f"the process held at most {byte_size(_resident_at_most())}")
         )
-    return (_strict(model, found) if options["strict"] and not result.stopped_by else found), False
+    return (_strict(model, result) if options["strict"] and not result.stopped_by else result), False
 
 
 def _stopped(model: Model, at: Progress, options: dict[str, Any]) -> CheckResult:
@@ -194,7 +193,7 @@ def _strict(model: Model, result: CheckResult) -> CheckResult:
     return replace(result, verdict="violated", properties=result.properties + rows) if rows else result
 
 
-def _graph(model: Model, result: CheckResult) -> Graph | None:
+def _graph(model: Model, result: CheckResult) -> StateGraph | None:
     """The whole state graph of a small model, for a picture of it."""
     if result.distinct > GRAPH_STATES:
         return None
@@ -202,7 +201,7 @@ def _graph(model: Model, result: CheckResult) -> Graph | None:
         graph = reachable_graph(model, max_states=GRAPH_STATES).to_networkx()
     except ModelError:
         return None  # it was not explored to the end, and is not small after all
-    return Graph(
+    return StateGraph(
         tuple(GraphState(text, graph.nodes[node]["initial"]) for node, text in graph.nodes(data="text")),
         tuple(graph.edges(data="label")),
     )

@@ -28,7 +28,7 @@ FILES = ("FILE", "TRACES", "SCENARIO", "SYSTEM", "MODEL")
 FOLDERS = ("DIR",)
 
 
-class FileName(click.ParamType):
+class FileName(click.ParamType[str]):
     """A text that names a file or a folder: the shell completes it."""
 
     name = "text"

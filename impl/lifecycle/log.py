@@ -41,9 +41,8 @@ class Log(Protocol):
     has_uploads: bool
     """Whether multipart uploads that begin are events of it."""
 
-    @property
-    def retention_ns(self) -> int | None:
-        """For how long it keeps events; None without end."""
+    retention_ns: int | None
+    """Nanoseconds for which the log keeps events; None without end."""
 
     def shards(self) -> Sequence[str]: ...
 

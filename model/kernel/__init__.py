@@ -51,7 +51,7 @@ from fencepost.model.kernel.language.records import Recorded
 from fencepost.model.kernel.language.refinement import refines
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
-from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
+from fencepost.model.kernel.report.result import NO_DEADLOCK, CheckResult, PropertyResult
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Progress, Search, least_memory
 from fencepost.model.kernel.search.graph import Graph, graph_of, reachable_graph
 from fencepost.model.kernel.search.stepper import State, Stepper
@@ -66,6 +66,7 @@ __all__ = [
     "Bool",
     "Bounds",
     "Channel",
+    "CheckResult",
     "Choice",
     "Column",
     "Counterexample",
@@ -94,7 +95,6 @@ __all__ = [
     "Record",
     "Recorded",
     "Reduced",
-    "Result",
     "Search",
     "Seq",
     "Sequence",

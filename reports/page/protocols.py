@@ -32,12 +32,12 @@ from fencepost.results import (
     AuditResult,
     CheckResult,
     CounterexampleStep,
-    Graph,
     NearestPass,
     PropertyResult,
     Row,
     Share,
-    Step,
+    StateGraph,
+    TraceStep,
     Violation,
     drop_options,
     with_token,
@@ -170,7 +170,7 @@ def _violated_model(entry: Entry, row: PropertyResult, number: str) -> Markup:
     )
 
 
-def states_of(trace: Sequence[Step]) -> Iterator[dict[str, Any]]:
+def states_of(trace: Sequence[TraceStep]) -> Iterator[dict[str, Any]]:
     """The whole state after each step, each a value of its own."""
     state: dict[str, Any] = {}
     for step in trace:
@@ -195,7 +195,7 @@ def _set(state: dict[str, Any], name: str, value: Any) -> None:
         state[name] = value  # of a shape that is not known here: shown under its own name
 
 
-def _step(step: Step, state: Mapping[str, Any], group: str) -> Markup:
+def _step(step: TraceStep, state: Mapping[str, Any], group: str) -> Markup:
     """One step of a model: the action and what it changed; opened, the whole state with the changes marked.
 
     The steps of a counterexample are one group: opening the next one closes the last, without any script.
@@ -347,7 +347,7 @@ def _lines(steps: Sequence[str], label: str) -> Markup:
 
 def replay_command(entry: Entry, violation: Violation) -> str:
     """The command of the result with the token, without the options of output and search."""
-    made = entry.data.provenance
+    made = entry.provenance
     words = shlex.split(made.command if made else f"fencepost audit {entry.data.system}")
     return with_token(drop_options(words, SEARCHING, PRINTING), violation.token)
 
@@ -361,7 +361,7 @@ def states(found: Findings) -> Markup | None:
     return join(*drawn) or None
 
 
-def _states(entry: Entry, graph: Graph) -> Markup:
+def _states(entry: Entry, graph: StateGraph) -> Markup:
     texts = [state.text for state in graph.states]
     initial = [at for at, state in enumerate(graph.states) if state.initial]
     steps = [(int(source), int(target), str(label)) for source, target, label in graph.steps]

@@ -10,6 +10,7 @@ from fencepost.model import Each, Int, Machine, Size, Truth, action, check, step
 from fencepost.model.create_only_lock import CreateOnlyLock
 from fencepost.model.swap_counter import SwapCounter
 from fencepost.model.two_phase import TwoPhase
+from fencepost.results import to_json
 from fencepost.sim.spark import SparkEngine
 
 pytestmark = [
@@ -41,7 +42,7 @@ class Wide(Machine):
 
 def plain(result: Any) -> dict[str, Any]:
     """All of a result but how long it took and how much it held."""
-    found = result.as_json()
+    found = to_json(result)
     return {key: value for key, value in found.items() if key not in ("seconds", "peak_bytes", "provenance")}
 
 
