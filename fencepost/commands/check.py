@@ -86,7 +86,7 @@ def command(listing: bool, **options: Any) -> int:
     try:
         model = Model(find_machine(options["model_name"]), sizes, without=options["without"])
         if options["stepping"]:
-            from fencepost.commands.stepper import walk_by_hand
+            from fencepost.commands.check_by_hand import walk_by_hand
 
             return walk_by_hand(model)
         result, interrupted = _run(model, options, _memory(model, options))

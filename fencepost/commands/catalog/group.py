@@ -14,6 +14,9 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
+    AGAIN,
+    Ending,
+    ErrorContract,
     Parameter,
     Result,
     add_subcommand,
@@ -46,6 +49,17 @@ INTERRUPTED = (
     "interrupted: if a commit had begun, the next command that writes settles it, whole or not at all; "
     "`fencepost catalog log` shows what was published"
 )
+ERRORS = ErrorContract(
+    lambda: (
+        Ending(Invalid, Exit.BAD_REQUEST),
+        Ending((StaleView, Fenced, StoreUnavailable), Exit.UNDECIDED, AGAIN),
+        Ending(HeadAhead, Exit.VIOLATED, "{}: fencepost catalog repair URL".format),
+        Ending(Damaged, Exit.VIOLATED),
+        Ending(KeyboardInterrupt, Exit.UNDECIDED, lambda _: INTERRUPTED),
+    ),
+    "catalog",
+    "tables are stored as Parquet",
+)
 
 URL = click.argument("url")
 TABLE = click.argument("table")
@@ -76,29 +90,9 @@ def subcommand(
             result = act(url, **options)
             return result._replace(found={"url": url, **result.found})
 
-        return add_subcommand(group, name, summary, (URL, *parameters, json_option), _run)(with_url)
+        return add_subcommand(group, name, summary, (URL, *parameters, json_option), ERRORS)(with_url)
 
     return add
-
-
-def _run(act: Callable[[], int]) -> int:
-    """Turn the errors of publish into one line and an exit code."""
-    try:
-        return act()
-    except Invalid as error:
-        raise BadRequest(str(error)) from error
-    except (StaleView, Fenced, StoreUnavailable) as error:
-        return print_error(f"{error}; run the command again", Exit.UNDECIDED)
-    except HeadAhead as error:
-        return print_error(f"{error}: fencepost catalog repair URL", Exit.VIOLATED)
-    except Damaged as error:
-        return print_error(str(error), Exit.VIOLATED)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").split(".")[0] != "pyarrow":
-            raise
-        raise BadRequest("tables are stored as Parquet: pip install 'fencepost[catalog]'") from None
-    except KeyboardInterrupt:
-        return print_error(INTERRUPTED, Exit.UNDECIDED)
 
 
 # Opening.
