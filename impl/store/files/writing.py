@@ -1,17 +1,17 @@
-"""Writing and deleting one object.
+"""Write and delete one object.
 
-A write makes a file that nobody can see, with its attributes, and makes it durable. Then one call to the
-system gives it its name, and the folder is flushed:
+A write makes an invisible file with its attributes, and makes it durable. Then one system call gives the file
+its name, and the folder is flushed:
 
     attributes -> content -> fsync -> link or rename -> fsync of the folder -> answer
 
-- Create-only uses `link`, which fails when anything stands at the name. Checking and renaming after that
-  would be a race; here the check and the act are one call. It needs no lock: only the holder of a key's lock
-  removes or replaces an object, so as long as a holder relies on what stands there, `link` fails.
+- Create-only uses `link`, which fails if the name is taken: check and change are one call, where a check
+  followed by a rename would be a race. It needs no lock: only the holder of a key's lock removes or replaces
+  an object, so `link` fails as long as a holder relies on the object at the key.
 - Everything else (if-match, last one wins, delete) happens under the key's lock, by `rename` and `unlink`.
   A blind overwrite takes the lock too, or it could slip between another's comparison and its swap. The
   file is written and made durable before the lock is taken, and the folder flushed after it is let go.
-- A small create-only write is one call where that can be had (`together`); in every doubt, step by step.
+- A small create-only write is one call if possible (`together`), and otherwise these steps.
 
 Killed at any moment, the name shows the old file or the new one. When the folder's fsync fails, the write
 may or may not survive a power failure, and the answer is `unknown`; so it is when link or rename itself
@@ -40,8 +40,8 @@ from fencepost.impl.store.files.reading import Reader
 from fencepost.impl.store.requests import Outcome
 
 _TRIES = 100
-"""How often a folder may be removed under a writer before it says `throttled`: each time, somebody
-deleted the last object of that folder in the very moment."""
+"""The number of times that a folder may be removed under a writer before the answer is `throttled`. Each time
+another client deleted the last object of that folder at that moment."""
 
 
 _LOOKS_FIRST_BYTES = 1 << 16
@@ -69,11 +69,11 @@ class Draft:
         self.attributes = attributes
         self.side = ""
         self.landed = False
-        """Whether it has its key, or perhaps."""
+        """True once the file is, or may be, published under its key."""
         self.renamed = False
-        """Whether it surely lost the name that it was made with."""
+        """True if the file certainly lost the name that it was made with."""
         self.moves = False
-        """Whether the name that it has now is to go with the same step."""
+        """Publish by rename, so that the temporary name disappears in the same call."""
         self._kept_by = kept_by
 
     def __enter__(self) -> Self:
@@ -128,8 +128,10 @@ class Spot:
         return Outcome.DONE
 
     def flush_fd(self) -> int:
-        """What to flush the folder through right after the name is given; `CALLER_FLUSHES` when `land` is to
-        do that, because it shares."""
+        """Return the descriptor through which to flush the folder right after the link.
+
+        Return `CALLER_FLUSHES` if `land` flushes it, because the fsync is shared.
+        """
         return self._flight.fd if self._flight.alone else together.CALLER_FLUSHES
 
     def flushed(self, took_ns: int) -> None:
@@ -147,7 +149,7 @@ class Spot:
 
 
 class History(Protocol):
-    """What happens to the version that a write replaces (see `versions`)."""
+    """Keeps the version that a write replaces (see `versions`)."""
 
     def number(self, draft: Draft) -> None:
         """Give a draft its version, before it is made durable."""
@@ -295,7 +297,7 @@ class Writer:
         return Spot(self._folders, path, name)
 
     def draft(self, attributes: Attributes, create: bool) -> contextlib.AbstractContextManager[Draft]:
-        """A new file; `finish` it before it lands. What has not landed is gone afterwards."""
+        """Make a new file, which is removed at the end unless it landed; `finish` it before it lands."""
         # A file without a name can only be linked, not renamed over another.
         fd = self._internals.nameless() if create else None
         if fd is None:
@@ -393,7 +395,7 @@ class Writer:
         )
 
     def flush(self, key: str) -> None:
-        """Make durable what stands at `key`; where its folder is gone, that of the nearest one above."""
+        """Make the present state of `key` durable; if its folder is gone, flush the nearest one above."""
         path, _ = self._names.place(key)
         while True:
             folder = self._folders.look(path)
