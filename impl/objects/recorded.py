@@ -31,7 +31,7 @@ _NOT_APPLIED = frozenset(
     {Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING, Outcome.GONE, Outcome.CONFLICT, Outcome.THROTTLED}
 )
 _DELETED = "deleted"
-"""Stands for the mark of a delete; no write has it."""
+"""The mark of a delete; no write has it."""
 _WRITES = (ask.Put, ask.Delete, ask.CompleteUpload)
 
 
@@ -144,16 +144,16 @@ class RecordedStore(FileStore):
         return reply
 
     def record(self, key: str, versions: frozenset[str] = frozenset(), look: Look | None = None) -> None:
-        """Record what stands at `key`, or what `look` finds."""
+        """Record the present entry of `key`, or the result of `look`."""
         look = look or functools.partial(self.standing, key, "")
         self._index.record(Change(self._bucket, key, look, versions))
 
     def standing(self, key: str, mark: str, version: str = "") -> Entry | None:
-        """What stands there now. `mark` is that of a write or delete that was made durable before.
+        """Return the durable entry of `key` now. `mark` is that of a write or delete already durable.
 
-        A version of somebody else may be visible and not yet durable: if its event came before its flush, a
-        power failure would leave an event of what never was. Of one that is not current it is known that it
-        was flushed before it could be replaced; by whom it was removed, not.
+        A version of another writer may be visible and not yet durable: if its event came before its flush, a
+        power failure would leave an event of a change that never happened. A version that is not current was
+        flushed before it was replaced, but its removal may not be durable.
         """
         if version.startswith(UPLOAD):
             upload = self.upload(key, version.removeprefix(UPLOAD))
@@ -168,7 +168,7 @@ class RecordedStore(FileStore):
         return entry
 
     def is_empty(self) -> bool:
-        """Whether the directory holds no object and no version, whatever the index says."""
+        """Return True if the directory, regardless of the index, holds no object and no version."""
         return (
             not super().send(ask.List("", limit=1)).objects
             and not self.versions("", "", ("", ""), 1).versions

@@ -28,13 +28,13 @@ class Write(Generic[P]):
     land: Callable[[], P]
     """Give the key its new version, durably; returns the answer."""
     is_applied: Callable[[P], bool]
-    """Whether the change happened, or perhaps."""
+    """True if the change happened, or may have happened."""
     record: Callable[[P | None, Look], None]
     """Bring the index in line with what `Look` returns in its transaction, with the event of the change."""
     standing: Look
-    """What the directory shows, once that is durable."""
+    """Reads the durable entry from the directory."""
     drafted: Look
-    """What this write leaves if nobody else writes."""
+    """The entry after this write if no other write follows."""
 
 
 def atomic_create(disk: Disk, source: str, source_fd: int, name: str, folder_fd: int) -> None:
@@ -88,7 +88,7 @@ def reconcile(differences: Iterable[str]) -> Iterable[str]:
 
 
 def upload_age(age_s: float) -> float:
-    """How long an upload may rest before it is garbage."""
+    """Return the time in seconds after which an idle upload is garbage."""
     return age_s
 
 

@@ -7,7 +7,8 @@ answered 500. If the first attempt was applied and only its reply lost, the repe
 meets the object that the first one wrote and is answered 412: the writer's own success, reported as another
 writer's. The same holds for if-match, for deletes, and for completed uploads (404). So the SDK's retries and
 its redirects to other regions are off, and a lost reply is `unknown`. The `Retrying` layer repeats the
-requests that may be repeated. If a reply shows nevertheless that the SDK sent several attempts, its refusals count as `unknown`.
+requests that may be repeated. If a reply shows that the SDK sent several attempts all the same, its refusals
+count as `unknown`.
 
 The modules:
 

@@ -92,7 +92,7 @@ class S3Store(Store):
             )
 
     def versioned(self) -> bool:
-        """Return True if versioning is on. Requested once: S3 itself takes minutes to change it everywhere."""
+        """Return True if versioning is on. Read once: S3 itself takes minutes to change it everywhere."""
         return self._versioning() == "Enabled"
 
     def versioning(self) -> str:
