@@ -20,7 +20,7 @@ class Misuse(StoreError):
     """The request can never make sense."""
 
 
-class WrongType(Misuse):
+class InvalidType(Misuse):
     """A body or a name is no bytes or no text: a mistake in the code whatever the store does."""
 
 

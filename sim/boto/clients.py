@@ -154,7 +154,7 @@ def restore() -> None:
 
 
 def _enter() -> None:
-    """Code uses the SDK in a world whose program said nothing of it."""
+    """Install the simulated buckets and reset the clients when a world closes, if it does not do so yet."""
     world = here()
     if world is not None and restore not in world.closing:
         world.closing.append(restore)
