@@ -53,8 +53,8 @@ KEYS = ("a", "a/", "a/b", "a/b/c", "a-b", "é/x")
 PREFIXES = ("", "a", "a/", "a/b", "é", "zz")
 BODIES = (b"", b"0", b"one", b"two", b"three four")
 WHENS = ("anything", "absent", "current", "before", "seen 0", "other")
-"""`current` is the key's ETag, `before` the one before it, `seen 0` the first ETag seen of any key, `other` one
-that never existed."""
+"""`current` is the key's ETag, `before` the one before it, `seen 0` the first ETag seen of any key, `other`
+one that never existed."""
 READS = ("", "", "current", "before", "other")
 METADATA: tuple[dict[str, str], ...] = ({}, {"owner": "x"}, {"owner": "y", "stage": "2"})
 
