@@ -109,8 +109,8 @@ def case(history: str, act: str, when: str, ends: Outcome, leaves: bytes | None)
     """Make a test: after `history` at the key "k", the request `act` ends so and leaves this body.
 
     `history` is a text of words: `begin`, `complete` or `abort` an upload, `delete` the object; any other
-    word is written to it. `when` is `anything`, `absent`, or the word whose ETag must match (`other`: an ETag that
-    no object has). The request writes "new".
+    word is written to it. `when` is `anything`, `absent`, or the word whose ETag must match (`other`: an ETag
+    that no object has). The request writes "new".
     """
 
     def run(store: Store) -> None:
