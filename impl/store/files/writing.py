@@ -25,6 +25,7 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol, Self
 
 from fencepost.impl.environment import Environment
@@ -178,6 +179,11 @@ class Incoming:
         self._writer = writer
         self.key, self.when, self.spot, self.draft, self.history = key, when, spot, draft, history
 
+    @property
+    def is_create(self) -> bool:
+        """True if one `link` decides; otherwise the key's lock is needed."""
+        return _is_create(self.when, self.history)
+
     def write(self, piece: bytes) -> None:
         self._writer.write(self.draft, piece)
 
@@ -265,27 +271,18 @@ class Writer:
             def finish() -> None:
                 draft.side = self._attributes.write(draft.fd, request.key, known, request.body)
 
-            return self._publish(finish, spot, draft, request.key, request.when, create, None)
+            arrived = Incoming(self, request.key, request.when, spot, draft, None)
+            return self._disk.land(finish, partial(self._name, arrived))
 
-    def _publish(
-        self,
-        finish: Callable[[], None],
-        spot: Spot,
-        draft: Draft,
-        key: str,
-        when: ask.Condition,
-        create: bool,
-        history: "History | None",
-    ) -> Outcome:
-        if create:
-            return self._disk.land(finish, lambda: self.create(spot, draft))
-        return self._disk.land(
-            finish,
-            lambda: self._disk.decide(
-                self._internals.key_locked(key),
-                lambda: self._reader.refusal(key, when),
-                lambda: self.place(spot, draft, key, history),
-            ),
+    def _name(self, arrived: Incoming) -> Outcome:
+        """Give the draft its key if the condition is met."""
+        key = arrived.key
+        if arrived.is_create:
+            return self.create(arrived.spot, arrived.draft)
+        return self._disk.decide(
+            self._internals.key_locked(key),
+            partial(self._reader.refusal, key, arrived.when),
+            partial(self.place, arrived.spot, arrived.draft, key, arrived.history),
         )
 
     def new_mark(self) -> str:
@@ -318,8 +315,7 @@ class Writer:
     @contextlib.contextmanager
     def incoming(self, key: str, when: ask.Condition, history: History | None = None) -> Iterator["Incoming"]:
         """An object that arrives in pieces."""
-        create = isinstance(when, ask.Absent) and history is None
-        with self.spot(key) as spot, self.draft(Attributes(""), create) as draft:
+        with self.spot(key) as spot, self.draft(Attributes(""), _is_create(when, history)) as draft:
             yield Incoming(self, key, when, spot, draft, history)
 
     def write(self, draft: Draft, piece: bytes) -> None:
@@ -327,13 +323,12 @@ class Writer:
 
     def land(self, arrived: "Incoming") -> ask.PutReply:
         """Publish what has arrived: durable first, then its name, then the folder."""
-        key, when, draft, spot = arrived.key, arrived.when, arrived.draft, arrived.spot
-        history = arrived.history
-        create = isinstance(when, ask.Absent) and history is None
-        outcome = self._publish(
-            lambda: self.finish(draft, key, history), spot, draft, key, when, create, history
+        draft, history = arrived.draft, arrived.history
+        finish = partial(self.finish, draft, arrived.key, history)
+        outcome = self._disk.land(finish, partial(self._name, arrived))
+        return self.settle(
+            arrived.spot, draft.attributes.etag, outcome, history.version(draft) if history else ""
         )
-        return self.settle(spot, draft.attributes.etag, outcome, history.version(draft) if history else "")
 
     def place(self, spot: Spot, draft: Draft, key: str, history: History | None) -> Outcome:
         """Give the draft its key, whatever is there. Only while holding the key's lock."""
@@ -482,6 +477,10 @@ class Writer:
             return Outcome.UNKNOWN
         self._folders.prune(folder)
         return Outcome.DONE
+
+
+def _is_create(when: ask.Condition, history: History | None) -> bool:
+    return isinstance(when, ask.Absent) and history is None
 
 
 def _is_object(found: os.stat_result | None) -> bool:
