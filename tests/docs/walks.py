@@ -4,8 +4,12 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
+
+from tests.commands.running import exit_of
+from tests.impl.objects.serving import client, served
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("model", "impl", "properties", "sim", "reports", "fencepost")
@@ -56,3 +60,35 @@ def recorded(run: Callable[[], object]) -> list[Call]:
     with recorder.recording():
         run()
     return recorder.calls
+
+
+Walk = Callable[[Path], Callable[[], object]]
+"""Prepares a walk in an empty folder, and returns what to record."""
+
+
+def _command(*words: str) -> None:
+    assert exit_of(*words) == 0
+
+
+def _publish(folder: Path) -> Callable[[], object]:
+    url = (folder / "catalog").as_uri()
+    rows = folder / "people.csv"
+    rows.write_text("id,name\n1,ann\n")
+    _command("catalog", "init", url)
+    return partial(_command, "catalog", "put", url, f"person={rows}", "--key", "id")
+
+
+def _put(folder: Path) -> Callable[[], object]:
+    def run() -> None:
+        with served(folder) as address:
+            s3 = client(address)
+            s3.create_bucket(Bucket="bucket-one")
+            s3.put_object(Bucket="bucket-one", Key="k", Body=b"content")
+
+    return run
+
+
+WALKS: dict[str, Walk] = {
+    "A publish: `fencepost catalog put`": _publish,
+    "A PUT to the object server": _put,
+}
