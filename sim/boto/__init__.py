@@ -48,7 +48,7 @@ def session(world: Any) -> Any:
 def bucket(world: Any, name: str, *, versioned: bool | None = None) -> str:
     """Make a bucket without a request of the SDK, and return its name."""
     _enter(world)
-    buckets.install(world).create(name, versioned=versioned)
+    buckets.install(world.run).create(name, versioned=versioned)
     return name
 
 
@@ -56,14 +56,14 @@ def lost_shows_as(world: Any, how: str) -> None:
     """Choose how a lost reply looks to the SDK."""
     if how not in serve.LOST:
         raise Misuse(f"a lost reply cannot show as {how!r}; choose from {', '.join(serve.LOST)}")
-    world.boto3_lost = how
+    world.lose_replies_as(how)
 
 
 def _enter(world: Any) -> None:
     """From now on the SDK belongs to the world too, until its run is over."""
-    buckets.install(world)
-    if clients.restore not in world.closing:
-        world.closing.append(clients.restore)
-        if not present.is_here(world):  # it was not started
-            places.enter(world, None)
+    buckets.install(world.run)
+    if clients.restore not in world.run.closing:
+        world.at_end(clients.restore)
+        if not present.is_here(world.run):  # it was not started
+            places.enter(world.run, None)
         places.apply()

@@ -89,8 +89,8 @@ class _Record:
         """Of each step: who, what, and the answer."""
         self.crashable: list[int] = []
         world = setting.world()
-        world.process_type = kind
-        world.judge.suspicious = True
+        world.run.use_process_type(kind)
+        world.judge.distrust()
         self._choose = choose
         try:
             run(world, setting.program, self._chosen, setting.steps_max)
@@ -310,8 +310,8 @@ class _Apart(Process):
             self.kept = type(self).fresh  # type: ignore[attr-defined]  # made for one run
         return self._inside(super().start)
 
-    def resume(self, answer: Any) -> Any:
-        return self._inside(lambda: super(_Apart, self).resume(answer))
+    def resume(self, answer: Any, last: int) -> Any:
+        return self._inside(lambda: super(_Apart, self).resume(answer, last))
 
     def crash(self) -> bool:
         return bool(self._inside(super().crash))

@@ -124,7 +124,7 @@ class Namer:
         flight = world.flights.get(actor)
         if flight is not None:
             return self._known[flight.process.index, flight.number]
-        process = world.strand(actor)
+        process = world.run.strand(actor)
         return self._known[process.index, process.ops]
 
     def _name(self, process: Any, number: int, op: Any) -> None:
@@ -161,9 +161,10 @@ def follow(
     and after every step. With `locate` it keeps the line of every operation.
     """
     world = setting.world(timed=timed, budget=replace(UNLIMITED, restart=setting.budget.restart))
-    world.located = {} if locate else None
+    if locate:
+        world.run.keep_lines()
     named = [target.alternative for target in targets if pause_ns(target.alternative)]
-    world.pauses = tuple(dict.fromkeys([*world.pauses, *named]))
+    world.allow_pauses(named)
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)
@@ -240,7 +241,7 @@ class _Following:
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
     """The actor that stepped last goes on, else the first that can; without a fault. Daemons come last."""
     goes_on = last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR)
-    if goes_on and not (world.has_daemons and world.is_of_a_daemon(last)):
+    if goes_on and not (world.run.has_daemons and world.scheduler.is_of_a_daemon(last)):
         return last, world.alternatives(last)[0]
     return enabled[0], world.alternatives(enabled[0])[0]
 

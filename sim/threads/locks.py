@@ -291,10 +291,10 @@ def _wait(now: Caller, self: Any, timeout: float | None = None) -> bool:
 
 @replaces(threading.Condition, "wait_for")
 def _wait_for(now: Caller, self: Any, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-    end = None if timeout is None else now.world.clock_ns + round(timeout * 1e9)
+    end = None if timeout is None else now.run.clock_ns + round(timeout * 1e9)
     result = predicate()
     while not result:
-        left = None if end is None else (end - now.world.clock_ns) / 1e9
+        left = None if end is None else (end - now.run.clock_ns) / 1e9
         if left is not None and left <= 0:
             break
         self.wait(left)

@@ -21,6 +21,7 @@ from typing import Any
 from fencepost.sim.world import connections, escapes, present, stand_ins
 from fencepost.sim.world.present import REAL, classify, is_users
 from fencepost.sim.world.reachable import identity, is_class, reachable, slots
+from fencepost.sim.world.run import RunState
 
 Place = tuple[Any, Any, Any, Any]
 """A dictionary, list, class, function, cell or object; the name there; the real thing and its stand-in."""
@@ -46,15 +47,15 @@ _applied = False
 _holders = 0
 
 
-def enter(world: Any, program: Any) -> None:
+def enter(run: RunState, program: Any) -> None:
     """`world` is in control of this thread, until it leaves."""
-    present.push(world)
+    present.push(run)
     if not _applied or _searched != _now():
         apply(program)
 
 
-def leave(world: Any) -> None:
-    present.drop(world)
+def leave(run: RunState) -> None:
+    present.drop(run)
     if _applied and not _holders and not present.anybody():
         _remove()
 

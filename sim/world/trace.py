@@ -11,34 +11,37 @@ from fencepost.impl.store.events import Event, TraceFields, arguments, landing, 
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.faults import ALTERNATIVES, kind_of
 from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.run import RunState
+from fencepost.sim.world.world import World
 
 _NOTES = {"land": "a request from earlier lands"} | {name: found.text for name, found in ALTERNATIVES.items()}
 
 
-def events(world: Any, run: str = "") -> list[Event]:
+def events(world: World, run: str = "") -> list[Event]:
     """Every event of the run so far."""
     made: list[Event] = []
     numbers: dict[tuple[int, int], int] = {}
-    for t_ns, process, incarnation, op, phase, columns in _rows(world, numbers, world.trace_fields):
+    for t_ns, process, incarnation, op, phase, columns in _rows(
+        world.run, numbers, world.settings.trace_fields
+    ):
         made.append(Event(run, len(made), world.start_ns + t_ns, process, incarnation, op, phase, **columns))
     return made
 
 
 def _rows(
-    world: Any, numbers: dict[tuple[int, int], int], trace_fields: TraceFields | None
+    run: RunState, numbers: dict[tuple[int, int], int], trace_fields: TraceFields | None
 ) -> Iterator[tuple[Any, ...]]:
-    issued = _issued(world)
+    issued = _issued(run)
     yield from _requests(issued, -1, 0, numbers, trace_fields)
-    for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(
-        world.trace
-    ):
+    for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(run.trace):
         who = process.name if process is not None else "clock" if op.kind == "advance" else "power"
         if process is not None and process.index == 0:
             who = "setup"
         base = (clock, who, incarnation)
         if isinstance(op, Request):
+            assert process is not None, "processes send requests"
             made = _number(numbers, process.index, number)
-            stored = world.unreceived.get(place, answer)
+            stored = run.unreceived.get(place, answer)
             yield from _landing(base, alternative, made, op, (stored, answer), trace_fields)
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
@@ -96,7 +99,7 @@ def _number(numbers: dict[tuple[int, int], int], process: int, number: int) -> i
     return numbers.setdefault((process, number), len(numbers) + 1)
 
 
-def _issued(world: Any) -> dict[int, list[Any]]:
+def _issued(run: RunState) -> dict[int, list[Any]]:
     """By the place of the step after which they were issued: the requests."""
     found: dict[int, list[Any]] = {}
     last: dict[int, int] = {}
@@ -108,12 +111,12 @@ def _issued(world: Any) -> dict[int, list[Any]]:
         at = last.get(process.index, opened)
         if actor >= FLIGHTS_FROM and actor != process.index:
             # A parallel step: all its requests are issued when the first could land.
-            at = begun.setdefault((process.index, world.footprints.group(actor)), at)
+            at = begun.setdefault((process.index, run.footprints.group(actor)), at)
         if (process.index, number) not in seen:
             seen.add((process.index, number))
             found.setdefault(at, []).append((process, incarnation, number, request))
 
-    for place, (actor, alternative, process, incarnation, number, op, _, _) in enumerate(world.trace):
+    for place, (actor, alternative, process, incarnation, number, op, _, _) in enumerate(run.trace):
         if process is None or alternative in ("land", "never"):
             continue
         if process.index == 0:
@@ -122,10 +125,10 @@ def _issued(world: Any) -> dict[int, list[Any]]:
         if isinstance(op, Request):
             issue(actor, process, incarnation, number, op)
         last[process.index] = place
-    for flight in world.flights.values():
+    for flight in run.flights.values():
         if not flight.zombie:
             issue(flight.actor, flight.process, flight.incarnation, flight.number, flight.request)
-    for process in world.strands:
+    for process in run.strands:
         if isinstance(process.pending, Request):
             issue(process.index, process, process.incarnation, process.ops, process.pending)
     for requests in found.values():
