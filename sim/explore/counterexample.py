@@ -31,6 +31,7 @@ from fencepost.sim.explore.runs import Diverged, Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
 from fencepost.sim.explore.watchdog import watching
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.process import Stuck
@@ -142,7 +143,7 @@ def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
     ]
 
 
-_IN_VAIN = frozenset({"request_lost", "late", "never", "conflict", "throttled"})
+_LANDED = frozenset(name for name, found in ALTERNATIVES.items() if found.lands)
 
 
 def moves_of(setting: Setting, found: Replay, token: str) -> int:
@@ -231,6 +232,6 @@ def _group(world: World, at: int) -> Any:
 def has_effect(world: World, at: int) -> bool:
     """Whether a request changed what is stored."""
     _, alternative, _, _, _, op, answer, _ = world.trace[at]
-    if not isinstance(op, Request) or op.reads or alternative in _IN_VAIN:
+    if not isinstance(op, Request) or op.reads or alternative not in _LANDED:
         return False
     return getattr(world.run.unreceived.get(at, answer), "outcome", None) is Outcome.DONE

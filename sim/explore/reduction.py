@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.sim.explore.runs import Choice
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
 from fencepost.sim.world.record import StepRecord
@@ -198,7 +199,7 @@ class RaceTracker:
                 return
 
 
-_USELESS = {"reply_lost": "request_lost", "ok": "duplicated"}
+_USELESS = {found.repeats: name for name, found in ALTERNATIVES.items() if found.repeats}
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, TypeVar
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Setting, describe, final_state, name_of, run
 from fencepost.sim.explore.sampling import any_choice
-from fencepost.sim.explore.tokens import by_rule
+from fencepost.sim.explore.tokens import HARMLESS, by_rule
 from fencepost.sim.world import World
 from fencepost.sim.world.places import held, set_binding
 from fencepost.sim.world.present import is_users_class
@@ -113,7 +113,7 @@ class _Record:
             actor, alternative, _, _, _, op, answer, _ = world.trace[-1]
             value = _text(op.value) if op.kind == "note" else ""
             what = " ".join(part for part in (describe(op), value) if part)
-            how = "" if alternative in ("ok", "land", "advance") else f"{alternative}: "
+            how = "" if alternative in HARMLESS else f"{alternative}: "
             self.steps.append((name_of(world, actor), what, how + _text(answer)))
 
 

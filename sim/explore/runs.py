@@ -1,6 +1,5 @@
 """What all searches share: settings, running a program once, costs and coverage."""
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,9 +8,9 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeVar
 
-from fencepost.sim.faults import PASSING_TIME, PAUSE, kind_of, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.threads.sharing import Sharing
-from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
+from fencepost.sim.world import NO_FAULTS, POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
@@ -22,6 +21,8 @@ from fencepost.sim.world.scheduler import SPINS
 from fencepost.sim.world.scheduling import Scheduling
 from fencepost.sim.world.stamps import STAMPED
 
+_HARMLESS = frozenset(name for name, found in ALTERNATIVES.items() if found.harmless)
+_PASSING = frozenset(name for name, found in ALTERNATIVES.items() if found.passes_time)
 Choice = tuple[int, str]
 """An actor and the alternative of its step."""
 
@@ -220,7 +221,7 @@ class Coverage:
         _, alternative, process, _, _, op, answer, _ = world.trace[place]
         if process is not None:
             self.steps[process.name] += 1
-        if alternative not in ("ok", "land", "advance"):
+        if alternative not in _HARMLESS:
             self.faults[kind_of(alternative) if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
         if world.run.rested:
@@ -232,15 +233,16 @@ class Coverage:
             self.outcomes[op.kind, outcome._value_] += 1
 
     def _limit(self, alternative: str, world: World) -> None:
-        """Time is a number, and of numbers only a few are tried."""
-        if alternative == "tick":
-            settings = world.settings
-            often = "once" if settings.ticks == 1 else f"{settings.ticks} times"
-            self.limits.add(f"time moves on by itself {often}, by {settings.tick_ns / 1e9:g} s")
-        elif alternative.startswith(PAUSE):
-            self.pauses.add(pause_ns(alternative) or world.settings.pause_ns)
-        elif alternative in ("skew+", "skew-"):
-            self.limits.add(f"a skewed clock is {world.settings.skew_ns / 1e9:g} s off, and no other time")
+        """Add what this alternative leaves out: time is a number, and only a few are tried."""
+        settings = world.settings
+        found = ALTERNATIVES.get(alternative)
+        if alternative.startswith(PAUSE):
+            self.pauses.add(pause_ns(alternative) or settings.pause_ns)
+        elif found is not None and found.limit:
+            ticks = "once" if settings.ticks == 1 else f"{settings.ticks} times"
+            self.limits.add(
+                found.limit.format(ticks=ticks, tick_s=settings.tick_ns / 1e9, skew_s=settings.skew_ns / 1e9)
+            )
 
     def leave_off(self, world: World) -> None:
         """Take up a run that was cut."""
@@ -315,7 +317,7 @@ class Coverage:
 
     def covers_nothing(self) -> bool:
         """Whether the runs met neither a conflict nor a fault, so that no order could matter."""
-        return not self.conflicts and not self.faults.keys() - {"pick", *PASSING_TIME}
+        return not self.conflicts and not self.faults.keys() - {"pick", *_PASSING}
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for results."""
@@ -425,6 +427,4 @@ def final_state(world: World) -> Any:
 
 
 def without_faults(budget: Budget) -> Budget:
-    return dataclasses.replace(
-        budget, **{f.name: 0 for f in dataclasses.fields(budget) if f.name != "restart"}
-    )
+    return NO_FAULTS.but(restart=budget.restart)

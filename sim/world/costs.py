@@ -20,15 +20,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.impl.store.requests import Request
-from fencepost.sim.faults import ALTERNATIVES, PASSING_TIME
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.operations import Finish
 from fencepost.sim.world.process import Process, Span, Step
 from fencepost.sim.world.run import RunState
 
-COUNTED = frozenset(ALTERNATIVES) - {"never", "advance", *PASSING_TIME}
+COUNTED = frozenset(name for name, found in ALTERNATIVES.items() if found.kind and not found.passes_time)
 """A landing that never comes was paid for when it was late; passing time is no fault."""
-_NOT_SENT = frozenset({"land", "never", "crash", "duplicated"})
+_NOT_SENT = frozenset(name for name, found in ALTERNATIVES.items() if not found.sent)
 """A request that an SDK repeats is one request, which counts when it is answered."""
 
 

@@ -15,7 +15,7 @@ first operations, in which no other actor has a part, and the properties are jud
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from fencepost.sim.faults import PAUSE, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, pause_ns
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.file_steps import FileSteps
 from fencepost.sim.world.footprints import (
@@ -51,7 +51,8 @@ from fencepost.sim.world.scheduler import Scheduler
 from fencepost.sim.world.stamps import CLOCKED
 from fencepost.sim.world.thread_steps import ThreadSteps
 
-_FREE = frozenset({"ok", "land", "never", "advance", "tick"})
+_FREE = frozenset(name for name, found in ALTERNATIVES.items() if not found.kind)
+_LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
 TIME = EVERY_STEP | CLOCK
 _SKEWS = {"skew+": 1, "skew-": -1}
 
@@ -128,7 +129,7 @@ class Executor:
             record.add_read(others)
             if (
                 process is not None
-                and run.trace[-1][1] not in ("land", "never")
+                and run.trace[-1][1] not in _LATE
                 and process.count_step() > run.settings.daemon_steps
             ):
                 # Only the end of the others made this possible: their steps come before it.

@@ -33,17 +33,17 @@ class FileSteps:
         record.set_footprint((files.r, files.w))
         if record.written and run.footprints.stamp:
             run.observe_time()
-        process.set_effective(files.outlives)
         if answer == BLOCKED and call.kind == "flock":
             run.log(process.index, alternative, process, process.ops, call, answer)
             if run.alone:
                 self._report_deadlock(process, call)
+            process.set_effective(files.outlives)
             process.block(call, answer, record.read, record.place, SPINS)
             return
         if record.written:
-            process.change_something()
+            process.change_something(files.outlives)
         else:
-            self._executor.requests.change_nothing(record, process, call, answer)
+            self._executor.requests.change_nothing(record, process, call, answer, files.outlives)
         run.log(process.index, alternative, process, process.ops, call, answer)
         if answer == CONVERTING and call.kind == "flock":
             process.set_last(record.place)

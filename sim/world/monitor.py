@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from fencepost.impl.store.requests import Request
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.costs import AtMost, dearest
 from fencepost.sim.world.folds import Fold, MonitorEvent
 from fencepost.sim.world.operations import Call, plain
@@ -28,7 +29,7 @@ from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
 from fencepost.sim.world.view import Past, View
 
-_LANDED = frozenset({"ok", "reply_lost", "duplicated", "land"})
+_LANDED = frozenset(name for name, found in ALTERNATIVES.items() if found.lands)
 
 Called = Callable[[str, int, Call, Any], str | None]
 """Process, incarnation, system call and answer to the reason why that is a violation."""

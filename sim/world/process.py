@@ -360,13 +360,15 @@ class Process:
         """Record if the last step changed something, so that a crash after it makes a difference."""
         self.effective = effective
 
-    def change_something(self) -> None:
-        """Record a step that changed something, which ends every waiting loop."""
+    def change_something(self, effective: bool) -> None:
+        """Record a step that changed something, which ends every waiting loop; see `set_effective`."""
+        self.effective = effective
         self.spins = self.naps = self.nap_reads = 0
         self.last_idle = None
 
-    def change_nothing(self, op: Any, answer: Any, read: int) -> None:
+    def change_nothing(self, op: Any, answer: Any, read: int, *, effective: bool) -> None:
         """Record a step that changed nothing: it may be a round of a waiting loop."""
+        self.effective = effective
         self.nap_reads |= read
         before = self.last_idle
         if before is not None and before[1] == answer and same(before[0], op):

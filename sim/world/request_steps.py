@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
-from fencepost.impl.store.requests import Outcome
+from fencepost.sim.faults import ALTERNATIVES
+from fencepost.sim.world.effects import EFFECTS
 from fencepost.sim.world.monitor import Monitor
 from fencepost.sim.world.operations import Post
 from fencepost.sim.world.process import Flight, Process
@@ -29,32 +30,29 @@ VALID_MAX = 300_000
 """Requests that are not validated again, because the recall of processes keeps them anyway."""
 TICKETS = 100_000_000
 """Numbers set aside for the writes of one process."""
-_OUTCOMES = {"conflict": Outcome.CONFLICT, "throttled": Outcome.THROTTLED}
+_FLYING = frozenset(name for name, found in ALTERNATIVES.items() if found.flies)
 
 
 class RequestSteps:
     """Lands requests in the bucket of a run."""
 
     def __init__(self, run: RunState, executor: Executor, monitor: Monitor) -> None:
-        self._run = run
+        self.run = run
         self._executor = executor
         self._monitor = monitor
 
     def take(self, record: StepRecord, process: Process, request: Any, alternative: str) -> None:
         """Take the pending request of a process."""
-        run = self._run
+        run = self.run
         if alternative == "ok":
-            reply = self._answer(record, process, request, process.ops)
+            reply = self.land(record, process, request, process.ops)
             if record.written:
-                process.set_effective(True)
-                process.change_something()
+                process.change_something(True)
             else:
-                process.set_effective(False)
                 self.change_nothing(record, process, request, reply)
         else:
-            reply = self._answer_badly(record, process, request, process.ops, alternative)
-            process.set_effective(alternative == "late")
-            process.change_something()
+            reply = EFFECTS[alternative](self, record, process, request, process.ops)
+            process.change_something(alternative in _FLYING)
             if reply is None:
                 run.log(process.index, alternative, process, process.ops, request, None)
                 process.retry(record.place)
@@ -63,16 +61,18 @@ class RequestSteps:
         run.log(process.index, alternative, process, process.ops, request, reply)
         self._executor.go_on(record, process, reply)
 
-    def change_nothing(self, record: StepRecord, process: Process, op: Any, answer: Any) -> None:
+    def change_nothing(
+        self, record: StepRecord, process: Process, op: Any, answer: Any, effective: bool = False
+    ) -> None:
         """Count a step that changed nothing as a possible round of a waiting loop."""
-        process.change_nothing(op, answer, record.read)
-        if self._run.alone:
+        process.change_nothing(op, answer, record.read, effective=effective)
+        if self.run.alone:
             # Only the end of the others made this request possible: their steps come before it.
             record.follow_all()
 
-    def _answer(self, record: StepRecord, process: Process, request: Any, number: int) -> Any:
+    def land(self, record: StepRecord, process: Process, request: Any, number: int) -> Any:
         """Land the request."""
-        run = self._run
+        run = self.run
         bucket, footprints = run.bucket, run.footprints
         bucket.take_ticket(process.index * TICKETS + 2 * number + process.retried)
         idle = type(request) is req.Delete and not bucket.versioned and bucket.body(request.key) is None
@@ -99,28 +99,9 @@ class RequestSteps:
                 run.observe_time()
         return reply
 
-    def _answer_badly(
-        self, record: StepRecord, process: Process, request: Any, number: int, alternative: str
-    ) -> Any:
-        """Return the reply under a fault; None when the SDK sends the request again."""
-        if alternative in ("reply_lost", "duplicated"):
-            reply = self._answer(record, process, request, number)
-            if isinstance(reply, StoreError) and not getattr(reply, "travels", False):
-                # The client refuses the request before it is sent.
-                return reply
-            self._run.keep_unreceived(reply)
-            return (
-                request.ends(Outcome.UNKNOWN, "the reply was lost") if alternative == "reply_lost" else None
-            )
-        if alternative == "late":
-            self.send_late(record, process, request, number)
-        if alternative in ("request_lost", "late"):
-            return request.ends(Outcome.UNKNOWN, "the reply was lost")
-        return request.ends(_OUTCOMES[alternative], "by the adversary")
-
     def send_late(self, record: StepRecord, process: Process, request: Any, number: int) -> None:
         """Let a request go on without its sender."""
-        run = self._run
+        run = self.run
         actor = run.footprints.actor((process.index, number, "late"))
         run.launch(Flight(actor, process, request, number, -1, record.place, zombie=True))
 
@@ -129,7 +110,7 @@ class RequestSteps:
         if flight.zombie:
             self._land_late(record, flight, alternative)
             return
-        run = self._run
+        run = self.run
         process, request, group = flight.process, flight.request, flight.process.group
         assert group is not None
         if alternative == "crash":
@@ -138,11 +119,11 @@ class RequestSteps:
             record.add(0, run.footprints.bit("group", process.name))
             return
         if alternative == "ok":
-            reply = self._answer(record, process, request, flight.number)
+            reply = self.land(record, process, request, flight.number)
             process.set_effective(process.effective or record.written != 0)
         else:
-            reply = self._answer_badly(record, process, request, flight.number, alternative)
-            process.set_effective(process.effective or alternative == "late" or record.written != 0)
+            reply = EFFECTS[alternative](self, record, process, request, flight.number)
+            process.set_effective(process.effective or alternative in _FLYING or record.written != 0)
         record.add_read(run.footprints.bit("group", process.name))
         run.log(flight.actor, alternative, process, flight.number, request, reply)
         if reply is None:
@@ -155,7 +136,7 @@ class RequestSteps:
 
     def _land_late(self, record: StepRecord, flight: Flight, alternative: str) -> None:
         """Land a request whose sender gave up, or lose it for good."""
-        run = self._run
+        run = self.run
         process, request = flight.process, flight.request
         run.land(flight)
         reply = None
@@ -163,10 +144,10 @@ class RequestSteps:
             if type(request) is Post:
                 self.deliver(record, request)
             else:
-                reply = self._answer(record, process, request, flight.number)
+                reply = self.land(record, process, request, flight.number)
         run.log(flight.actor, alternative, process, flight.number, request, reply, flight.incarnation)
 
     def deliver(self, record: StepRecord, post: Post) -> None:
         """Let a message arrive."""
-        self._run.deliver(post)
-        record.set_footprint(self._run.footprints.writing("channel", post.subject))
+        self.run.deliver(post)
+        record.set_footprint(self.run.footprints.writing("channel", post.subject))

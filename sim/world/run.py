@@ -71,6 +71,7 @@ class RunState:
         "locks_made",
         "noted",
         "observed",
+        "offers",
         "os_thread",
         "process_type",
         "processes",
@@ -124,6 +125,8 @@ class RunState:
         """Simulated nanoseconds since the start."""
         self.ticks_left = settings.ticks
         self.budget_left = settings.budget.left()
+        self.offers = fault.offers(self.budget_left)
+        """Alternatives of the steps of processes with this budget, see `budget.offers`."""
         self.observed = False
         """True if some process knows the present time."""
         self.readings = 0
@@ -257,7 +260,11 @@ class RunState:
 
     def forbid(self, kinds: tuple[str, ...]) -> None:
         """Take the budget for these kinds of faults away."""
-        self.budget_left = fault.without(self.budget_left, kinds)
+        self._leave(fault.without(self.budget_left, kinds))
+
+    def _leave(self, budget_left: tuple[int, ...]) -> None:
+        self.budget_left = budget_left
+        self.offers = fault.offers(budget_left)
 
     def set_up(self, program: Process) -> None:
         self.setup = program
@@ -337,7 +344,7 @@ class RunState:
 
     def spend(self, part: int) -> None:
         """Pay for one fault."""
-        self.budget_left = fault.spend(self.budget_left, part)
+        self._leave(fault.spend(self.budget_left, part))
 
     def advance_to(self, clock_ns: int) -> None:
         self.clock_ns = clock_ns

@@ -35,6 +35,7 @@ A run is a function of the choices (actor, alternative), and of nothing else.
 from typing import Any
 
 from fencepost.impl.store import requests as req
+from fencepost.sim.faults import CLOCK, CONDITIONAL, LOCAL, MESSAGE, READ, RETRIED, WRITE
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.footprints import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.operations import (
@@ -182,14 +183,10 @@ class Scheduler:
             crashable = flight.process.machine.effective and self._is_first_open(flight)
         if type(op) is Pick:
             return _picks(op.count)
-        category = fault.RETRIED if retried else _category(op)
-        if category == fault.CLOCK and (op.subject != "wall" or process.skew):
-            category = fault.LOCAL
-        key = (category, crashable, run.budget_left)
-        found = _known.get(key)
-        if found is None:
-            found = _known[key] = fault.alternatives(*key)
-        return found
+        category = RETRIED if retried else _category(op)
+        if category == CLOCK and (op.subject != "wall" or process.skew):
+            category = LOCAL
+        return run.offers[2 * category + crashable]
 
     def _slept_in_vain(self) -> bool:
         """Whether processes slept again so often, with nothing changed, that they wait for the others."""
@@ -283,7 +280,6 @@ class Scheduler:
         return min(early, default=-1), False
 
 
-_known: dict[Any, tuple[str, ...]] = {}
 _NOBODY = frozenset({0, CLOCK_ACTOR, POWER_ACTOR})
 _LASTING = frozenset({"note", "post"})
 """Besides requests: what a crash does not undo."""
@@ -296,16 +292,16 @@ _TIME = {
     for pause in (False, True)
 }
 _CATEGORIES: dict[type, int] = {
-    req.Get: fault.READ,
-    req.Head: fault.READ,
-    req.List: fault.READ,
-    req.ListVersions: fault.READ,
-    req.ListUploads: fault.READ,
-    req.CreateUpload: fault.WRITE,
-    req.UploadPart: fault.WRITE,
-    req.AbortUpload: fault.WRITE,
-    ReadClock: fault.CLOCK,
-    Post: fault.MESSAGE,
+    req.Get: READ,
+    req.Head: READ,
+    req.List: READ,
+    req.ListVersions: READ,
+    req.ListUploads: READ,
+    req.CreateUpload: WRITE,
+    req.UploadPart: WRITE,
+    req.AbortUpload: WRITE,
+    ReadClock: CLOCK,
+    Post: MESSAGE,
 }
 
 
@@ -316,9 +312,9 @@ def _category(op: Any) -> int:
     when = getattr(op, "when", None)
     if when is None:
         if isinstance(op, req.Request):
-            return fault.READ if op.reads else fault.WRITE
-        return fault.LOCAL
-    return fault.WRITE if isinstance(when, req.Anything) else fault.CONDITIONAL
+            return READ if op.reads else WRITE
+        return LOCAL
+    return WRITE if isinstance(when, req.Anything) else CONDITIONAL
 
 
 def _picks(count: int) -> tuple[str, ...]:

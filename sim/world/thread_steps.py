@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.located import users_lines
 from fencepost.sim.world.operations import Start, Sync
@@ -23,6 +24,7 @@ from fencepost.sim.world.run import RunState
 if TYPE_CHECKING:
     from fencepost.sim.world.executor import Executor
 
+_LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
 DEADLOCK = "no process waits for ever"
 
 
@@ -150,7 +152,7 @@ class ThreadSteps:
         process = run.trace[-1][2]
         if process is None or not process.index or process.machine.threads is None:
             return
-        if run.trace[-1][1] in ("land", "never"):
+        if run.trace[-1][1] in _LATE:
             return
         machine = process.machine
         record.add(machine.memory | record.touched, record.touched)

@@ -14,7 +14,8 @@ from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.run import RunState
 from fencepost.sim.world.world import World
 
-_NOTES = {"land": "a request from earlier lands"} | {name: found.text for name, found in ALTERNATIVES.items()}
+_LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
+_NOTES = {name: found.text for name, found in ALTERNATIVES.items() if found.text}
 
 
 def events(world: World, run: str = "") -> list[Event]:
@@ -67,17 +68,15 @@ def _landing(
     """`answers`: the store's reply, and the one that the process received."""
     note = _NOTES.get(alternative, "")
     shown = {"kind": request.kind, "key": request.subject}
-    landed = alternative in ("ok", "reply_lost", "duplicated", "land")
-    if landed:
+    found = ALTERNATIVES[kind_of(alternative)]
+    if found.lands:
         outcome = _outcome(request, answers[0], trace_fields)
         yield (*base, op, "landed", {**outcome, **landing(request, trace_fields), "note": note})
-    if alternative == "crash":
-        yield (*base, op, "note", {**shown, "note": "crash"})
-    elif alternative == "never":
-        yield (*base, op, "note", {**shown, "note": note})
-    elif alternative not in ("land", "duplicated"):
+    if not found.sent and not found.lands:
+        yield (*base, op, "note", {**shown, "note": found.kind or note})
+    elif found.sent:
         columns = _outcome(request, answers[1], trace_fields)
-        yield (*base, op, "response", {**columns, "note": "" if landed and alternative == "ok" else note})
+        yield (*base, op, "response", {**columns, "note": note})
 
 
 def _outcome(request: Any, answer: Any, trace_fields: TraceFields | None) -> dict[str, Any]:
@@ -117,7 +116,7 @@ def _issued(run: RunState) -> dict[int, list[Any]]:
             found.setdefault(at, []).append((process, incarnation, number, request))
 
     for place, (actor, alternative, process, incarnation, number, op, _, _) in enumerate(run.trace):
-        if process is None or alternative in ("land", "never"):
+        if process is None or alternative in _LATE:
             continue
         if process.index == 0:
             opened = place
