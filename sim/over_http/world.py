@@ -58,10 +58,10 @@ class HttpRun(RunState):
         """Set the clock to the real time."""
         self.clock_ns = time.time_ns() - self.start_ns
 
-    @property
-    def stamp_ns(self) -> int:
-        """Objects are stamped with the real time, which is what the processes read."""
-        return time.time_ns() - self.start_ns
+    def open(self) -> None:
+        """End the set-up: objects are stamped with the real time, which is what the processes read."""
+        super().open()
+        self.stamped = True
 
 
 class HttpScheduler(Scheduler):

@@ -90,9 +90,17 @@ class Executor:
             if part >= 0:
                 run.spend(part)
         if actor < CLOCK_ACTOR or actor in run.threads:
-            process = run.strand_or_setup(actor)
+            # Most steps are a process's: no call for them.
+            process = run.processes[actor - 1] if 0 < actor < CLOCK_ACTOR else run.strand_or_setup(actor)
             record = run.begin_step(process.last)
-            self._step_process(record, process, alternative)
+            op = process.pending
+            handler = self._handlers.get(type(op))
+            if alternative == "crash":
+                self.crash(record, process, op)
+            elif handler is not None:
+                handler(self, record, process, op, alternative)
+            else:
+                self.requests.take(record, process, op, alternative)
         elif actor == CLOCK_ACTOR:
             record = run.begin_step(self._ticks)
             self._advance(record, alternative)
@@ -174,17 +182,6 @@ class Executor:
             run.kill(run.setup)
 
     # Steps of a process that are no requests.
-
-    def _step_process(self, record: StepRecord, process: Process, alternative: str) -> None:
-        op = process.pending
-        if alternative == "crash":
-            self.crash(record, process, op)
-            return
-        handler = self._handlers.get(type(op))
-        if handler is not None:
-            handler(self, record, process, op, alternative)
-        else:
-            self.requests.take(record, process, op, alternative)
 
     def _note(self, record: StepRecord, process: Process, note: Note, alternative: str) -> None:
         run = self._run
@@ -317,7 +314,7 @@ class Executor:
     def go_on(self, record: StepRecord, process: Process, answer: Any, last: int = 0) -> None:
         """Deliver the answer, and run the process to its next operation."""
         run = self._run
-        record.teach((process.index, answer))
+        record.learnt = (process.index, answer)  # no call: this runs at every step
         if not process.index:
             self._setup_answers = (*self._setup_answers, answer)
         if process.machine.threads is None:

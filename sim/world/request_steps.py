@@ -76,7 +76,7 @@ class RequestSteps:
         bucket, footprints = run.bucket, run.footprints
         bucket.take_ticket(process.index * TICKETS + 2 * number + process.retried)
         idle = type(request) is req.Delete and not bucket.versioned and bucket.body(request.key) is None
-        now_ns = run.start_ns + run.stamp_ns
+        now_ns = run.start_ns + run.clock_ns if run.stamped else run.start_ns
         valid = footprints.valid
         try:
             repeats = not self._monitor.judging and not footprints.refuses
@@ -94,7 +94,7 @@ class RequestSteps:
             # Deleting nothing is `done`, and changes nothing.
             record.set_footprint(footprints.reading("key", request.key))
         else:
-            record.set_footprint(footprints.footprint(request, reply))
+            record.read, record.written = footprints.footprint(request, reply)  # no call: at every request
             if footprints.stamp and record.written:
                 run.observe_time()
         return reply

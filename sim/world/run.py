@@ -83,6 +83,7 @@ class RunState:
         "settings",
         "setup",
         "sharing",
+        "stamped",
         "start_ns",
         "stays_on",
         "store",
@@ -123,6 +124,8 @@ class RunState:
         self.start_ns = settings.start_ns
         self.clock_ns = 0
         """Simulated nanoseconds since the start."""
+        self.stamped = False
+        """True if objects get the time at which they landed."""
         self.ticks_left = settings.ticks
         self.budget_left = settings.budget.left()
         self.offers = fault.offers(self.budget_left)
@@ -199,8 +202,7 @@ class RunState:
     @property
     def stamp_ns(self) -> int:
         """Time with which a write is stamped, in nanoseconds since the start."""
-        settings = self.settings
-        return self.clock_ns if settings.stamped and settings.timed >= stamps.STAMPED else 0
+        return self.clock_ns if self.stamped else 0
 
     @property
     def loses_power(self) -> bool:
@@ -273,7 +275,8 @@ class RunState:
         """End the set-up: from now on writes carry times if the settings say so."""
         self.setup = None
         settings = self.settings
-        self.footprints.begin_stamps(on=settings.stamped and settings.timed >= stamps.STAMPED)
+        self.stamped = settings.stamped and settings.timed >= stamps.STAMPED
+        self.footprints.begin_stamps(on=self.stamped)
         stored = bool(self.footprints.stamp) and bool(self.files or self.bucket.contents())
         self.observed = settings.timed == stamps.WATCHED or bool(self.readings) or stored
 

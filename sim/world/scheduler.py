@@ -183,7 +183,9 @@ class Scheduler:
             crashable = flight.process.machine.effective and self._is_first_open(flight)
         if type(op) is Pick:
             return _picks(op.count)
-        category = RETRIED if retried else _category(op)
+        category = RETRIED if retried else _CATEGORIES.get(type(op), -1)
+        if category < 0:
+            category = _category(op)
         if category == CLOCK and (op.subject != "wall" or process.skew):
             category = LOCAL
         return run.offers[2 * category + crashable]
@@ -306,9 +308,7 @@ _CATEGORIES: dict[type, int] = {
 
 
 def _category(op: Any) -> int:
-    found = _CATEGORIES.get(type(op))
-    if found is not None:
-        return found
+    """Return the category of an operation that its type does not decide."""
     when = getattr(op, "when", None)
     if when is None:
         if isinstance(op, req.Request):

@@ -70,6 +70,4 @@ def test_both_halves_of_a_message_share_a_limit() -> None:
     left = Budget(reply_lost=2, request_lost=1).left()
     after = [spend(left, part) for part in (reply, request)]
     assert [(one[reply], one[request]) for one in after] == [(1, 1), (1, 0)]
-    assert spend(after[0], request) == spend(after[1], reply), (
-        "the order of the two does not matter"
-    )
+    assert spend(after[0], request) == spend(after[1], reply), "the order of the two does not matter"
