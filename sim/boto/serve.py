@@ -24,7 +24,7 @@ from fencepost.sim.boto.objects import Answer
 from fencepost.sim.boto.sdk_requests import Refused
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.finalizers import place
-from fencepost.sim.world.present import here
+from fencepost.sim.world.present import here, surely_here
 from fencepost.sim.world.run import RunState
 
 
@@ -57,7 +57,7 @@ _SHOWING = (
 
 def _copied(message: Message, _request: Any, reply: Any) -> Answer:
     tag = "CopyPartResult" if "uploadId" in message.query else "CopyObjectResult"
-    run = here()
+    run = surely_here()
     body = objects.copied(tag, run.start_ns + run.stamp_ns, reply.etag)
     return 200, dict(http.version_header(reply)) if tag == "CopyObjectResult" else {}, body
 
@@ -173,7 +173,7 @@ class Unanswered(Exception):
 
 def reply(request: Any, home: str, name: str = "") -> Answer:
     """Status, headers and body of the answer. A lost reply raises an exception of the SDK."""
-    run = here()
+    run = surely_here()
     message = Message(request, home)
     try:
         operation = _find(message, name)

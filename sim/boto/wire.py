@@ -21,7 +21,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.sim.boto import buckets, serve
 from fencepost.sim.world import stamps
 from fencepost.sim.world.escapes import escape
-from fencepost.sim.world.present import here
+from fencepost.sim.world.present import here, surely_here
 from fencepost.sim.world.run import RunState
 
 _AWS = re.compile(r"(.+\.)?s3([.-][a-z0-9-]+)*\.amazonaws\.com(\.cn)?(:\d+)?")
@@ -71,7 +71,7 @@ def check(request: Any) -> str:
 def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body; the step of the request."""
     home = check(request)
-    buckets.install(here())
+    buckets.install(surely_here())
     parts = urlsplit(request.url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     plain = urlencode([(name, value) for name, value in query if name.lower() not in _OF_SIGNATURES])
@@ -137,13 +137,13 @@ def _joined(chunked: bytes) -> bytes:
     return body
 
 
-def expects(received: bytes) -> bool:
+def expects(received: bytes | bytearray) -> bool:
     """Whether its sender waits for leave to send the body."""
     head, ends, _ = received.partition(b"\r\n\r\n")
     return bool(ends) and b"expect: 100-continue" in head.lower()
 
 
-def whole(received: bytes) -> bool:
+def whole(received: bytes | bytearray) -> bool:
     """Whether a request has arrived with all of its body."""
     head, ends, body = received.partition(b"\r\n\r\n")
     if not ends:

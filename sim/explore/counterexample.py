@@ -86,7 +86,7 @@ class Counterexample:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; without what was not looked for."""
-        found = {
+        found: dict[str, Any] = {
             "property": self.property,
             "reason": self.reason,
             "counterexample": self.text(),

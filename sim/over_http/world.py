@@ -121,7 +121,7 @@ class HttpWorld(World):
         """The URL of the S3 endpoint, to be handed to a process as an argument or in `env`."""
         return ENDPOINT
 
-    def spawn(  # type: ignore[override]  # without after_power_loss, which needs a world's file system
+    def spawn(
         self,
         fn: Callable[..., Any],
         *args: Any,

@@ -17,6 +17,7 @@ import contextlib
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment, SeededEnvironment, SystemEnvironment
@@ -130,7 +131,7 @@ class Glass:
         found: dict[str, bytes] = {}
         token = ""
         while True:
-            page = self._answered(lambda token=token: self._store.list(prefix, token=token))
+            page = self._answered(partial(self._store.list, prefix, token=token))
             for info in page.objects:
                 body = self.body(info.key)
                 if body is not None:

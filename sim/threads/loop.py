@@ -154,10 +154,11 @@ class Loop(base_events.BaseEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         self._executor_shutdown_called = True
-        if self._default_executor is not None:
-            self._default_executor.shutdown(wait=True)
+        executor = getattr(self, "_default_executor", None)
+        if executor is not None:
+            executor.shutdown(wait=True)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]  # not generic
         if callback is not _OF_SLEEPS and _by_client():
             return asyncio.TimerHandle(when, callback, args, self, context)  # it never comes
         return super().call_at(when, callback, *args, context=context)
@@ -176,7 +177,7 @@ class Loop(base_events.BaseEventLoop):
             return here or self._process.begun_at
         return self._begun.get(task, here)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]  # not generic
         if executor is not None or not _by_client():
             return super().run_in_executor(executor, func, *args)
         # A client that reads its own files.
@@ -218,7 +219,7 @@ class Loop(base_events.BaseEventLoop):
 
     subprocess_shell = subprocess_exec
 
-    def add_signal_handler(self, *_: Any) -> None:
+    def add_signal_handler(self, *_: Any) -> None:  # type: ignore[override]  # takes whatever it gets
         """No signal reaches a process of a world."""
 
     def remove_signal_handler(self, _sig: Any) -> bool:

@@ -164,13 +164,14 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield queue, "SimpleQueue", _simple_queue
     yield queue.Queue, "__init__", queues.made
     yield threading.Event, "__init__", made_event
-    for owner in (
+    made: tuple[Any, ...] = (
         threading.Condition,
         threading.Semaphore,
         threading.Barrier,
         concurrent.futures.Future,
         concurrent.futures.ThreadPoolExecutor,
-    ):
+    )
+    for owner in made:
         yield owner, "__init__", named(owner.__init__)
     for module in (concurrent.futures, concurrent.futures._base):
         yield module, "as_completed", _waiting(concurrent.futures._base.as_completed, pool.as_completed)

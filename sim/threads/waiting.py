@@ -6,6 +6,7 @@ kept with the process that uses it, which starts with nothing and loses it in a 
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, TypeVar
 
 from fencepost.sim.world.operations import Start, Sync
@@ -129,14 +130,15 @@ def caller() -> Caller | None:
 def wait_for_all(machine: Process) -> None:
     """The interpreter ends when all threads but daemons have ended."""
     now = caller()
-    if now is None or machine.threads is None or machine.crashing:
+    threads = machine.threads
+    if now is None or threads is None or machine.crashing:
         return
 
-    for thread in machine.threads:
+    for thread in threads:
         now.touch(thread.name.partition("/")[2])
 
     def ended() -> bool:
-        return all(one.pending is None or one.daemon for one in machine.threads)
+        return all(one.pending is None or one.daemon for one in threads)
 
     if not ended():
         now.wait("join", "all threads", ended)
@@ -148,7 +150,7 @@ def _within_sdk() -> bool:
     Its own threads do not compete for what they release. Those that share a blocking pool of urllib3 do: see
     `sim.world.connections`.
     """
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if not name.startswith("fencepost.sim.threads") and name.partition(".")[0] not in _WITHIN:
@@ -161,7 +163,7 @@ _SDK = frozenset("s3transfer botocore boto3 urllib3".split())
 _WITHIN = frozenset("threading queue concurrent _threading_local contextlib".split())
 
 
-def outer_frame(depth: int = 2) -> Any:
+def outer_frame(depth: int = 2) -> FrameType:
     """The frame outside of the standard library's own use of threads."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _WITHIN:

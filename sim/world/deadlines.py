@@ -102,7 +102,8 @@ def moment(run: RunState, value: dt.datetime) -> dt.datetime:
     """The same for a datetime."""
     if run.deadlines is None or run.running is None:
         return value
-    return _tracked(value, 1, run.count_tracked())
+    made: dt.datetime = _tracked(value, 1, run.count_tracked())
+    return made
 
 
 def _learn(distance_ns: float, frame: FrameType, number: int = 0) -> None:
@@ -168,7 +169,7 @@ class _Float(_Tracked, float):
     def _plain(self) -> float:
         return float.__pos__(self)
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: Any = None) -> Any:
         return _tracked(round(self._plain(), digits), self.unit_ns, self.reading)
 
     def __neg__(self) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.world.finalizers import PROPERTY, is_library, left_behind, place
-from fencepost.sim.world.present import controlled, here
+from fencepost.sim.world.present import controlled, here, surely_here
 from fencepost.sim.world.process import refuse
 from fencepost.sim.world.run import RunState
 
@@ -39,8 +39,7 @@ _PROGRAMS = "call the code itself, or hand it a stand-in"
 
 def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseException:
     """Mark the run, and the exception to raise."""
-    run = controlled() or here()
-    assert run is not None, "calls are refused where a world is in control"
+    run = controlled() or surely_here()
     if run.collecting:
         return Escape(left_behind(run, call))
     if run.running is not None and run.running.crashing:

@@ -94,7 +94,7 @@ def _put() -> None:
         set_binding(target, name, stand_in)
 
 
-_real_load = _frozen_importlib._find_and_load
+_real_load = _frozen_importlib._find_and_load  # type: ignore[attr-defined]  # the stubs leave it out
 _loading = False
 
 
@@ -165,7 +165,8 @@ def set_binding(target: Any, name: Any, value: Any) -> None:
         target[name] = value
     elif type(target) is functools.partial:
         func, args = (value, target.args) if name == "func" else (target.func, value)
-        target.__setstate__((func, args, target.keywords, vars(target)))
+        state = (func, args, target.keywords, vars(target))
+        target.__setstate__(state)  # type: ignore[attr-defined]  # the stubs leave it out
     elif isinstance(target, type | types.FunctionType | types.CellType):
         setattr(target, name, value)
     else:
@@ -191,7 +192,8 @@ def _search() -> None:
                 _known[identity(target), name] = (target, name, _get(target, name), stand_in)
     originals = _originals()
     places = dict(_known)
-    for module in list(sys.modules.values()):
+    loaded: list[object] = list(sys.modules.values())
+    for module in loaded:
         if isinstance(module, types.ModuleType) and classify(module.__name__) != REAL:
             for place in _copies(module, originals):
                 places.setdefault((identity(place[0]), place[1]), place)

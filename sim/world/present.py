@@ -50,6 +50,13 @@ def here() -> "RunState | None":
     return stack[-1] if stack else None
 
 
+def surely_here() -> "RunState":
+    """Return the run of the world in this thread, for code that only runs in one."""
+    run = here()
+    assert run is not None, "a world is in control of this thread"
+    return run
+
+
 def controlled() -> "RunState | None":
     """The world, when one of its processes runs now, or the program that sets it up; else None."""
     run = here()

@@ -297,7 +297,7 @@ class World(Declaring):
         Judged in every schedule, see `sim.world.costs`; without `faults` whatever faults it has.
         """
         self._only_at_first("bounds are stated")
-        given = (requests, hops, faults)
+        given: tuple[Any, ...] = (requests, hops, faults)
         if requests is None and hops is None:
             raise Misuse(f"at_most({name!r}) bounds nothing; give requests=, hops=, or both")
         if any(number is not None and (not isinstance(number, int) or number < 0) for number in given):
