@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fencepost.model.kernel.report.counterexample import TraceStep as TraceStep
     from fencepost.model.kernel.report.result import CheckResult as CheckResult
     from fencepost.model.kernel.report.result import GraphState as GraphState
+    from fencepost.model.kernel.report.result import Proof as Proof
     from fencepost.model.kernel.report.result import PropertyResult as PropertyResult
     from fencepost.model.kernel.report.result import StateGraph as StateGraph
     from fencepost.properties.driven_share import Gap as Gap
@@ -63,7 +64,7 @@ DEFINED_IN = {
     "commands.rows": ("MutantsResult", "Row", "ZooResult"),
     "comparing": ("Change", "CompareResult"),
     "model.kernel.report.counterexample": ("TraceStep",),
-    "model.kernel.report.result": ("CheckResult", "GraphState", "PropertyResult", "StateGraph"),
+    "model.kernel.report.result": ("CheckResult", "GraphState", "Proof", "PropertyResult", "StateGraph"),
     "properties.driven_share": ("Gap", "Share"),
     "sim.des.result": ("OperationStats",),
     "sim.explore.result": (

@@ -31,7 +31,7 @@ from fencepost.commands.operating import (
 from fencepost.commands.output_files import json_option
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.impl.lifecycle.log import Log
+from fencepost.impl.lifecycle.log import ChangeLogReader, Log
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
@@ -112,7 +112,7 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
 
 def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float | None) -> Timing:
     day_ns, scan_s, retention_s = round(day_s * SECOND_NS), more["scan_s"], more["retention_s"]
-    if retention_s is not None and log.shards():
+    if retention_s is not None and isinstance(log, ChangeLogReader):
         log.retention_ns = round(retention_s * SECOND_NS)
     scan_ns = None if scan_s is None else round(scan_s * SECOND_NS)
     if scan_ns is None and not log.shards():

@@ -41,8 +41,9 @@ class Log(Protocol):
     has_uploads: bool
     """Whether multipart uploads that begin are events of it."""
 
-    retention_ns: int | None
-    """Nanoseconds for which the log keeps events; None without end."""
+    @property
+    def retention_ns(self) -> int | None:
+        """For how long it keeps events; None without end."""
 
     def shards(self) -> Sequence[str]: ...
 

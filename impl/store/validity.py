@@ -1,7 +1,7 @@
-"""What may be asked at all: the same answer on every backend, before anything is sent.
+"""Valid requests: the same check on every backend, before anything is sent.
 
-S3 takes nearly any UTF-8 as a key. We refuse the few that some store, proxy or file system would
-quietly turn into another key, because two keys that become one are lost data.
+S3 takes nearly any UTF-8 as a key. The check refuses the few keys that some store, proxy or file system
+would silently turn into another key, because two keys that become one are lost data.
 """
 
 import itertools

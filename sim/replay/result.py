@@ -69,3 +69,9 @@ class ReplayResult:
     statistics: Mapping[str, Any] = field(default_factory=dict)
     not_judged: tuple[str, ...] = ()
     """Properties that the verdict does not cover."""
+    judged_by: str = ""
+    """The machine that judges the runs, as `fencepost check` names it."""
+    properties: tuple[str, ...] = ()
+    """The properties that hold in every run that is accepted: those of this machine."""
+    properties_not_judged: tuple[str, ...] = ()
+    """The properties of the model that this machine does not state."""

@@ -25,6 +25,20 @@ IN_PROCESS = {"serialized": False}
 
 
 @dataclass(frozen=True)
+class Proof:
+    """The exploration that decided a refinement: both machines, at the sizes of the proof."""
+
+    refines: str
+    """The other machine."""
+    parameters: dict[str, int]
+    other_parameters: dict[str, int]
+    distinct: int
+    generated: int
+    depth: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class PropertyResult:
     """One property's verdict. The counterexample is of the violation, or for `reachable` a path there."""
 
@@ -34,6 +48,7 @@ class PropertyResult:
     trace: tuple[TraceStep, ...] = ()
     doc: str = ""
     reason: str = ""
+    proof: Proof | None = None
     counterexample: Counterexample | None = field(default=None, metadata=IN_PROCESS)
 
     def __post_init__(self) -> None:
@@ -48,7 +63,9 @@ class PropertyResult:
         reason: str = "",
     ) -> "PropertyResult":
         trace = counterexample.trace() if counterexample is not None else ()
-        return cls(wanted.name, wanted.kind, verdict, trace, wanted.doc, reason, counterexample)
+        return cls(
+            wanted.name, wanted.kind, verdict, trace, wanted.doc, reason, counterexample=counterexample
+        )
 
 
 @dataclass(frozen=True)
