@@ -250,8 +250,10 @@ def check_statements(function: Callable[..., Any]) -> None:
     if code is None:
         return
     line, before = code.co_firstlineno, ""
-    for instruction in get_instructions(code):
-        if instruction.opname in _CHAINED and before in _JOINS:
+    instructions = [*get_instructions(code)]
+    for at, instruction in enumerate(instructions):
+        chain = tuple(one.opname for one in instructions[at : at + len(_CHAINED)])
+        if before in _JOINS and chain == _CHAINED:
             raise ModellingMistake(
                 f"in {function.__name__} ({Path(code.co_filename).name}:{line}): & and | bind tighter than "
                 "==, so `a == b & c == d` compares b & c: write (a == b) & (c == d)"
@@ -268,8 +270,8 @@ def check_statements(function: Callable[..., Any]) -> None:
 
 
 _JOINS = ("&", "|", "^")
-_CHAINED = ("SWAP", "DUP_TOP")
-"""The first instruction after the middle operand of a chained comparison."""
+_CHAINED = ("SWAP", "COPY", "COMPARE_OP")
+"""The instructions after the middle operand of a chained comparison. A tuple assignment has the first only."""
 
 _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 """Instructions whose result must be used."""
