@@ -648,7 +648,7 @@ def test_the_other_machine_keeps_switches_that_it_has_as_well() -> None:
     assert judged(refining(other=Observed), without=["look-and-take"])[0].verdict == "holds"
 
 
-def test_the_mapping_may_be_wrong_without_any_label() -> None:
+def test_a_bad_mapping_is_found_without_any_label() -> None:
     def lost(s: Any) -> dict[str, Truth]:
         return {"ever": HISTORY, "holder": pick(s.at[0] == "looked", 0, -1)}  # type: ignore[dict-item]  # a mapping
 

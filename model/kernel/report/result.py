@@ -30,8 +30,9 @@ class Proof:
 
     refines: str
     """The other machine."""
-    parameters: dict[str, int]
-    other_parameters: dict[str, int]
+    parameters: Mapping[str, int]
+    other_parameters: Mapping[str, int]
+    """The sizes of the other machine."""
     distinct: int
     generated: int
     depth: int
