@@ -1,8 +1,8 @@
-"""What a change made better or worse, from two audits of the same program: before it and after it.
+"""Compare two audits of one program, before and after a change: differences for the better or worse.
 
-Worse is what a reviewer must not overlook: a property that broke, a proof that is no longer one, situations
-that are no longer met (a proof of less), an operation that costs more, or whose bound was raised.
-Other differences are listed without a judgement: a search of another size proves nothing about the program.
+These differences are worse: a property that broke, a proof that is no longer one, situations that are no
+longer met (a proof of less), an operation that costs more, a bound that was raised. Other differences are
+listed without a judgement: a search of another size proves nothing about the program.
 """
 
 import math

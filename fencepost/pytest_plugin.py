@@ -266,7 +266,7 @@ class Present:
 
 
 def _begun_as() -> list[str]:
-    """How pytest was started: `python -m` also adds the current folder to the import path."""
+    """Return the words that started pytest: `python -m` also adds the current folder to the import path."""
     by_module = Path(sys.argv[0]).parts[-2:] == ("pytest", "__main__.py")
     return [Path(sys.executable).name, "-m", "pytest"] if by_module else ["pytest"]
 
@@ -275,7 +275,7 @@ def _begun_as() -> list[str]:
 
 
 class S3Server:
-    """An S3 server of one test: nothing is in it, and nobody else uses it."""
+    """An S3 server of one test, empty at the start and used by no other test."""
 
     access_key = "root"
     region = "us-east-1"
@@ -308,7 +308,7 @@ class S3Server:
 
     @property
     def environ(self) -> dict[str, str]:
-        """What the SDKs of AWS and most other clients read from the environment."""
+        """The environment variables that the SDKs of AWS and most other clients read."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": self.access_key,
@@ -321,7 +321,7 @@ class _Servers:
     """The process that has the servers of a session."""
 
     def __init__(self, directory: Path) -> None:
-        # A file, because a pipe that nobody reads is full at some time and stops the server.
+        # A file: an unread pipe fills up and blocks the server.
         self._errors = directory / "stderr.log"
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(  # noqa: S603  our own module

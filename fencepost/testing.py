@@ -12,8 +12,8 @@ pytest runs it like any test (see `fencepost.pytest_plugin`), and so does callin
 holds, and raises `AuditFailed` with the shortest counterexample when a property breaks, when nothing was
 covered, and when time ran out before all was explored unless `undecided="pass"` accepts that.
 
-The function is called anew for every schedule: what it makes belongs to that schedule alone. What comes
-from outside (arguments, fixtures, module variables) is shared by all of them and must not change.
+The function is called anew for every schedule: a value that it makes belongs to that schedule alone. Values
+from outside (arguments, fixtures, module variables) are shared by all schedules and must not change.
 """
 
 import functools
@@ -52,7 +52,7 @@ class AuditFailed(AssertionError):
 
 @dataclass(frozen=True)
 class Options:
-    """How to audit. None leaves the choice to a weaker source, or to the default."""
+    """Options of an audit. None leaves the choice to a weaker source, or to the default."""
 
     processes: int | None = None
     faults: Mapping[str, int] | None = None

@@ -72,7 +72,7 @@ def failure_text(result: AuditResult, why: str, again: str) -> str:
 
 
 def size_lines(result: AuditResult) -> list[str]:
-    """What was run: the system, how much of it, in what time."""
+    """Describe the audit: the system, the number of runs, the time."""
     name = f"  {result.system}{settings(result.parameters.items())}"
     if result.real is not None:
         real = result.real
@@ -90,7 +90,7 @@ def size_lines(result: AuditResult) -> list[str]:
 
 
 def coverage_lines(coverage: AuditCoverage) -> list[str]:
-    """What the runs met: the steps of every process, every reply of the store, every fault."""
+    """List the situations of the runs: steps of every process, replies of the store, faults."""
     return [
         *wrapped("steps", _counts(coverage.steps)),
         *wrapped("replies", _counts(coverage.outcomes)),

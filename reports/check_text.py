@@ -162,7 +162,7 @@ def _by_model(rows: Sequence[Row]) -> Iterator[Text]:
 
 
 def row_text(row: Row) -> Text:
-    """What was switched off, and the consequence."""
+    """Describe the switch that is off, and the consequence."""
     name = {"model": row.model, "fixed": f"{row.model} fixed", "broken": f"{row.model} {row.safeguard}"}.get(
         row.kind, f"{row.model} without {row.safeguard}"
     )

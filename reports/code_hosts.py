@@ -62,7 +62,7 @@ class Case:
 
 
 def cases(entry: Entry) -> Iterator[Case]:
-    """What one result decided, piece by piece."""
+    """Yield the decisions of one result, one case each."""
     match entry.data:
         case CheckResult(properties=properties):
             for row in properties:
@@ -106,7 +106,7 @@ def counterexamples(entry: Entry) -> Iterator[Case]:
 
 
 def findings(found: Findings) -> list[tuple[Entry, Case]]:
-    """The violations that somebody must look at: those that nobody provoked."""
+    """Return the violations that need attention: all that were not provoked on purpose."""
     return [(entry, case) for entry in found.results if not entry.expected for case in counterexamples(entry)]
 
 

@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def expected(self) -> bool:
-        """Whether this is a violation that was provoked: it shows what the safeguard is for."""
+        """True for a violation that was provoked on purpose, to show the purpose of a safeguard."""
         return self.verdict == "violated" and bool(self.switched_off) and not self.missed
 
 
@@ -99,7 +99,7 @@ class Findings:
 
     @property
     def verdict(self) -> str:
-        """The worst of all, expected violations aside. What cannot be read might be anything: an error."""
+        """The worst of all, expected violations aside. A file that cannot be read counts as an error."""
         verdicts = {entry.verdict for entry in self.results if not entry.expected}
         if self.unread or "error" in verdicts:
             return "error"

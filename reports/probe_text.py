@@ -26,7 +26,7 @@ OPERATIONS: Mapping[str, Sequence[str]] = {
     "reads": ("read-after-write", "whole-objects", "conditional-get", "ranges"),
     "listings": ("list-after-write", "list-after-delete", "paging", "paging-under-writes"),
 }
-"""What a user builds with, and the features that all have to be safe for it."""
+"""Building blocks of protocols, each with the features that it requires to be safe."""
 SUMMARIES = {
     "safe": "Coordination through this store is safe, as far as was tried",
     "unsafe": "Coordination through this store loses data",

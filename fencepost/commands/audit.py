@@ -103,7 +103,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("--replay", "--resume", "--trace"),
     ),
 }
-"""Options that cannot stand beside another, and why."""
+"""Options that exclude each other, with the reason."""
 
 
 @click.command("audit", short_help="Drive real code through every interleaving and fault.", epilog=EPILOG)
@@ -497,7 +497,7 @@ class _Line(StatusLine):
 
 
 def progress_text(search: Any, seconds: float) -> str:
-    """How far a search has come. The runs that are left are unknown: branches appear as it goes."""
+    """Describe the progress of a search. The runs that are left are unknown: branches appear during it."""
     runs = search.runs if hasattr(search, "runs") else search.schedules
     rate = runs / seconds if seconds > 0 else 0.0
     return f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"

@@ -1,8 +1,8 @@
 """`fencepost audit SYSTEM --base REV`: the audit before a merge, of the code at two revisions.
 
-The tree of REV is written out aside from the repository, which stays as it is, and the same audit runs in a
-process of its own on each: on that tree, and on the files as they lie there now. The two results are then
-compared. Packages of the repository are taken from each tree; everything else is what is installed.
+The tree of REV is written to a folder outside the repository. The same audit runs on that tree and on the
+present files, in a process each, and the two results are compared. Packages of the repository are taken
+from each tree; everything else is what is installed.
 """
 
 import json

@@ -140,8 +140,10 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
 
 
 def _stopped(model: Model, at: Progress, options: dict[str, Any]) -> CheckResult:
-    """What is known of a search that was interrupted: its extent, and that nothing was violated there,
-    for the search ends at the first violation, unless it is to keep going."""
+    """Return the result of an interrupted search: its extent, with every property undecided.
+
+    Without --keep-going a search ends at the first violation, so nothing was violated up to this depth.
+    """
     reason = (
         "interrupted"
         if options["keep_going"]
@@ -222,7 +224,7 @@ class _Line(StatusLine):
 
 
 def _memory(model: Model, options: dict[str, Any]) -> int | None:
-    """What the search may use of the memory that the process may; an error if it cannot keep to that."""
+    """Return the bytes that the search may use of --memory; raise BadRequest if they cannot suffice."""
     try:
         limit = parse_bytes(options["memory"]) if options["memory"] is not None else None
     except ValueError as error:

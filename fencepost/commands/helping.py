@@ -1,4 +1,4 @@
-"""What every help has: one name for values of one kind, an example, and completion of files."""
+"""Parts of every help: one name for values of one kind, an example, and completion of files."""
 
 import click
 from click.shell_completion import CompletionItem

@@ -19,7 +19,7 @@ from fencepost.commands.values import Address
 
 
 class Result(NamedTuple):
-    """How a command ended: JSON for programs, a text for people, an exit code."""
+    """The result of a command: JSON for programs, a text for people, an exit code."""
 
     found: Mapping[str, Any]
     text: str = ""

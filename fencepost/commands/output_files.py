@@ -34,7 +34,7 @@ TARGET = Target()
 
 
 def _makes_folders(command: click.Command) -> bool:
-    """Whether the command creates a folder for its results, which may be the folder of the file."""
+    """Return True if the command creates a folder for its results; it may be the folder of the file."""
     return any(option.name == "out" for option in command.params)
 
 

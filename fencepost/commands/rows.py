@@ -62,7 +62,7 @@ class MutantsResult:
 
 
 def collect(found: Iterable[Row], describe: Callable[[Row], str]) -> tuple[tuple[Row, ...], bool]:
-    """The rows, each shown on the status line when it is done; and whether all were, before Ctrl-C."""
+    """Return the rows, and False if Ctrl-C ended them early; the status line shows each row."""
     rows: list[Row] = []
     with StatusLine() as line:
         try:
@@ -75,7 +75,7 @@ def collect(found: Iterable[Row], describe: Callable[[Row], str]) -> tuple[tuple
 
 
 def verdict_of(rows: Iterable[Row], *, complete: bool = True) -> Verdict:
-    """Whether every row is as expected, and none is missing."""
+    """Return `holds` if every row is as expected and none is missing."""
     every = list(rows)
     if any(row.unexpected for row in every):
         return "violated"

@@ -131,7 +131,7 @@ def table(
 
 
 def scrolling(content: Content, label: str) -> Markup:
-    """What may be wider than the screen scrolls by itself, by touch and by keyboard."""
+    """Wrap content that may be wider than the screen in a region that scrolls by touch and keyboard."""
     return tag("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 

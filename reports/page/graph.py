@@ -1,7 +1,7 @@
 """The states of a small model as a picture, with an arrow for each step.
 
-Graphviz places the states where its `dot` is installed. Otherwise they stand in levels by distance from the
-start, and within a level under those they are reached from, which keeps most arrows short. Steps that lead
+Graphviz places the states where its `dot` is installed. Otherwise they are placed in levels by distance from
+the start, each state below its predecessors, which keeps most arrows short. Steps that lead
 back are drawn as bows on the side. The numbers of the states refer to the list below the picture. The steps
 of a counterexample are drawn thick, and the state that violates the property is marked.
 """

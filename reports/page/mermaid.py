@@ -53,7 +53,7 @@ def mermaid_states(trace: Sequence[TraceStep]) -> str:
 
 
 def _fields(step: TraceStep) -> Iterator[str]:
-    """What a box says: the values of the start, or what the step changed."""
+    """Yield the lines of a box: the values of the start, or the changes of the step."""
     values = {name: _short(value) for name, value in (step.state or {}).items()}
     values |= {name: f"{_short(old)} → {_short(new)}" for name, (old, new) in (step.changes or {}).items()}
     for name, text in list(values.items())[:FIELDS_MAX]:

@@ -90,7 +90,7 @@ def mutants(entry: Entry) -> Markup:
 
 
 def consequence(row: Row) -> Markup:
-    """What followed, and whether that was expected."""
+    """Show the consequence of a switch, and mark an unexpected one."""
     text = f"breaks {row.property}" if row.found else "nothing breaks"
     if row.verdict == "undecided":
         return verdict("undecided", "a limit was hit first")
@@ -284,7 +284,7 @@ def _mermaid(text: str) -> Markup:
 
 
 def _code_steps(steps: Sequence[CounterexampleStep], caption: str) -> Markup:
-    """Each step with its line of code and, of a write, how the body differs from the one that stood there."""
+    """Show each step with its line of code, and the difference that a write made to the body."""
     rows = [
         (
             str(step.number),
@@ -302,7 +302,7 @@ def _code_steps(steps: Sequence[CounterexampleStep], caption: str) -> Markup:
 
 
 def _body_difference(step: CounterexampleStep) -> Content:
-    """What stood before, struck out, and what was written; the common ends of long bodies are left out."""
+    """Show the previous body struck out, then the new one, without the common ends of long bodies."""
     if step.body is None:
         return ""
     if step.previous is None or step.previous == step.body:
@@ -321,7 +321,7 @@ def _body_difference(step: CounterexampleStep) -> Content:
 
 
 def _same(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return the length of the common beginning of two texts."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
@@ -485,7 +485,7 @@ def _faults(count: int) -> str:
 
 
 def _against_bound(row: Mapping[str, Any], column: str) -> Content:
-    """What was counted, beside the declared bound, where there is one."""
+    """Show a count beside its declared bound, if it has one."""
     most, bound = row.get(column), row.get(f"{column}_max")
     if most is None:
         return ""

@@ -35,7 +35,7 @@ CHANGES = {"worse": "violated", "better": "holds", "other": "undecided"}
 
 
 def banner(found: Findings) -> Markup:
-    """What a reviewer looks for first: verdict, commit, date, duration, and what the change did."""
+    """Show the facts that a review starts with: verdict, commit, date, duration, effect of the change."""
     kind, sign = SIGNS[found.verdict]
     entries = [("commit", _commits(found)), ("date", _date(found)), ("duration", _duration(found))]
     entries += [("against", _changes(entry)) for entry in found.of(CompareResult)]
@@ -180,7 +180,7 @@ def within(entry: Entry) -> str:
 
 
 def comparison(entry: Entry) -> Markup:
-    """What a change made better or worse: the audit at two revisions."""
+    """Show the differences between the audits of two revisions."""
     base = entry.data.base[:12]
     rows = [(c.what, verdict(CHANGES[c.judged], c.judged), c.before, c.after) for c in entry.data.changes]
     if not rows:

@@ -1,9 +1,9 @@
-"""The command group, and what its commands share: options, opening a catalog, and how they end.
+"""The command group, with the options, the opening of a catalog and the exit codes of its commands.
 
 published                                            exit 0
 a HEAD is ahead, an object is damaged                exit 1, and what to run
 the rows or names do not fit                         exit 2
-others were first, took over, or nobody knows        exit 3, and what settles it
+others were first or took over, or it is unknown     exit 3, and what settles it
 """
 
 import functools
@@ -99,7 +99,7 @@ def subcommand(
 
 
 def exists(url: str) -> bool:
-    """Whether there is a catalog at `url`. The store itself must exist, or be possible to create."""
+    """Return True if `url` has a catalog. The store itself must exist, or be possible to create."""
     refuse_memory(url)
     with open_store(url) as store:
         store.verify()
@@ -128,7 +128,7 @@ def _open(url: str, branch: str, mode: str, author: str) -> Catalog:
 def committed(
     result: Published | Unknown, url: str, branch: str, text: Callable[[int], str], **more: Any
 ) -> Result:
-    """How a commit ended. `text` describes it, given its manifest; an unknown one gets a line on settling."""
+    """Return the result of a commit. `text` describes it; an unknown one gets a line on settling it."""
     if isinstance(result, Published):
         found = {"branch": branch, "published": True, "manifest": result.id, "plan": result.plan, **more}
         return Result(found, text(result.id))
