@@ -2,8 +2,8 @@
 
 Some are the usual shapes: replacing a file, a lock file, a write-ahead log, a create that is never
 overwritten. The others sketch the update protocols in which ALICE (Pillai et al., OSDI 2014) found that a
-power loss destroys data. A mutant leaves out one flush, one lock or one order. They are audited with at most one power
-loss and one kill.
+power loss destroys data. A mutant leaves out one flush, one lock or one order. They are audited with at most
+one power loss and one kill.
 """
 
 import os

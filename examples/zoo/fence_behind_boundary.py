@@ -7,9 +7,9 @@ has no effect: the new writer reports itself open, and the old one keeps acknowl
 not know.
 
 Fixed: after creating the fence, read the manifest again. A fence behind "replay after" has no effect: take
-the next slot after it; another epoch means that we are fenced ourselves. Why that is enough: once our epoch is
-in the manifest the old writer cannot flush any more, so nothing beyond "replay after" can be collected. The
-old writer must still pass the first slot that we win beyond it.
+the next slot after it; another epoch means that we are fenced ourselves. Why that is enough: once our epoch
+is in the manifest the old writer cannot flush any more, so nothing beyond "replay after" can be collected.
+The old writer must still pass the first slot that we win beyond it.
 
 Tempting, but incorrect: check that the slot is still beyond, write the fence, and claim the epoch last.
 Until then the old writer may flush, and the fence is collected.

@@ -6,8 +6,8 @@ so the lock is somebody else's: the run gives up, and no process is left to rele
 
 Fixed: the lock carries a token that only this attempt knows. On "exists" the writer reads the lock, and the
 token says whose it is. The release names the ETag, so it can be repeated without hurting the next one. Why
-that is enough: a lock with our token was created by us, nobody deletes a lock of another ETag, so what we
-have read to be ours stays ours until we release it.
+that is enough: a lock with our token was created by us, and no process deletes a lock of another ETag.
+A lock that we have read to be ours stays ours until we release it.
 
 Tempting, but incorrect: a token that says which machine it is, so that a second run can take over what the
 first left behind. Two runs on one machine are then inside at the same time.
