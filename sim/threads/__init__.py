@@ -1,14 +1,15 @@
 """Threads of audited code: each is an actor of the world; those of a process share its memory and its crash.
 
-    waiting     how a thread waits in the world, and what each process's locks, events and queues know
+    waiting     waits of threads in the world, and the state of each process's locks, events and queues
     locks       Lock, RLock, Condition, Event, Semaphore, Barrier
     locals      local and its subclasses
     loaded      those of them that were made before the run
     queues      queue.Queue and its relatives
     pool        ThreadPoolExecutor and its futures
     loop        asyncio
-    sharing     whether a thread changed memory that another may look at
+    sharing     detection of changes to memory that another thread may look at
     routing     the stand-ins, which `sim.world.places` puts in place while worlds run
+    orders      a small scheduler of its own, without a world: threads of one process in every order
 
 Theory. A thread runs until it sends a request, waits, or does something to a lock, an event or a queue that
 another thread may notice. That is one step, and what Python code does between two steps is atomic. Taking
