@@ -68,12 +68,12 @@ class AuditRequest:
     checkpoint: str | None = None
     """The file in which an exhaustive search is saved when a limit stops it."""
     resume: bool = False
-    """Whether the search continues from that file."""
+    """True if the search continues from that file."""
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
     others: bool = True
-    """Whether other broken properties are looked for after the first one."""
+    """True if other broken properties are looked for after the first one."""
 
     def __post_init__(self) -> None:
         if (self.checkpoint or self.jobs > 1) and self.strategy != "exhaustive":
@@ -108,7 +108,7 @@ class AuditResult:
     strategy: str
     verdict: str
     bound: str
-    """What was proven, or how far the search came, in one sentence."""
+    """Claim that was proven, or the extent of the search, in one sentence."""
     schedules: int
     pruned: int
     """Runs that were given up early: they could only repeat another one, or reached a known state."""
@@ -117,11 +117,11 @@ class AuditResult:
     findings: tuple[str, ...]
     coverage: Coverage
     complete: bool = False
-    """Whether every schedule was explored, so that the highest cost seen is the highest possible."""
+    """True if every schedule was explored, so that the highest cost seen is the highest possible."""
     error_at: CodeLine | None = None
     """The line of the program that keeps it from being audited, when the verdict is `error`."""
     interrupted: bool = False
-    """Whether Ctrl-C ended the search early."""
+    """True if Ctrl-C ended the search early."""
     flat: Mapping[str, Any] | None = None
     """The parameter and the values for which costs were compared."""
     events: Sequence[Event] = ()
@@ -171,7 +171,7 @@ class AuditResult:
 
     @cached_property
     def reported(self) -> dict[str, Any]:
-        """What the program's own reports add; nothing when interrupted, since some take long."""
+        """Results of the program's own reports; none after an interruption, since some take long."""
         reports = () if self.interrupted else self.coverage.reports
         return {key: value for report in reports for key, value in report().items()}
 
@@ -264,7 +264,7 @@ def _find_others(
 
 
 def _declares(setting: Setting) -> bool:
-    """Whether the program declares a property that is not muted."""
+    """Return True if the program declares a property that is not muted."""
     world = setting.world()
     try:
         world.start(setting.program)
@@ -347,10 +347,10 @@ def _judge(
     if searched.cut:
         findings += _about_cut_runs(searched, searched.setting.steps_max)
     gaps = [] if counterexamples else searched.coverage.findings()
-    # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
+    # A search that covered nothing has shown nothing: it is no pass.
     verdict = "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
     if counterexamples and counterexamples[0].property == PROPERTY:
-        verdict = "error"  # what the world does not control is no violation of the program
+        verdict = "error"  # code outside of the world's control is no violation of the program
     return AuditResult(
         request,
         request.strategy,
@@ -425,7 +425,7 @@ def audit_sizes(
     first: Callable[[AuditRequest], AuditResult],
     others: Callable[[AuditRequest], AuditResult],
 ) -> AuditResult:
-    """Whether costs grow with the parameter `name`: the highest costs of the first audit bound the others.
+    """Judge if costs grow with the parameter `name`: the highest costs of the first audit bound the others.
 
     Returns the result of the first size, or of the first other size that costs more, where a schedule that
     costs more is a violation like any other. `others` may replay a token.

@@ -87,7 +87,7 @@ def _explained(request: AuditRequest, found: Counterexample, *, output: bool) ->
 
 
 def run_token(request: AuditRequest, token: str) -> AuditResult:
-    """The one run that `token` stands for, as a result like any other."""
+    """Return the one run that `token` names, as a result like any other."""
     started = time.perf_counter()
     fair = liveness.parse(token)
     if fair is not None:

@@ -88,7 +88,7 @@ def _encoded(name: str, body: bytes | None) -> dict[str, str]:
 
 @dataclass
 class Objects:
-    """What every object was before and after each step of a run; `look` watches the run."""
+    """Versions of every object before and after each step of a run; `look` watches the run."""
 
     changes: dict[int, tuple[bytes | None, int | None]] = field(default_factory=dict)
     """By step, of the object it touched: the body of the version before the present one, and the step after
@@ -268,7 +268,7 @@ def body_text(body: bytes, previous: bytes | None) -> str:
 
 
 def difference(before: bytes, after: bytes) -> str:
-    """What changed between two bodies, word by word, between a little of what is around it."""
+    """Return the differences between two bodies, word by word, with a little of the text around them."""
     old, new = _words(before), _words(after)
     if max(len(old), len(new)) > WORDS_MAX:
         return _short(after)

@@ -38,7 +38,7 @@ SECONDS = 60.0
 MINIMISE_SECONDS = 20.0
 MINIMISE_RUNS = 60
 HUNG_MAX = 5
-"""After so many runs in which nobody went on, no more are tried."""
+"""Number of runs in which no process went on, after which no more are tried."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | Non
 
 
 def follow_over_http(request: AuditRequest, token: str) -> AuditResult:
-    """The one run that a token stands for. What the processes print is printed."""
+    """Follow the one run that a token names, and print the output of its processes."""
     started = time.perf_counter()
     with interruptible() as stopped, Fleet(request.seed, lambda: bool(stopped)) as fleet:
         fleet.show = print

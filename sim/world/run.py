@@ -1,7 +1,7 @@
 """The state of one run: clock, budget, processes, requests in flight, objects, and the steps so far.
 
 Every part of a world holds the same `RunState`: the scheduler reads it, the executor changes it by its
-methods, checks see it through a view, and the stand-ins for clocks, files and threads find it by
+methods, checks see it through a view, and the replacements for clocks, files and threads find it by
 `present.here()`.
 """
 
