@@ -19,7 +19,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class Environment(ABC):
-    """What protocol code may use of its surroundings besides the store."""
+    """The clock, randomness and identifiers that protocol code may use."""
 
     @abstractmethod
     def now_ns(self) -> int:

@@ -155,7 +155,7 @@ def restore() -> None:
 
 
 def _enter() -> None:
-    """Code uses the SDK in a world whose program said nothing of it."""
+    """Install the simulated buckets and reset the clients when a world closes, if it does not do so yet."""
     run = here()
     if run is not None and restore not in run.closing:
         run.at_end(restore)
