@@ -33,7 +33,7 @@ from fencepost.sim.explore.rehearsal import rehearse
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from fencepost.sim.explore.watchdog import watching
-from fencepost.sim.world import Budget, Program, places
+from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
@@ -92,7 +92,7 @@ class AuditRequest:
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """The same audit, in which operations may cost at most so much."""
 
-        def program(world: Any) -> None:
+        def program(world: World) -> None:
             self.program(world)
             world.bound(bounds)
 

@@ -8,6 +8,7 @@ condition on it cannot distinguish the two moments.
 
 import base64
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival, Sync
@@ -97,9 +99,10 @@ class Objects:
     _versions: dict[str, list[tuple[int, str, bytes | None]]] = field(default_factory=dict)
     """By key: the step, the ETag (empty: no object) and the body after it."""
 
-    def look(self, world: Any) -> None:
+    def look(self, world: World) -> None:
+        """Compare the objects with those before the last step."""
         place = len(world.trace) - 1
-        keys = world.bucket.bodies("") if place < 0 else ()
+        keys: Iterable[str] = world.bucket.bodies("") if place < 0 else ()
         if place >= 0 and isinstance(world.trace[-1][5], Request):
             op = world.trace[-1][5]
             keys = (op.subject,) if op.kind not in _NO_OBJECT else ()

@@ -197,7 +197,7 @@ class RawFile(io.RawIOBase):
         piece = bytes(body)
         process = self._run.running
         if process is not None and process.crashing and process.refusals < REFUSALS_MAX:
-            process.refusals += 1
+            process.count_refusal()
             return len(piece)  # a buffer that is flushed while the process dies
         if process is None and (self._run.completed or self._died()):
             return len(piece)

@@ -228,6 +228,14 @@ class RunState:
 
     # Set-up.
 
+    def equip(self, env: Environment) -> None:
+        """Set the clock and the randomness of programs."""
+        self.env = env
+
+    def open_store(self, store: Store) -> None:
+        """Set the store of programs."""
+        self.store = store
+
     def use_thread(self) -> None:
         """Make the calling thread of the operating system the world's."""
         self.os_thread = get_ident()

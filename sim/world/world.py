@@ -78,8 +78,8 @@ class World(Declaring):
             deadlines=deadlines,
             sharing=sharing,
         )
-        self.run.env = WorldEnvironment(self.run)
-        self.run.store = WorldStore(self.run)
+        self.run.equip(WorldEnvironment(self.run))
+        self.run.open_store(WorldStore(self.run))
         self.judge = Monitor(self.run)
         self.scheduler = self._make_scheduler()
         self.executor = Executor(self.run, self.scheduler, self.judge)
