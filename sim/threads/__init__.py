@@ -9,7 +9,6 @@
     loop        asyncio.
     sharing     detection of changes to memory that another thread may look at.
     routing     the replacements, which `sim.world.places` puts in place while worlds run.
-    orders      a small scheduler of its own, without a world: threads of one process in every order.
 
 Theory. A thread runs until it sends a request, waits, or does something to a lock, an event or a queue that
 another thread may notice. That is one step, and what Python code does between two steps is atomic. Taking
