@@ -16,7 +16,7 @@ from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import Configuration, Node, Settings, StreamError
 from fencepost.impl.streams.stream import Stream
 from fencepost.properties.streams.checks import CHECKS, Acknowledged, Outcomes, StreamState
-from fencepost.sim.threads.orders import Interleaved, Order, Threads
+from tests.properties.streams.interleaving import Interleaved, Order, Threads
 
 NAME, KIND = "/s", "text/old"
 WANTED = Configuration(KIND)
