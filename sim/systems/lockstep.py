@@ -12,6 +12,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Outcome
 from fencepost.properties.refinement import Automaton, Driven, EventRow, Follower, Reader, Refinement, Verdict
 from fencepost.sim.world import World
+from fencepost.sim.world.declaring import Declaring
 
 FIELDS_MAX = 50_000
 """Bodies whose trace fields are cached: an audit writes the same few many thousand times."""
@@ -145,7 +146,9 @@ def cached(fields: Fields) -> Fields:
     return lru_cache(FIELDS_MAX)(fields)
 
 
-def prepare_world(world: Any, fields: Fields, readers: Readers[Any], *, lockstep: str, coverage: str) -> bool:
+def prepare_world(
+    world: Declaring, fields: Fields, readers: Readers[Any], *, lockstep: str, coverage: str
+) -> bool:
     """Have traces and coverage written as the parameters say; whether the model follows the runs."""
     if {lockstep, coverage} - {"on", "off"}:
         raise Misuse("lockstep is on or off, and so is coverage")

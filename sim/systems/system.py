@@ -12,7 +12,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fencepost.sim.world.declaring import Declaring
 
 Reference = str
 """`module:name`."""
@@ -132,7 +135,7 @@ class System:
             settable = [parameters["world"], scenario]
 
         @functools.wraps(program)
-        def audited(world: Any, **arguments: Any) -> None:
+        def audited(world: "Declaring", **arguments: Any) -> None:
             defaults = {one.name: one.default for one in settable[1:]}
             program(world, **{**defaults, **arguments}, **bound)
 
