@@ -15,8 +15,8 @@ answers. The content of a file never changes once it is published, so a *version
 
      kill and power_loss end a writer at work: ended
 
-What a system call does to the directory is visible to every process at once; what it does to the disk is
-not. Two pairs of fields show this: `entry` is the version that the name of the key leads to, `durable` the
+Every process sees at once how a system call changes the directory, and none sees how it changes the disk.
+Two pairs of fields show this: `entry` is the version that the name of the key leads to, `durable` the
 one that a flush has made permanent; `synced` tells if the disk holds a writer's bytes and attributes.
 `kill` ends one process, whose system calls stay done; after `power_loss` the name leads to any version since
 `durable`, and a file that was not synced is torn. (Strict POSIX permits any of these, ext4 as well: the
@@ -342,7 +342,7 @@ class Objects(Machine):
 
     @invariant(w=writer)
     def one_winner(s, w: int) -> Truth:
-        """A create succeeds only where nothing stands: of concurrent creates exactly one."""
+        """A create succeeds only where there is no object: of concurrent creates exactly one."""
         me = s.writer[w]
         return implies((me.rank > 0) & (me.kind == "create"), s.is_absent(me.over))
 
@@ -354,12 +354,12 @@ class Objects(Machine):
 
     @invariant(w=writer)
     def untorn(s, w: int) -> Truth:
-        """What a reader finds has all its bytes and all its attributes."""
+        """The version that a reader finds has all its bytes and all its attributes."""
         return implies((s.entry == w) & (s.writer[w].kind != "delete"), s.writer[w].complete)
 
     @invariant(w=writer)
     def ack_durable(s, w: int) -> Truth:
-        """What was acknowledged stands, or was replaced since; no crash takes it back."""
+        """An acknowledged version is current, or was replaced since; no crash takes it back."""
         return implies(s.writer[w].at == "acknowledged", s.writer[w].rank <= s.rank_of(s.entry))
 
     @invariant

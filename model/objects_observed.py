@@ -1,9 +1,9 @@
 """Objects, as observed: the protocol of `model/objects.py` in terms of what the directory shows.
 
-Every step is a system call on one key, or what a server finds that starts after a power loss. A reader of the
-directory sees the version that the name of the key leads to, the listing index, and each request's progress
-by its calls. It sees neither what a process has read, nor what of its own it has written to a disk cache, nor
-whether it still runs: a process that was killed is one that makes no more calls.
+Every step is a system call on one key, or a finding of the server that starts after a power loss. A reader of
+the directory sees the version that the name of the key leads to, the listing index, and the progress of each
+request by its calls. The directory does not show what a process has read, which of its bytes are on disk, or
+that it was killed: a process that was killed makes no more calls.
 
                  created
        staged ------------> published --> flushed --> indexed --> acknowledged
@@ -175,7 +175,7 @@ class ObjectsObserved(Machine):
 
     @invariant(w=writer)
     def one_winner(s, w: int) -> Truth:
-        """A create succeeds only where nothing stands: of concurrent creates exactly one."""
+        """A create succeeds only where there is no object: of concurrent creates exactly one."""
         me = s.writer[w]
         return implies((me.rank > 0) & (me.kind == "create"), s.is_absent(me.over))
 
@@ -187,7 +187,7 @@ class ObjectsObserved(Machine):
 
     @invariant(w=writer)
     def ack_durable(s, w: int) -> Truth:
-        """What was acknowledged stands, or was replaced since; no crash takes it back."""
+        """An acknowledged version is current, or was replaced since; no crash takes it back."""
         return implies(s.writer[w].at == "acknowledged", s.writer[w].rank <= s.rank_of(s.entry))
 
     @invariant

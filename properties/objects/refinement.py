@@ -1,6 +1,8 @@
 """The refinement map of the object server: the system calls as actions of the machine `ObjectsObserved`.
 
-    staged          a request is there: before the run, as a replace names what stood then
+The events are notes, named after the calls:
+
+    staged          a request is there: before the run, as a replace names the version of that time
     linked          `link` gave the key its first file, or found one there
     locked          `flock` of the key's lock
     renamed         `rename` or `unlink` changed what the name of the key leads to
@@ -82,7 +84,7 @@ class ObjectsRefinement(Refinement):
                     return self.does("acknowledged", w=w)
                 return where("it is refused", lambda s: s.writer[w].at == REFUSED, STUTTER)
             case _:
-                return where("it stands", lambda s: self._is(s, s.entry, seen), STUTTER)
+                return where("it is the current version", lambda s: self._is(s, s.entry, seen), STUTTER)
 
     def _is(self, s: ObjectsObserved, version: Number, seen: Observation) -> Truth:
         rank = seen.rank("version")

@@ -1,6 +1,6 @@
 """A kind of property is one class: the search, random walks, the texts and the commands follow it.
 
-If these fail, whoever adds a kind has to find and change the places that know kinds by their names.
+If these fail, a new kind needs changes in every place that compares kinds by their names.
 """
 
 import ast
