@@ -1,6 +1,5 @@
 """Why the ingest library and its model agree."""
 
-from fencepost.properties.ingest.followed import Followed
 from fencepost.properties.ingest.refinement import AsModelled, IngestRefinement
 
-__all__ = ["AsModelled", "Followed", "IngestRefinement"]
+__all__ = ["AsModelled", "IngestRefinement"]

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from fencepost.model import Label, Model, Truth
 from fencepost.model.ingest import USABLE, Ingest
-from fencepost.properties.ingest.followed import Followed
+from fencepost.model.ingest_observed import IngestObserved
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
@@ -48,7 +48,8 @@ RUNS = LinkedRuns(
     "identity", run=f"(?P<run>{_IDENTITY})", link="(?:^|[/ =])(?P<link>[0-9a-f]{64})(?:[~./ ]|$)"
 )
 """The bytes of a frame name its identity, so the hash of a blob belongs to one identity."""
-STORED = ("accepted", "duplicate")
+REPLIES = {"accepted": "accepted", "duplicate": "duplicate", "conflict": "parked"}
+"""The replies to agents, by what a trace notes."""
 
 
 def request_rules(*, versioned: bool) -> RequestRules:
@@ -81,7 +82,7 @@ def request_rules(*, versioned: bool) -> RequestRules:
 
 
 class IngestRefinement(Refinement):
-    """Into the machine that follows runs, see `followed`."""
+    """Into the specification in terms of what the store shows."""
 
     keys = (
         Keys("blob", rf"(?:.*/)?raw-blobs/v1/{SHA}(?:~(?P<generation>[0-9]+))?\.lmbatch"),
@@ -107,7 +108,7 @@ class IngestRefinement(Refinement):
             "versioned": int(versioned),
         }
         free = () if bounded and not versioned else ("bounded-landing", "bounded-skew")
-        super().__init__(Model(Followed, sizes, without=free))
+        super().__init__(Model(IngestObserved, sizes, without=free))
         self.versioned = bool(versioned)  # a command line knows 0 and 1
         self.request_rules = request_rules(versioned=self.versioned)
         self.roles = (
@@ -177,16 +178,14 @@ class IngestRefinement(Refinement):
         return where(
             f"batch {h} is what is accepted",
             lambda s: s.manifest.holds(content=h),
-            self.does("derived", entry=entry),
+            self.does("indexed", entry=entry),
         )
 
     def noted(self, seen: Observation) -> Actions:
         h, what = seen.rank("sha"), seen.trace_field("what")
         if seen.what == "live":
             return self.does("shown_live", h=h)
-        if what in STORED:
-            return self.does("answered", h=h, outcome="stored")
-        return self.does("answered", h=h, outcome="parked") if what == "conflict" else STUTTER
+        return self.does("answered", h=h, reply=REPLIES[what]) if what in REPLIES else STUTTER
 
 
 _PUT = {

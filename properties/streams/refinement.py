@@ -1,7 +1,7 @@
 """The refinement map of streams: which actions of the model the events of the store show.
 
     create manifest.json                 created
-    if-match on manifest.json            swapped, owned, refreshed, listed or buried: by its trace fields
+    if-match on manifest.json            swapped, owned, refreshed, listed_segment or buried
     create segments/...                  uploaded
     delete segments/..., manifest.json   data_deleted, manifest_deleted
 
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from fencepost.model import Label, Model, Truth, any_of
 from fencepost.model.streams import Streams
+from fencepost.model.streams_observed import StreamsObserved
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
@@ -25,13 +26,12 @@ from fencepost.properties.refinement import (
     Role,
     where,
 )
-from fencepost.properties.streams.followed import Followed
 
 _PREFIX = r"(?:.*/)?streams/[0-9a-f]{32}/"
 
 
 class StreamsRefinement(Refinement):
-    """Into the machine that follows runs, see `followed`."""
+    """Into the specification in terms of what the store shows."""
 
     keys = (
         Keys("manifest", rf"{_PREFIX}manifest\.json"),
@@ -44,7 +44,7 @@ class StreamsRefinement(Refinement):
     runs = r"streams/(?P<run>[0-9a-f]{32})/"
 
     def __init__(self, lives: int = 3, owners: int = 5, places: int = 4) -> None:
-        super().__init__(Model(Followed, {"lives": lives, "owners": owners, "places": places}))
+        super().__init__(Model(StreamsObserved, {"lives": lives, "owners": owners, "places": places}))
         self.roles = (
             Role("life", ("incarnation",), most=lives - 1),
             Role("owner", ("owner@incarnation", "listed@incarnation"), COUNTED, most=owners - 1),
@@ -65,23 +65,44 @@ class StreamsRefinement(Refinement):
             return self.does(action, life=life, owner=seen.rank("owner"), place=seen.rank("start"))
         if seen.kind == "delete":
             return self.does("manifest_deleted")
-        place = {"life": life, "owner": seen.rank("owner")}
+        return _with_what_is_seen(seen, self._written(seen))
+
+    def _written(self, seen: Observation) -> Actions:
+        """The actions that may have written this manifest."""
+        life, owner = seen.rank("incarnation"), seen.rank("owner")
         if seen.condition == "absent":
-            return self.does("created", **place)
+            return self.does("created", life=life)
         if seen.trace_field("state") == "tombstone":
-            return self.does("buried", **place)
+            return self.does("buried", life=life, owner=owner)
         if seen.condition != "matches":
             return IMPOSSIBLE
-        moved = (
-            *self.does("swapped", **place),
-            *self.does("owned", **place),
-            *self.does("refreshed", **place),
+        found = (
+            *self.does("swapped", life=life),
+            *self.does("owned", life=life, owner=owner),
+            *self.does("refreshed", life=life, owner=owner),
         )
-        if seen.rank("start") >= 0:
-            listed = {"life": life, "owner": seen.rank("listed"), "place": seen.rank("start")}
-            moved = (*moved, *self.does("listed_segment", **listed))
-        count = seen.rank("segments")
-        return where(f"{count} segments are listed", lambda s: s.segments == count, moved)
+        if seen.rank("start") < 0 or seen.rank("listed") != owner:
+            return found
+        listed = self.does("listed_segment", life=life, owner=owner, place=seen.rank("start"))
+        return (*found, *listed)
+
+
+def _with_what_is_seen(seen: Observation, actions: Actions) -> Actions:
+    """The actions, after which the manifest's owner, count and last segment are those of the event."""
+    owner, count = seen.rank("owner"), seen.rank("segments")
+    found = where(
+        f"owner {owner} has listed {count} segments",
+        lambda s: (s.manifest.owner == owner) & (s.manifest.count == count),
+        actions,
+    )
+    if count < 1:
+        return found
+    place, uploader = seen.rank("start"), seen.rank("listed")
+    return where(
+        f"the last one is segment {place} of owner {uploader}",
+        lambda s: (s.manifest.last == place) & (s.listed[place] == uploader),
+        found,
+    )
 
 
 BOUND: Mapping[str, int] = {"appends": 2, "epochs": 2, "lives": 1, "troubles": 0}
