@@ -15,15 +15,14 @@ delete takes what stands there by then; so it is without `gc-stalled-writer-vers
 """
 
 from fencepost.model import *
+from fencepost.model.ingest_observed import ENTRIES, USABLE, IngestObserved
 from fencepost.model.store import Budget, Key, KeyView, Late
 
-USABLE = 2  # eras that a blob name is relied on: a clock may be one behind, a request one under way
 CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}  # by how many eras a collector's clock is behind
 SENDERS = ("owner", "stranger")
 ANSWERS = {"stored": "stored", "unheard": "nothing", "duplicate": "stored", "parked": "parked"}
 BLOB_ANSWERS = ("done", "exists", "request_lost", "reply_lost", "conflict")
 MANIFEST_ANSWERS = ("done", "exists", "conflict", "reply_lost", "request_lost", "late")
-ENTRIES = ("listing", "reference")
 PARTS = ("blob", "manifest", "unsure", "compare", "stored", "duplicate", "conflict", "parked")
 ALWAYS = Truth.constant(True)
 SCANNING = {"collectors": 1, "contents": 1, "horizons": 2, "scanning": 1}

@@ -23,9 +23,10 @@ Properties of `model/ingest.py` without a counterpart here: what the store does 
 """
 
 from fencepost.model import *
-from fencepost.model.ingest import ENTRIES, USABLE, Ingest
 from fencepost.model.store import Key
 
+USABLE = 2  # eras that a blob name is relied on: a clock may be one behind, a request one under way
+ENTRIES = ("listing", "reference")
 OLD = 0
 YOUNG = 1
 PLAIN = {"contents": 1, "horizons": 3, "versioned": 0}
@@ -40,7 +41,10 @@ class IngestObserved(Machine):
     versioned = Size(1, least=0, most=1, doc="1 if the bucket keeps versions, 0 if not")
     generations = horizons + 1
 
-    assumptions = {name: Ingest.assumptions[name] for name in ("bounded-landing", "bounded-skew")}
+    assumptions = {
+        "bounded-landing": "a request lands before the margin is over, or never",
+        "bounded-skew": "two clocks differ by less than the margin",
+    }
     shown_at = dict.fromkeys(assumptions, PLAIN)
     fires_at = {"time_passes": PLAIN}
 

@@ -19,6 +19,7 @@ looks at manifests alone), `tail_reads=1` and `tagged=0` (what a reader gets, wh
 
 from fencepost.model import *
 from fencepost.model.store import Budget, Key
+from fencepost.model.streams_observed import StreamsObserved
 
 UNDER_WAY = ("upload", "move", "unsure")
 NONE = -1
@@ -494,3 +495,99 @@ class Streams(Machine):
         lambda s: ~s.manifest.is_there & s.has_data(s.epochs)
     )
     done = may_end(lambda s: ~s.manifest.is_there)
+
+    # Refinement: what the store shows of each action. Observed lives and owners are numbered from 0.
+    def owner(s, observed: StreamsObserved, epoch: Number | int, life: Number) -> Number:
+        """The number of an epoch's owner within its incarnation: the earlier ones had the epochs before."""
+        before = [pick(life > earlier + 1, observed.granted[earlier], 0) for earlier in range(s.lives)]
+        return epoch - 1 - total(before)
+
+    def shown_upload(s, observed: StreamsObserved, n: int, answer: str) -> object:
+        if answer != "done":
+            return ()
+        owner = s.owner(observed, s.mine[n], s.born[n])
+        return does("uploaded", life=s.born[n] - 1, owner=owner, place=s.length[n])
+
+    def shown_late_upload(s, observed: StreamsObserved) -> object:
+        late = s.late_upload
+        owner = s.owner(observed, late.epoch, late.life)
+        return does("uploaded", life=late.life - 1, owner=owner, place=late.place)
+
+    def shown_deletion(s, observed: StreamsObserved, e: int, o: int) -> object:
+        life = s.data[e][o].life
+        return does("data_deleted", life=life - 1, owner=s.owner(observed, e + 1, life), place=o)
+
+    def shown_tombstone(before, after: "Streams", observed: StreamsObserved) -> object:
+        life, epoch = before.manifest.life, before.manifest.epoch
+        owner = before.owner(observed, epoch, life)
+        return does("buried", life=life - 1, owner=owner, when=before.is_live() & after.is_dead())
+
+    def shown_owner(before, after: "Streams", observed: StreamsObserved) -> object:
+        life, epoch = after.manifest.life, after.manifest.epoch
+        return does("owned", life=life - 1, owner=after.owner(observed, epoch, life))
+
+    def shown_refresh(s, observed: StreamsObserved) -> object:
+        life, epoch = s.manifest.life, s.manifest.epoch
+        return does("refreshed", life=life - 1, owner=s.owner(observed, epoch, life))
+
+    def shown_move(s, observed: StreamsObserved, n: int) -> object:
+        owner = s.owner(observed, s.mine[n], s.born[n])
+        return does("listed_segment", life=s.born[n] - 1, owner=owner, place=s.length[n])
+
+    @refines(
+        StreamsObserved,
+        {
+            "create": lambda before, after: does("created", life=after.life - 1),
+            "late_create_lands": lambda s: does("created", life=s.late_create.life - 1),
+            "recreate": lambda before, after: does("swapped", life=after.life - 1),
+            "own": shown_owner,
+            "refresh": shown_refresh,
+            "upload": shown_upload,
+            "late_upload_lands": shown_late_upload,
+            "move": shown_move,
+            "delete": shown_tombstone,
+            "expire": shown_tombstone,
+            "begin_reap": shown_tombstone,
+            "delete_data": shown_deletion,
+            "collect": shown_deletion,
+            "delete_manifest": "manifest_deleted",
+        },
+        lives=lives,
+        owners=epochs,
+        places=appends,
+    )
+    def observed(s, observed: StreamsObserved) -> dict[str, object]:
+        """Every write of the store is one that the specification allows."""
+        shown, life = observed.manifest, s.manifest.life
+        owner = s.owner(observed, s.manifest.epoch, life)
+        is_alike = (
+            (shown.life == life - 1)
+            & (shown.owner == owner)
+            & (shown.tomb == s.manifest.tomb)
+            & (shown.count == s.manifest.length)
+            & (shown.last == s.manifest.length - 1)
+        )
+        return {
+            "manifest": related(
+                (shown.is_there == s.manifest.is_there) & implies(s.manifest.is_there, is_alike)
+            ),
+            "listed": related(
+                all_of(
+                    implies(s.is_listed(o), observed.listed[o] == s.owner(observed, s.listed[o], life))
+                    for o in range(s.appends)
+                )
+            ),
+            "data": related(all_of(s.is_shown(observed, e, o) for e in range(s.epochs) for o in range(s.appends))),
+            "granted": HISTORY,
+        }
+
+    def is_shown(s, observed: StreamsObserved, e: int, o: int) -> Truth:
+        """The segment of this epoch at this offset is one of its incarnation and owner."""
+        key = s.data[e][o]
+        owner = s.owner(observed, e + 1, key.life)
+        shown = [
+            (key.life == life + 1) & (owner == number) & observed.data[life][number].has(o)
+            for life in range(s.lives)
+            for number in range(s.epochs)
+        ]
+        return implies(key.is_there, any_of(shown))

@@ -9,10 +9,7 @@ A run is a stream's prefix. Of a manifest a trace shows the incarnation, the own
 how many segments it lists, and the last of them.
 """
 
-from collections.abc import Mapping
-
-from fencepost.model import Label, Model, Truth, any_of
-from fencepost.model.streams import Streams
+from fencepost.model import Model
 from fencepost.model.streams_observed import StreamsObserved
 from fencepost.properties.refinement import (
     COUNTED,
@@ -55,6 +52,10 @@ class StreamsRefinement(Refinement):
             conditions={"manifest": ("absent", "matches"), "segment": ("absent",)},
             not_judged=("what a node had read before it wrote", "records that only a node's disk has"),
         )
+
+    def covering(self) -> "StreamsRefinement":
+        """The map at the bound at which transitions are counted."""
+        return StreamsRefinement(2, 2, 2)
 
     def actions(self, seen: Observation) -> Actions:
         if not seen.done:
@@ -103,69 +104,3 @@ def _with_what_is_seen(seen: Observation, actions: Actions) -> Actions:
         lambda s: (s.manifest.last == place) & (s.listed[place] == uploader),
         found,
     )
-
-
-BOUND: Mapping[str, int] = {"appends": 2, "epochs": 2, "lives": 1, "troubles": 0}
-SHOWN = (
-    *("create", "late_create_lands", "own", "late_upload_lands", "move", "refresh", "expire"),
-    *("delete_data", "delete_manifest", "recreate", "collect"),
-)
-
-
-class AsModelled(Refinement):
-    """Into the model as it is checked, for its coverage.
-
-    Nothing in the store distinguishes nodes, nor shows what they know or plan: any of the model's may have
-    done what an event shows. So this map gives no verdicts: `StreamsRefinement` does. A run with a third
-    owner, a third append or a second incarnation counts up to there.
-    """
-
-    keys = StreamsRefinement.keys
-    trace_fields = StreamsRefinement.trace_fields
-    runs = StreamsRefinement.runs
-
-    def __init__(self, bound: Mapping[str, int] = BOUND) -> None:
-        super().__init__(Model(Streams, bound))
-        sizes = self.model.sizes
-        self.roles = (
-            Role("life", ("incarnation",), most=sizes["lives"] - 1),
-            Role("owner", ("owner@incarnation", "listed@incarnation"), COUNTED, most=sizes["epochs"] - 1),
-            Role("place", ("start@incarnation",), most=sizes["appends"] - 1),
-            Role("segments", ("segments@incarnation",), COUNTED, most=sizes["appends"]),
-        )
-
-    def hides(self, label: Label) -> bool:
-        answer = dict(label.parameters).get("answer", "done")
-        if label.action in ("upload", "delete"):
-            return answer != "done"
-        return label.action not in SHOWN
-
-    def actions(self, seen: Observation) -> Actions:
-        if not seen.done:
-            return STUTTER
-        if seen.what == "segment":
-            return self.of_segment(seen.kind, seen.rank("start"))
-        if seen.kind == "delete":
-            return self.does("delete_manifest")
-        if seen.trace_field("state") == "tombstone":
-            buried = (*self.does("delete", answer="done"), *self.does("expire"), *self.does("begin_reap"))
-            return where("there is a tombstone", lambda s: s.is_dead(), buried)
-        if seen.condition == "absent":
-            return (*self.does("create"), *self.does("late_create_lands"))
-        moves = (action for name in ("recreate", "own", "refresh", "move") for action in self.does(name))
-        count = seen.rank("segments")
-        return where(
-            f"{count} segments are listed",
-            lambda s: s.is_live() & (s.manifest.length == count),
-            tuple(moves),
-        )
-
-    def of_segment(self, kind: str, place: int) -> Actions:
-        def stands(s: Streams) -> Truth:
-            return any_of(line[place].is_there for line in s.data)
-
-        if kind == "put":
-            stored = (*self.does("upload", answer="done"), *self.does("late_upload_lands"))
-            return where(f"segment {place} stands", stands, stored)
-        deleted = (*self.does("delete_data", o=place), *self.does("collect", o=place))
-        return (*deleted, *where("it was gone before", lambda s: ~stands(s), STUTTER))

@@ -35,7 +35,7 @@ from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
-from fencepost.properties.ingest import AsModelled, IngestRefinement
+from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.ingest.checks import CHECKS, Answer, BucketState, Outcomes
 from fencepost.properties.refinement import RunNames
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, declare, once
@@ -73,7 +73,13 @@ class Bucket(NamedTuple):
         return IngestRefinement(CONTENTS, HORIZONS, versioned=self.versioned, bounded=self.bounded)
 
 
-READERS = Readers(Bucket.refinement, AsModelled)
+def _covering() -> IngestRefinement:
+    """The map for coverage, of the first kind of bucket that this process followed."""
+    kind: Bucket = READERS.kinds()[0]
+    return kind.refinement().covering()
+
+
+READERS: Readers[Bucket] = Readers(Bucket.refinement, _covering)
 _fields = cached(trace_fields)
 
 

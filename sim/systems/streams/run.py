@@ -32,7 +32,7 @@ from fencepost.impl.streams import (
 from fencepost.impl.streams.manifest import Manifest, manifest_key, parse_key, trace_fields
 from fencepost.impl.streams.stream import Known
 from fencepost.properties.streams.checks import CHECKS, Acknowledged, Outcomes, Seen, StreamState
-from fencepost.properties.streams.refinement import AsModelled, StreamsRefinement
+from fencepost.properties.streams.refinement import StreamsRefinement
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, declare, once
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
@@ -46,7 +46,7 @@ EXPIRING = Configuration("text/old", ttl_s=TTL_S)
 SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=20.0, backoff_s=0.0, attempts=2, index_width=2)
 LOCAL = replace(SETTINGS, durability=Durability.LOCAL)
 AT_REST_NS = START_NS + 10 * 3600 * 10**9
-READERS = Readers(lambda _: StreamsRefinement(owners=8, places=6), AsModelled)
+READERS = Readers(lambda _: StreamsRefinement(owners=8, places=6), StreamsRefinement().covering)
 _fields = cached(trace_fields)
 
 
