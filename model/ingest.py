@@ -15,12 +15,13 @@ delete takes what stands there by then; so it is without `gc-stalled-writer-vers
 """
 
 from fencepost.model import *
-from fencepost.model.ingest_observed import ENTRIES, USABLE, IngestObserved
+from fencepost.model.ingest_observed import ENTRIES, OLD, USABLE, YOUNG, IngestObserved
 from fencepost.model.store import Budget, Key, KeyView, Late
 
 CLOCKS = {"right": 0, "behind": 1, "far-behind": 3}  # by how many eras a collector's clock is behind
 SENDERS = ("owner", "stranger")
 ANSWERS = {"stored": "stored", "unheard": "nothing", "duplicate": "stored", "parked": "parked"}
+SHOWN_REPLIES = {"stored": "accepted", "unheard": "accepted", "duplicate": "duplicate", "parked": "parked"}
 BLOB_ANSWERS = ("done", "exists", "request_lost", "reply_lost", "conflict")
 MANIFEST_ANSWERS = ("done", "exists", "conflict", "reply_lost", "request_lost", "late")
 PARTS = ("blob", "manifest", "unsure", "compare", "stored", "duplicate", "conflict", "parked")
@@ -446,3 +447,113 @@ class Ingest(Machine):
     )(lambda s, h: (s.horizons <= s.margin()) | (s.doomed.holds(content=h) & (s.blob[h].size() > 1)))
     # All agents know the outcome of their batches.
     all_answered = may_end(lambda s: ~s.outcome.any("nothing"))
+
+    # Refinement: the observed steps of each action.
+    def shown_generation(s, generation: Number | int) -> Number | int:
+        """The observed generation: in a versioned bucket all that is stored now is young."""
+        return YOUNG if s.versioned else generation
+
+    def shown_time(s, observed: IngestObserved) -> object:
+        if not s.versioned:
+            return does("time_passes")
+        is_aging = [observed.blob[h].has(YOUNG) & ~observed.is_referenced(h) for h in range(s.contents)]
+        return [does("ages", h=h, when=when) for h, when in enumerate(is_aging)]
+
+    def shown_blob(before, after: "Ingest", c: int) -> object:
+        """The blob of the collector's batch exists in a further generation, or in one more version of it."""
+        h, generation = before.batch[c], after.known[c]
+        is_new = ALWAYS if before.versioned else ~before.blob[h].has(generation)
+        return does("blob_stands", h=h, generation=before.shown_generation(generation), when=is_new)
+
+    def shown_put(s, c: int, answer: str, clock: str) -> object:
+        if answer not in ("done", "reply_lost"):
+            return ()
+        generation = s.shown_generation(s.era - CLOCKS[clock])
+        return does("blob_stands", h=s.batch[c], generation=generation)
+
+    def shown_create(before, after: "Ingest", c: int, answer: str) -> object:
+        if answer not in ("done", "reply_lost"):
+            return ()
+        generation = before.shown_generation(before.known[c])
+        return (does("accepted", h=before.batch[c], generation=generation), *before.shown_effects(after))
+
+    def shown_effects(before, after: "Ingest") -> object:
+        return [does("shown_live", h=h, when=after.live[h] & ~before.live[h]) for h in range(before.contents)]
+
+    def shown_late_create(s) -> object:
+        return does("accepted", h=s.late.content, generation=s.shown_generation(s.late.generation))
+
+    def shown_record(s, c: int, answer: str) -> object:
+        if answer != "done":
+            return ()
+        return does("recorded", h=s.batch[c], generation=s.shown_generation(s.known[c]))
+
+    def shown_deletion(before, after: "Ingest", h: int, generation: int) -> object:
+        if not before.versioned:
+            return does("deleted", h=h, generation=generation, last="yes")
+        more = any_of(after.is_old(h, g) for g in range(before.horizons + 1))
+        return (
+            does("deleted", h=h, generation=OLD, last="no", when=more),
+            does("deleted", h=h, generation=OLD, last="yes", when=~more),
+        )
+
+    def is_old(s, h: int, generation: int) -> Truth:
+        """A version exists that no manifest and no record protects."""
+        accepted, refused = s.manifest, s.conflict[h]
+        since = case(
+            (accepted.holds(content=h), accepted.generation), (refused.is_there, refused.generation), otherwise=s.era
+        )
+        return s.blob[h].has(generation) & (since > generation)
+
+    @refines(
+        IngestObserved,
+        {
+            "another_stores_it": lambda s, h: does(
+                "blob_stands", h=h, generation=s.shown_generation(s.era)
+            ),
+            "time_passes": shown_time,
+            "put_blob": shown_put,
+            "store_anew": shown_blob,
+            "put_blob_back": shown_blob,
+            "create_manifest": shown_create,
+            "late_manifest_lands": shown_late_create,
+            "read_manifest": shown_effects,
+            "record_conflict": shown_record,
+            "follow_up": "indexed",
+            "repair": "indexed",
+            "answer": lambda s, c, reply: does("answered", h=s.batch[c], reply=SHOWN_REPLIES[reply]),
+            "delete": shown_deletion,
+        },
+        contents=contents,
+        horizons=horizons + 1,
+        versioned=versioned,
+    )
+    def observed(s, observed: IngestObserved) -> dict[str, object]:
+        """Every write of the store and every answer is one that the specification allows."""
+        everything = range(s.contents)
+        return {
+            "era": 0 if s.versioned else s.era,
+            "blob": related(all_of(s.shows_blob(observed, h) for h in everything)),
+            "manifest": related(s.shows_document(s.manifest, observed.manifest, s.manifest.content, observed.manifest.content)),
+            "conflict": related(all_of(s.shows_document(s.conflict[h], observed.conflict[h]) for h in everything)),
+            "outcome": related(
+                all_of(implies(s.outcome[h] != "nothing", s.outcome[h] == observed.outcome[h]) for h in everything)
+            ),
+            "is_new": s.news > 0,
+            "live": s.live.any(True),
+            **dict.fromkeys(("relied", "assured", "judged"), HISTORY),
+        }
+
+    def shows_document(s, own: KeyView, shown: KeyView, *contents: Number) -> Truth:
+        is_alike = shown.generation == s.shown_generation(own.generation)
+        if contents:
+            is_alike &= contents[0] == contents[1]
+        return (own.is_there == shown.is_there) & implies(own.is_there, is_alike)
+
+    def shows_blob(s, observed: IngestObserved, h: int) -> Truth:
+        blob, shown = s.blob[h], observed.blob[h]
+        if s.versioned:
+            is_old = [s.is_old(h, g) for g in range(s.horizons + 1)]
+            is_young = [blob.has(g) & ~old for g, old in enumerate(is_old)]
+            return (shown.has(OLD) == any_of(is_old)) & (shown.has(YOUNG) == any_of(is_young))
+        return all_of(blob.has(g) == shown.has(g) for g in range(s.horizons + 1))

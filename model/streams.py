@@ -522,10 +522,6 @@ class Streams(Machine):
         owner = before.owner(observed, epoch, life)
         return does("buried", life=life - 1, owner=owner, when=before.is_live() & after.is_dead())
 
-    def shown_owner(before, after: "Streams", observed: StreamsObserved) -> object:
-        life, epoch = after.manifest.life, after.manifest.epoch
-        return does("owned", life=life - 1, owner=after.owner(observed, epoch, life))
-
     def shown_refresh(s, observed: StreamsObserved) -> object:
         life, epoch = s.manifest.life, s.manifest.epoch
         return does("refreshed", life=life - 1, owner=s.owner(observed, epoch, life))
@@ -540,7 +536,7 @@ class Streams(Machine):
             "create": lambda before, after: does("created", life=after.life - 1),
             "late_create_lands": lambda s: does("created", life=s.late_create.life - 1),
             "recreate": lambda before, after: does("swapped", life=after.life - 1),
-            "own": shown_owner,
+            "own": lambda s: does("owned", life=s.manifest.life - 1),
             "refresh": shown_refresh,
             "upload": shown_upload,
             "late_upload_lands": shown_late_upload,

@@ -100,12 +100,12 @@ class StreamsObserved(Machine):
         s.begin(life)
 
     # Actions: the owner of a live manifest.
-    @action(life=lives, owner=owners)
-    def owned(s, life: int, owner: int) -> None:
+    @action(life=lives)
+    def owned(s, life: int) -> None:
         """The next owner takes the stream: from now on the one before is fenced."""
-        s.require(s.is_live_at(life), s.manifest.owner == owner - 1)
-        s.change_manifest(owner=owner)
-        s.granted[life] = owner + 1
+        s.require(s.is_live_at(life), s.granted[life] < s.owners)
+        s.change_manifest(owner=s.granted[life])
+        s.granted[life] += 1
 
     @action(life=lives, owner=owners)
     def refreshed(s, life: int, owner: int) -> None:

@@ -79,7 +79,7 @@ class StreamsRefinement(Refinement):
             return IMPOSSIBLE
         found = (
             *self.does("swapped", life=life),
-            *self.does("owned", life=life, owner=owner),
+            *self.does("owned", life=life),
             *self.does("refreshed", life=life, owner=owner),
         )
         if seen.rank("start") < 0 or seen.rank("listed") != owner:
