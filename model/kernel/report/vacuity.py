@@ -68,6 +68,7 @@ def unused(model: Model) -> Iterator[str]:
         for value in vars(base).values():
             function = value.function if isinstance(value, MustCall) else value
             used |= set(_names_in(getattr(function, "__code__", None))) - {getattr(function, "__name__", "")}
+            used |= set(_names_in_refinement(getattr(value, MARK, None)))
     for name, value in methods.items():
         if getattr(value, MARK, None) is None and name not in used and not name.startswith("_"):
             yield (
@@ -82,6 +83,16 @@ def _names_in(code: CodeType | None) -> Iterator[str]:
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 yield from _names_in(constant)
+
+
+def _names_in_refinement(mark: object) -> Iterator[str]:
+    """The functions that a refinement names for actions, and the names in them."""
+    if isinstance(mark, Property) and mark.refines is not None:
+        for shown in mark.refines.shows.values():
+            for part in shown if isinstance(shown, tuple | list) else (shown,):
+                if callable(part):
+                    yield part.__name__
+                    yield from _names_in(getattr(part, "__code__", None))
 
 
 def _no_choice(model: Model) -> Iterator[str]:
