@@ -236,7 +236,7 @@ class Budget(_OneCell[BudgetView]):
     """At most `most` faults in one run; None is no bound."""
 
     def __init__(self, most: AnyExtent | None) -> None:
-        super().__init__(Int(0, most or 0), Unlimited if most is None else BudgetView)
+        super().__init__(Int(0, 0 if most is None else most), Unlimited if most is None else BudgetView)
         self._most = most
 
     def first(self, sizes: Mapping[str, int]) -> object:

@@ -239,7 +239,7 @@ def test_a_trace_that_the_map_does_not_read_is_not_decided(
 def test_the_judging_machine_and_the_properties_of_its_verdict_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run that is accepted keeps the properties of the observed machine, which are fewer than the model's."""
+    """An accepted run keeps the properties of the observed machine, which are fewer than the model has."""
     write_parquet(tmp_path / "t.parquet", table_of(history()))
     _, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "objects")
     assert (found["model"], found["judged_by"]) == ("objects", "objects-observed")

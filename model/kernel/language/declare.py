@@ -49,6 +49,7 @@ from fencepost.model.kernel.language.errors import ModellingMistake, missing_ret
 from fencepost.model.kernel.language.fairness import Together
 from fencepost.model.kernel.language.fields import AnyPlace, Extent, Field, Received, Subsets, resolve
 from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.paths import may_branch
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -238,6 +239,11 @@ def check_statements(function: Callable[..., Any]) -> None:
         return
     line, before = code.co_firstlineno, ""
     for instruction in get_instructions(code):
+        if instruction.opname in _CHAINED and before in _JOINS:
+            raise ModellingMistake(
+                f"in {function.__name__} ({Path(code.co_filename).name}:{line}): & and | bind tighter than "
+                "==, so `a == b & c == d` compares b & c: write (a == b) & (c == d)"
+            )
         if instruction.opname == "POP_TOP" and before in _LEAVE_A_VALUE:
             raise ModellingMistake(
                 f"in {function.__name__} ({Path(code.co_filename).name}:{line}): a statement that compares "
@@ -245,7 +251,13 @@ def check_statements(function: Callable[..., Any]) -> None:
             )
         line = (instruction.positions.lineno if instruction.positions else None) or line
         before = instruction.opname
+        if before == "BINARY_OP":
+            before = instruction.argrepr
 
+
+_JOINS = ("&", "|", "^")
+_CHAINED = ("SWAP", "DUP_TOP")
+"""The first instruction after the middle operand of a chained comparison."""
 
 _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 """Instructions whose result must be used."""
@@ -341,6 +353,7 @@ def _quantified(
     function: Callable[..., Any], domains: Mapping[str, Domain], join: Callable[..., Truth]
 ) -> Callable[..., Any]:
     """The property for all choices of its parameters at once."""
+    branches = may_branch(function)
 
     @wraps(function)
     def joined(*rows: Any) -> Truth:
@@ -350,7 +363,8 @@ def _quantified(
 
         def truths() -> Iterator[Any]:
             for each in values:
-                truth = function(*rows, **dict(zip(domains, each, strict=True)))
+                given = partial(function, *rows, **dict(zip(domains, each, strict=True)))
+                truth = rows[0].frame.branching.computed(given) if branches else given()
                 if isinstance(truth, Truth | bool):
                     yield truth
                 else:

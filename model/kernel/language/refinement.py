@@ -242,7 +242,7 @@ def _mapped_alone(
 
 def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:
     """The packed states of the other machine for these rows."""
-    given = mapping_of(mapping(s), model)
+    given = mapping_of(s.frame.branching.computed(lambda: mapping(s)), model)
     frame = Frame(model, np.zeros((model.words, s.frame.size), np.uint64))
     for name in model.access:
         assign(frame, name, given[name] if name in given else getattr(s, name))

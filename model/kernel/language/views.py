@@ -14,7 +14,7 @@ first value, so that equal sequences are packed alike; this is why `pop_first` w
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from fencepost.model.kernel.language.access import Access, CellAccess, Index
 from fencepost.model.kernel.language.assigning import Anything, overflow
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import (
-    ONE_TRUTH,
+    NO_TRUTH,
     Column,
     Truth,
     all_of,
@@ -56,8 +56,8 @@ class View(NoValue):
         self._flat = flat
         self._since = len(frame.replaced)
 
-    def __bool__(self) -> NoReturn:
-        raise ModellingMistake(ONE_TRUTH)
+    def __bool__(self) -> bool:
+        raise ModellingMistake(f"`{self._access.name}` is neither true nor false: {NO_TRUTH}")
 
     def no_value(self) -> str:
         return f"`{self._access.name}` is {self.noun}, one for each state: it is no text"

@@ -158,18 +158,15 @@ class Product(Model):
     def _agree(self, frame: Frame) -> Truth:
         """Where the flag is not set and the mapping holds."""
         concrete, abstract = self._parts(frame)
-        refused = getattr(abstract, REFUSED)
-        judged: list[Truth] = [~refused]
-        before = [abstract.frame.word(number) for number in range(self.abstract.words)]
+        written = frame.part(self.abstract, self.concrete.words, self.words, read_only=False)
+        before = [written.word(number) for number in range(self.abstract.words)]
+        judged: list[Truth] = [~getattr(abstract, REFUSED)]
         for name, value in self.mapped(concrete, abstract).items():
-            if value is HISTORY:
-                continue
             if isinstance(value, Related):
                 judged.append(value.holds)
-                continue
-            assign(abstract.frame, name, value)
-        after = abstract.frame.finish()
-        for one, two in zip(before, after, strict=True):
+            elif value is not HISTORY:
+                assign(written, name, value)
+        for one, two in zip(before, written.finish(), strict=True):
             if one is not two:
                 judged.append(Truth.of(frame, one == two))
         agreed = judged[0]
@@ -178,16 +175,18 @@ class Product(Model):
         return agreed
 
     def _parts(self, frame: Frame) -> tuple[Machine, Machine]:
-        """The rows of both machines; those of the abstract one may be written."""
+        """The rows of both machines."""
         words = self.concrete.words
         concrete = frame.part(self.concrete, 0, words, read_only=True)
-        abstract = frame.part(self.abstract, words, self.words, read_only=False)
+        abstract = frame.part(self.abstract, words, self.words, read_only=True)
+        frame.together((concrete, abstract))
         return rows_of(concrete), rows_of(abstract)
 
     def mapped(self, concrete: Machine, abstract: Machine) -> dict[str, Any]:
         """The mapping of every field of the other machine."""
         mapping, link = self.wanted.refines.mapping, self.link
-        given = mapping_of(mapping(concrete, abstract) if link.reads_other else mapping(concrete), self.other)
+        rows = (concrete, abstract) if link.reads_other else (concrete,)
+        given = mapping_of(concrete.frame.branching.computed(lambda: mapping(*rows)), self.other)
         found = {}
         for name in self.other.access:
             if name in given:
@@ -223,6 +222,7 @@ class Product(Model):
         """The first field in which the two machines differ, in words."""
         frame = Frame(self, one_row(state), read_only=True)
         concrete, abstract = self._parts(frame)
+        written = frame.part(self.abstract, self.concrete.words, self.words, read_only=False)
         values = self.abstract.unpack(state[self.concrete.words :])
         for name, value in self.mapped(concrete, abstract).items():
             if value is HISTORY:
@@ -231,8 +231,8 @@ class Product(Model):
                 if not np.atleast_1d(value.holds.mask()).all():
                     return f"what the mapping requires of `{name}` of {self.other.name} does not hold"
                 continue
-            assign(abstract.frame, name, value)
-            state_now = tuple(int(word[0]) for word in abstract.frame.finish())
+            assign(written, name, value)
+            state_now = tuple(int(word[0]) for word in written.finish())
             now = self.abstract.unpack(state_now)[name]
             if now != values[name]:
                 return (
