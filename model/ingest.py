@@ -521,7 +521,7 @@ class Ingest(Machine):
             "record_conflict": shown_record,
             "follow_up": "indexed",
             "repair": "indexed",
-            "answer": lambda s, c, reply: does("answered", h=s.batch[c], reply=SHOWN_REPLIES[reply]),
+            "answer": lambda s, c, reply: does("replied", h=s.batch[c], reply=SHOWN_REPLIES[reply]),
             "delete": shown_deletion,
         },
         contents=contents,

@@ -10,7 +10,7 @@ machine records what *some* collector may know by now, which only grows:
 
 and an action is possible where one of these allows it.
 
-    manifest:   none ── accepted ──> accepted           which indexed, shown_live and answered need
+    manifest:   none ── accepted ──> accepted           which indexed, shown_live and replied need
     record:     none ── recorded ──> recorded           after another batch is accepted
     blob:       missing ── blob_stands ──> there ── deleted ──> missing        in each generation
 
@@ -176,7 +176,7 @@ class IngestObserved(Machine):
         s.live = True
 
     @action(h=contents, reply=("accepted", "duplicate", "parked"))
-    def answered(s, h: int, reply: str) -> None:
+    def replied(s, h: int, reply: str) -> None:
         """The agent learns the outcome. The collector whose create it was answers `accepted`: so once."""
         s.require(s.assured[h])
         if reply == "parked":
@@ -204,9 +204,15 @@ class IngestObserved(Machine):
             s.outcome[h] == "stored", s.is_accepted(h) & s.has_data(h, s.manifest.generation)
         )
     )
-    conflict_durable = invariant("A parked batch has its record, which finds its data.", h=contents)(
-        lambda s, h: implies(
-            s.outcome[h] == "parked", s.conflict[h].is_there & s.has_data(h, s.conflict[h].generation)
+    conflict_durable = invariant(
+        "A record is of a batch that is not accepted; a parked batch has its record, which finds its data.",
+        h=contents,
+    )(
+        lambda s, h: (
+            implies(s.conflict[h].is_there, s.is_refused(h))
+            & implies(
+                s.outcome[h] == "parked", s.conflict[h].is_there & s.has_data(h, s.conflict[h].generation)
+            )
         )
     )
     learns = define(lambda s, after, h, what: (s.outcome[h] != after.outcome[h]) & (after.outcome[h] == what))
@@ -219,13 +225,10 @@ class IngestObserved(Machine):
     no_early_effect = invariant("Nothing is done with a batch before one is accepted.")(
         lambda s: implies(s.live | s.is_new | s.derived.any(True), s.manifest.is_there)
     )
-    records_refuse = invariant("A record is of a batch that is not the accepted one.", h=contents)(
-        lambda s, h: implies(s.conflict[h].is_there, s.is_refused(h))
-    )
     gc_safe = step("Data that a document finds is never deleted.", h=contents)(
         lambda before, after, h: implies(before.is_found(h), after.is_found(h))
     )
-    can_be_answered = always_recoverable("Every agent can still learn the outcome of its batch.")(
+    answered = always_recoverable("Every agent can still learn the outcome of its batch.")(
         lambda s: s.all_answered()
     )
     effects_eventually = always_recoverable("What is accepted can still be found by every index.")(

@@ -69,6 +69,15 @@ class StreamsObserved(Machine):
     def is_whole(s) -> Truth:
         return ~any_of(s.is_missing(place) for place in range(s.places))
 
+    def has_listed_data(s) -> Truth:
+        return any_of(s.is_remaining(place) for place in range(s.places))
+
+    def adds_up(s) -> Truth:
+        """The manifest counts the segments that it lists, and the last one is one of them."""
+        is_listed = [s.listed[place] != NONE for place in range(s.places)]
+        has_last = all_of(implies(s.manifest.last == place, listed) for place, listed in enumerate(is_listed))
+        return (s.manifest.count == count_of(is_listed)) & has_last
+
     def begin(s, life: int) -> None:
         """Write the first manifest of an incarnation, which lists nothing."""
         s.require(s.granted[life] == 0)
@@ -96,7 +105,7 @@ class StreamsObserved(Machine):
     def swapped(s, life: int) -> None:
         """Replace the tombstone, after its data is deleted. What was uploaded late and never listed may be left."""
         s.require(s.is_dead())
-        s.require(~any_of(s.is_remaining(place) for place in range(s.places)))
+        s.require(~s.has_listed_data())
         s.begin(life)
 
     # Actions: the owner of a live manifest.
@@ -144,7 +153,7 @@ class StreamsObserved(Machine):
     def manifest_deleted(s) -> None:
         """The tombstone goes last, when no segment is left that it lists."""
         s.require(s.is_dead())
-        s.require(~any_of(s.is_remaining(place) for place in range(s.places)))
+        s.require(~s.has_listed_data())
         s.manifest.delete()
         s.clear_list()
 
@@ -153,15 +162,12 @@ class StreamsObserved(Machine):
         lambda s, after: s.is_live() & after.is_live() & (s.manifest.life == after.manifest.life)
     )
     has_data = define(lambda s: any_of(~line.is_empty() for lines in s.data for line in lines))
-    manifest_last = invariant("Under a live manifest no segment that it lists is missing.")(
-        lambda s: implies(s.is_live(), s.is_whole())
-    )
-    list_adds_up = invariant(
-        "The manifest counts the segments that it lists, and the last one is one of them."
+    manifest_last = step(
+        "Under a live manifest no segment that it lists is missing, and when a tombstone goes none is left."
     )(
-        lambda s: (
-            (s.manifest.count == count_of([s.listed[place] != NONE for place in range(s.places)]))
-            & all_of(implies(s.manifest.last == place, s.listed[place] != NONE) for place in range(s.places))
+        lambda before, after: (
+            implies(after.is_live(), after.is_whole() & after.adds_up())
+            & implies(before.is_dead() & ~after.is_dead(), ~before.has_listed_data())
         )
     )
     immutable_by_position = step("A listed segment stays listed, and is the same.", place=places)(
@@ -188,12 +194,6 @@ class StreamsObserved(Machine):
         lambda before, after: (
             implies(before.is_live(), after.manifest.is_there)
             & implies(before.goes_on(after) & before.is_whole(), after.is_whole())
-        )
-    )
-    reaped_clean = step("When a tombstone goes, no segment is left that it lists.")(
-        lambda before, after: implies(
-            before.is_dead() & ~after.is_dead(),
-            ~any_of(before.is_remaining(place) for place in range(before.places)),
         )
     )
     eventually_empty = always_recoverable("A stream can always be deleted without a trace.")(

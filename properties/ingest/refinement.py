@@ -184,7 +184,7 @@ class IngestRefinement(Refinement):
         h, what = seen.rank("sha"), seen.trace_field("what")
         if seen.what == "live":
             return self.does("shown_live", h=h)
-        return self.does("answered", h=h, reply=REPLIES[what]) if what in REPLIES else STUTTER
+        return self.does("replied", h=h, reply=REPLIES[what]) if what in REPLIES else STUTTER
 
 
 _PUT = {
