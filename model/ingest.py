@@ -501,16 +501,16 @@ class Ingest(Machine):
         """A version exists that no manifest and no record protects."""
         accepted, refused = s.manifest, s.conflict[h]
         since = case(
-            (accepted.holds(content=h), accepted.generation), (refused.is_there, refused.generation), otherwise=s.era
+            (accepted.holds(content=h), accepted.generation),
+            (refused.is_there, refused.generation),
+            otherwise=s.era,
         )
         return s.blob[h].has(generation) & (since > generation)
 
     @refines(
         IngestObserved,
         {
-            "another_stores_it": lambda s, h: does(
-                "blob_stands", h=h, generation=s.shown_generation(s.era)
-            ),
+            "another_stores_it": lambda s, h: does("blob_stands", h=h, generation=s.shown_generation(s.era)),
             "time_passes": shown_time,
             "put_blob": shown_put,
             "store_anew": shown_blob,
@@ -534,10 +534,17 @@ class Ingest(Machine):
         return {
             "era": 0 if s.versioned else s.era,
             "blob": related(all_of(s.shows_blob(observed, h) for h in everything)),
-            "manifest": related(s.shows_document(s.manifest, observed.manifest, s.manifest.content, observed.manifest.content)),
-            "conflict": related(all_of(s.shows_document(s.conflict[h], observed.conflict[h]) for h in everything)),
+            "manifest": related(
+                s.shows_document(s.manifest, observed.manifest, s.manifest.content, observed.manifest.content)
+            ),
+            "conflict": related(
+                all_of(s.shows_document(s.conflict[h], observed.conflict[h]) for h in everything)
+            ),
             "outcome": related(
-                all_of(implies(s.outcome[h] != "nothing", s.outcome[h] == observed.outcome[h]) for h in everything)
+                all_of(
+                    implies(s.outcome[h] != "nothing", s.outcome[h] == observed.outcome[h])
+                    for h in everything
+                )
             ),
             "is_new": s.news > 0,
             "live": s.live.any(True),
