@@ -77,20 +77,20 @@ class Streams(Machine):
     late_upload = Key(epoch=Int(0, epochs), place=Id(appends), content=Id(appends), life=Int(0, lives))
     trouble = Budget(troubles)
 
-    # State: a node as the owner of the stream.
+    # State: a node. It owns the stream, or reaps it, or both in turn.
 
-    current = Each(nodes, Bool())  # it knows the manifest's ETag
-    mine = Each(nodes, Int(0, epochs))  # the epoch that it owns; 0 for none
-    born = Each(nodes, Int(0, lives))  # the incarnation of that epoch
-    length = Each(nodes, Int(0, appends))  # the listed segments, as far as it knows
-    at = Each(nodes, Enum("idle", *UNDER_WAY, "moved"))
-    holds = Each(nodes, Id(appends, nobody=True))  # the append under way
-
-    # State: a node as the reaper of the stream.
-
-    row = Each(nodes, Int(0, lives))  # on its disk: the incarnation to be reaped; 0 for none
-    reap = Each(nodes, Enum("none", "data", "verify"))
-    doomed = Each(nodes, Int(0, epochs))  # the reap deletes data up to this epoch
+    node = Role(
+        nodes,
+        current=Bool(),  # it knows the manifest's ETag
+        mine=Int(0, epochs),  # the epoch that it owns; 0 for none
+        born=Int(0, lives),  # the incarnation of that epoch
+        length=Int(0, appends),  # the listed segments, as far as it knows
+        at=Enum("idle", *UNDER_WAY, "moved"),
+        append=Id(appends, nobody=True),  # the append under way
+        row=Int(0, lives),  # on its disk: the incarnation to be reaped; 0 for none
+        reap=Enum("none", "data", "verify"),
+        doomed=Int(0, epochs),  # the reap deletes data up to this epoch
+    )
 
     # State: a reader, which may turn to any node at any time.
 
@@ -137,7 +137,7 @@ class Streams(Machine):
         parts = {part: getattr(s.manifest, part) for part in ("life", "epoch", "tomb", "length", "last")}
         s.manifest.put(**{**parts, **changes})
         for m in range(s.nodes):
-            s.current[m] = m == n
+            s.node[m].current = m == n
 
     def clear_list(s) -> None:
         for o in range(s.appends):
@@ -145,15 +145,15 @@ class Streams(Machine):
 
     # Definitions: a node.
 
-    is_mine = define(lambda s, n: s.is_live() & (s.manifest.epoch == s.mine[n]))
+    is_mine = define(lambda s, n: s.is_live() & (s.manifest.epoch == s.node[n].mine))
 
     def is_locked(s, n: int) -> Truth:
         """A reap at this node excludes its other work on the stream."""
-        return s.is_on("recreate-lock") & (s.reap[n] != "none")
+        return s.is_on("recreate-lock") & (s.node[n].reap != "none")
 
     def may_swap(s, n: int) -> Truth | bool:
         """The store accepts the node's if-match."""
-        return s.current[n] if s.is_on("owner-fence") else True
+        return s.node[n].current if s.is_on("owner-fence") else True
 
     def begin_life(s, n: int) -> None:
         """Node n writes the first manifest of the next incarnation, and owns it."""
@@ -164,14 +164,14 @@ class Streams(Machine):
         epoch = s.newest if s.is_on("fresh-epoch") else 1
         s.swap(n, life=s.life, epoch=epoch, tomb=False, length=0, last=NONE)
         s.clear_list()
-        s.mine[n] = epoch
-        s.born[n] = s.life
-        s.length[n] = 0
-        s.row[n] = 0
+        s.node[n].mine = epoch
+        s.node[n].born = s.life
+        s.node[n].length = 0
+        s.node[n].row = 0
 
     def bury(s, n: int) -> None:
         """Flag the row, and publish the tombstone, which keeps everything else."""
-        s.row[n] = s.manifest.life
+        s.node[n].row = s.manifest.life
         s.ended = s.manifest.life
         for a in range(s.appends):
             s.acked[a] = False
@@ -179,22 +179,22 @@ class Streams(Machine):
 
     def let_go(s, n: int) -> None:
         """The node owns nothing and works on nothing; a client that waits gets an error."""
-        s.mine[n] = 0
-        s.born[n] = 0
-        s.length[n] = 0
-        s.at[n] = "idle"
-        s.holds[n] = NONE
+        s.node[n].mine = 0
+        s.node[n].born = 0
+        s.node[n].length = 0
+        s.node[n].at = "idle"
+        s.node[n].append = NONE
 
     def end_reap(s, n: int) -> None:
-        s.reap[n] = "none"
-        s.doomed[n] = 0
+        s.node[n].reap = "none"
+        s.node[n].doomed = 0
 
     # Actions: creation and ownership.
 
-    @action(n=among(nodes, at="idle"), answer=("done", "duplicated"))
+    @action(n=among(node, at="idle"), answer=("done", "duplicated"))
     def create(s, n: int, answer: str) -> None:
         """Create-only. Duplicated: a layer below sent it twice, and the copy may land at any time."""
-        s.require(~s.manifest.is_there, ~s.is_locked(n), s.row[n] == 0)
+        s.require(~s.manifest.is_there, ~s.is_locked(n), s.node[n].row == 0)
         s.trouble.spend(answer == "duplicated")
         s.begin_life(n)
         if answer == "duplicated":
@@ -212,50 +212,50 @@ class Streams(Machine):
         s.late_create.delete()
         s.late_upload.delete()
 
-    @action(n=among(nodes, at="idle"))
+    @action(n=among(node, at="idle"))
     def own(s, n: int) -> None:
         """Take the next epoch: from now on the owner before is fenced."""
         s.require(s.is_live() & (s.age < 2), s.newest < s.epochs, ~s.is_locked(n), ~s.is_mine(n))
         s.newest += 1
         s.swap(n, epoch=s.newest)
-        s.mine[n] = s.newest
-        s.born[n] = s.manifest.life
-        s.length[n] = s.manifest.length
+        s.node[n].mine = s.newest
+        s.node[n].born = s.manifest.life
+        s.node[n].length = s.manifest.length
 
     # Actions: an append at its owner.
 
-    @action(n=among(nodes, at="idle"), a=appends)
+    @action(n=among(node, at="idle"), a=appends)
     def accept(s, n: int, a: int) -> None:
         """By the owner's own view: it may be fenced without knowing."""
-        s.require(s.mine[n] > 0, s.length[n] < s.appends, ~s.is_locked(n))
+        s.require(s.node[n].mine > 0, s.node[n].length < s.appends, ~s.is_locked(n))
         s.guard("producer-fence", ~s.is_mine(n) | (s.manifest.last < a))
-        s.guard("uploader-filter", s.row[n] == 0)
-        s.at[n] = "upload"
-        s.holds[n] = a
+        s.guard("uploader-filter", s.node[n].row == 0)
+        s.node[n].at = "upload"
+        s.node[n].append = a
 
-    @action(n=among(nodes, at="idle"), a=appends)
+    @action(n=among(node, at="idle"), a=appends)
     def answer_duplicate(s, n: int, a: int) -> None:
         """The client sent again what the stream has."""
-        s.require(s.current[n] & s.is_mine(n), s.manifest.last == a, ~s.acked[a])
+        s.require(s.node[n].current & s.is_mine(n), s.manifest.last == a, ~s.acked[a])
         s.acked[a] = True
 
-    @action(n=among(nodes, at="upload"), answer=("done", "exists", "late"))
+    @action(n=among(node, at="upload"), answer=("done", "exists", "late"))
     def upload(s, n: int, answer: str) -> None:
         """Create-only, again until it is answered. A segment that exists already is taken for the node's own."""
-        s.guard("uploader-filter", s.row[n] == 0)
+        s.guard("uploader-filter", s.node[n].row == 0)
         s.trouble.spend(answer == "late")
-        key = s.data[s.mine[n] - 1][s.length[n]]
+        key = s.data[s.node[n].mine - 1][s.node[n].length]
         if answer == "exists":
             s.require(key.is_there)
-            s.at[n] = "move"
+            s.node[n].at = "move"
         elif answer == "done":
             s.require(~key.is_there)
-            key.put(content=s.holds[n], life=s.born[n])
-            s.at[n] = "move"
+            key.put(content=s.node[n].append, life=s.node[n].born)
+            s.node[n].at = "move"
         else:
             s.require(~key.is_there)
-            s.late_upload.put(epoch=s.mine[n], place=s.length[n], content=s.holds[n], life=s.born[n])
-            s.at[n] = "upload" if s.is_on("segment-before-manifest") else "move"
+            s.late_upload.put(epoch=s.node[n].mine, place=s.node[n].length, content=s.node[n].append, life=s.node[n].born)
+            s.node[n].at = "upload" if s.is_on("segment-before-manifest") else "move"
 
     @action
     def late_upload_lands(s) -> None:
@@ -265,40 +265,40 @@ class Streams(Machine):
         key.put(content=s.late_upload.content, life=s.late_upload.life)
         s.late_upload.delete()
 
-    @action(n=among(nodes, at="move"), answer=("done", "reply_lost"))
+    @action(n=among(node, at="move"), answer=("done", "reply_lost"))
     def move(s, n: int, answer: str) -> None:
         """List the segment by if-match. A node that has flagged the stream knows the ETag of its own tombstone."""
         s.require(s.may_swap(n))
-        s.guard("uploader-filter", s.row[n] == 0)
+        s.guard("uploader-filter", s.node[n].row == 0)
         s.trouble.spend(answer)
-        place = s.length[n]
-        s.swap(n, life=s.born[n], epoch=s.mine[n], tomb=False, length=place + 1, last=s.holds[n])
-        s.listed[place] = s.mine[n]
+        place = s.node[n].length
+        s.swap(n, life=s.node[n].born, epoch=s.node[n].mine, tomb=False, length=place + 1, last=s.node[n].append)
+        s.listed[place] = s.node[n].mine
         s.age = 0
-        s.length[n] = place + 1
+        s.node[n].length = place + 1
         if answer == "done":
-            s.at[n] = "moved"
+            s.node[n].at = "moved"
         else:
-            s.at[n] = "unsure"
-            s.current[n] = False
+            s.node[n].at = "unsure"
+            s.node[n].current = False
 
-    @action(n=among(nodes, at=UNDER_WAY))
+    @action(n=among(node, at=UNDER_WAY))
     def look(s, n: int) -> None:
         """Read the manifest after a refusal or a lost reply: still the owner, or fenced."""
-        s.require(~s.current[n] | (s.row[n] > 0))
-        if s.is_mine(n) and s.row[n] == 0:
-            s.current[n] = True
-            if s.at[n] == "unsure":
-                s.at[n] = "moved"
+        s.require(~s.node[n].current | (s.node[n].row > 0))
+        if s.is_mine(n) and s.node[n].row == 0:
+            s.node[n].current = True
+            if s.node[n].at == "unsure":
+                s.node[n].at = "moved"
         else:
             s.let_go(n)
 
-    @action(n=among(nodes, at="moved"))
+    @action(n=among(node, at="moved"))
     def acknowledge_append(s, n: int) -> None:
         """The answer may come after the deletion, when it promises nothing any more."""
-        s.acked[s.holds[n]] |= s.is_live() & (s.born[n] == s.manifest.life)
-        s.at[n] = "idle"
-        s.holds[n] = NONE
+        s.acked[s.node[n].append] |= s.is_live() & (s.node[n].born == s.manifest.life)
+        s.node[n].at = "idle"
+        s.node[n].append = NONE
 
     # Actions: expiry and deletion.
 
@@ -307,7 +307,7 @@ class Streams(Machine):
         s.require(s.is_live() & (s.age < 2))
         s.age += 1
 
-    @action(n=among(nodes, at="idle"))
+    @action(n=among(node, at="idle"))
     def refresh(s, n: int) -> None:
         """A read moves `expires_at`, at a node by whose clock it has not passed. A node that is fenced finds out."""
         s.require(s.is_live() & (s.age == 1), ~s.is_locked(n))
@@ -316,117 +316,117 @@ class Streams(Machine):
         if not s.is_mine(n):
             s.let_go(n)
 
-    @action(n=nodes, answer=("done", "crash"))
+    @action(n=node, answer=("done", "crash"))
     def delete(s, n: int, answer: str) -> None:
         """Flag the row, publish the tombstone. The crash is between the two, and the disk is kept."""
-        s.require(s.is_live() & (s.age < 2), ~s.is_locked(n), s.row[n] == 0)
+        s.require(s.is_live() & (s.age < 2), ~s.is_locked(n), s.node[n].row == 0)
         s.trouble.spend(answer == "crash")
         if answer == "done":
             s.bury(n)
         else:
-            s.row[n] = s.manifest.life
-            s.current[n] = False
+            s.node[n].row = s.manifest.life
+            s.node[n].current = False
             s.let_go(n)
 
-    @action(n=nodes)
+    @action(n=node)
     def expire(s, n: int) -> None:
         """A node that scans, or owns the stream, takes it for expired by every clock, and publishes the tombstone."""
         ripe = 2 if s.is_on("expiry-skew-margin") else 1
-        s.require(s.is_live() & (s.age >= ripe), ~s.is_locked(n), s.row[n] == 0)
-        s.require(s.is_on("scan") or s.mine[n] > 0)
+        s.require(s.is_live() & (s.age >= ripe), ~s.is_locked(n), s.node[n].row == 0)
+        s.require(s.is_on("scan") or s.node[n].mine > 0)
         s.hasty |= s.age < 2
         if s.is_on("terminal-before-data"):
             s.bury(n)
         else:
-            s.row[n] = s.manifest.life
+            s.node[n].row = s.manifest.life
 
     # Actions: a reap.
 
-    @action(n=nodes)
+    @action(n=node)
     def begin_reap(s, n: int) -> None:
         """The row's incarnation has the manifest: the tombstone exists, or is published again."""
-        s.require(s.row[n] > 0, s.reap[n] == "none")
-        s.require(s.manifest.is_there & (s.manifest.life == s.row[n]))
+        s.require(s.node[n].row > 0, s.node[n].reap == "none")
+        s.require(s.manifest.is_there & (s.manifest.life == s.node[n].row))
         if s.is_on("terminal-before-data"):
             s.bury(n)
-        s.current[n] = True
-        s.reap[n] = "data"
-        s.doomed[n] = s.manifest.epoch
+        s.node[n].current = True
+        s.node[n].reap = "data"
+        s.node[n].doomed = s.manifest.epoch
         if not s.is_on("row-until-empty"):
-            s.careless |= s.has_data(s.doomed[n])
-            s.row[n] = 0
+            s.careless |= s.has_data(s.node[n].doomed)
+            s.node[n].row = 0
 
-    @action(n=nodes)
+    @action(n=node)
     def resume_reap(s, n: int) -> None:
         """The manifest is of a later incarnation: all is done. Or it is gone: what is left of data is garbage."""
-        s.require(s.row[n] > 0, s.reap[n] == "none")
-        s.require(~s.manifest.is_there | (s.manifest.life != s.row[n]))
+        s.require(s.node[n].row > 0, s.node[n].reap == "none")
+        s.require(~s.manifest.is_there | (s.manifest.life != s.node[n].row))
         if s.manifest.is_there:
-            s.row[n] = 0
+            s.node[n].row = 0
         else:
-            s.reap[n] = "verify"
-            s.doomed[n] = s.newest
+            s.node[n].reap = "verify"
+            s.node[n].doomed = s.newest
 
-    @action(n=nodes, e=epochs, o=appends)
+    @action(n=node, e=epochs, o=appends)
     def delete_data(s, n: int, e: int, o: int) -> None:
-        s.require(s.reap[n] != "none", s.data[e][o].is_there)
-        s.guard("two-node-reap", s.doomed[n] > e)
+        s.require(s.node[n].reap != "none", s.data[e][o].is_there)
+        s.guard("two-node-reap", s.node[n].doomed > e)
         s.data[e][o].delete()
 
-    @action(n=among(nodes, reap="data"))
+    @action(n=among(node, reap="data"))
     def delete_manifest(s, n: int) -> None:
         """By if-match on the tombstone that this reap read or wrote."""
-        s.guard("data-before-manifest", ~s.has_data(s.doomed[n]))
-        s.require(s.current[n] if s.is_on("two-node-reap") else s.manifest.is_there)
+        s.guard("data-before-manifest", ~s.has_data(s.node[n].doomed))
+        s.require(s.node[n].current if s.is_on("two-node-reap") else s.manifest.is_there)
         s.assume("bounded-landing", ~s.late_create.is_there)
         s.remove_manifest(n)
 
     def remove_manifest(s, n: int) -> None:
-        s.careless |= s.has_data(s.doomed[n])
+        s.careless |= s.has_data(s.node[n].doomed)
         s.manifest.delete()
         s.clear_list()
         for m in range(s.nodes):
-            s.current[m] = False
-        s.reap[n] = "verify"
+            s.node[m].current = False
+        s.node[n].reap = "verify"
 
-    @action(n=among(nodes, reap="data"))
+    @action(n=among(node, reap="data"))
     def stop_reap(s, n: int) -> None:
         """Another node has reaped, or created the next incarnation. The row stays."""
-        s.require(~s.current[n])
+        s.require(~s.node[n].current)
         s.end_reap(n)
 
-    @action(n=among(nodes, reap="verify"))
+    @action(n=among(node, reap="verify"))
     def finish_reap(s, n: int) -> None:
         """Drop the cache, the local files and the row."""
-        s.guard("verify-empty", ~s.has_data(s.doomed[n]))
-        s.careless |= s.has_data(s.doomed[n])
+        s.guard("verify-empty", ~s.has_data(s.node[n].doomed))
+        s.careless |= s.has_data(s.node[n].doomed)
         s.end_reap(n)
-        s.row[n] = 0
+        s.node[n].row = 0
 
-    @action(n=among(nodes, at="idle", reap="data"))
+    @action(n=among(node, at="idle", reap="data"))
     def recreate(s, n: int) -> None:
         """After an inline reap of the data: replace the tombstone by the next incarnation's manifest."""
-        s.require(s.current[n] & s.is_dead(), ~s.has_data(s.doomed[n]))
+        s.require(s.node[n].current & s.is_dead(), ~s.has_data(s.node[n].doomed))
         s.begin_life(n)
         if s.is_on("recreate-lock"):
             s.end_reap(n)  # without the lock, another reap of the same node goes on
 
     # Actions: crashes, restoring, the scan.
 
-    @action(n=nodes, disk=("kept", "lost"))
+    @action(n=node, disk=("kept", "lost"))
     def crash(s, n: int, disk: str) -> None:
         s.trouble.spend()
         s.let_go(n)
         s.end_reap(n)
-        s.current[n] = False
+        s.node[n].current = False
         if disk == "lost":
-            s.row[n] = 0
+            s.node[n].row = 0
 
-    @action(n=among(nodes, row=0, reap="none"))
+    @action(n=among(node, row=0, reap="none"))
     def restore(s, n: int) -> None:
         """At boot and by the scan: a doomed manifest becomes a flagged row."""
         s.guard("scan", s.is_dead())
-        s.row[n] = s.manifest.life
+        s.node[n].row = s.manifest.life
         if not s.is_on("tombstone-short-circuit"):
             s.bricked |= ~s.is_whole()
 
@@ -489,7 +489,7 @@ class Streams(Machine):
     )
     eventually_empty = always_recoverable(
         "After any crash, even with a lost disk, a stream can still be deleted without a trace."
-    )(lambda s: ~s.manifest.is_there & ~s.has_data(s.epochs) & s.row.all(0))
+    )(lambda s: ~s.manifest.is_there & ~s.has_data(s.epochs) & s.node.all(row=0))
 
     @invariant(o=appends)
     def recreate_clean(s, o: int) -> Truth:
@@ -516,7 +516,7 @@ class Streams(Machine):
         lambda s: s.acked.any(True) & s.is_live() & ((s.manifest.life == 2) | (s.lives == 1))
     )
     fenced = reachable("An owner can be fenced while it works on an append.", n=nodes)(
-        lambda s, n: (s.at[n] == "move") & s.is_live() & (s.manifest.epoch > s.mine[n])
+        lambda s, n: (s.node[n].at == "move") & s.is_live() & (s.manifest.epoch > s.node[n].mine)
     )
     left_behind = reachable("Data can be left without a manifest, until the scan finds it.")(
         lambda s: ~s.manifest.is_there & s.has_data(s.epochs)
@@ -533,8 +533,8 @@ class Streams(Machine):
     def shown_upload(s, observed: StreamsObserved, n: int, answer: str) -> object:
         if answer != "done":
             return ()
-        owner = s.owner(observed, s.mine[n], s.born[n])
-        return does("uploaded", life=s.born[n] - 1, owner=owner, place=s.length[n])
+        owner = s.owner(observed, s.node[n].mine, s.node[n].born)
+        return does("uploaded", life=s.node[n].born - 1, owner=owner, place=s.node[n].length)
 
     def shown_late_upload(s, observed: StreamsObserved) -> object:
         late = s.late_upload
@@ -555,8 +555,8 @@ class Streams(Machine):
         return does("refreshed", life=life - 1, owner=s.owner(observed, epoch, life))
 
     def shown_move(s, observed: StreamsObserved, n: int) -> object:
-        owner = s.owner(observed, s.mine[n], s.born[n])
-        return does("listed_segment", life=s.born[n] - 1, owner=owner, place=s.length[n])
+        owner = s.owner(observed, s.node[n].mine, s.node[n].born)
+        return does("listed_segment", life=s.node[n].born - 1, owner=owner, place=s.node[n].length)
 
     @refines(
         StreamsObserved,

@@ -45,6 +45,7 @@ from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, 
 from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
 from fencepost.model.kernel.language.paths import ExecutionPath, check_count, may_branch
 from fencepost.model.kernel.language.process import Process
+from fencepost.model.kernel.language.roles import Role
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,10 @@ class Model:
             for name, field in self.fields.items()
             if isinstance(field, Each) or (isinstance(field, Process) and field.is_many)
         }
+        self.roles = [name for name, field in self.fields.items() if isinstance(field, Role)]
+        for name, field in self.fields.items():
+            if isinstance(field, Role):
+                self.arrays.update(field.arrays(name))
         self._calls: list[tuple[Callable[..., Any], dict[str, object]]] = []
         self.labels = self._enumerate_labels()
         self.actions = tuple(dict.fromkeys(label.action for label in self.labels))

@@ -85,10 +85,15 @@ def _covers(access: Any, flat: "Index", other: Any, at: "Index") -> bool:
     """Whether the cells of `other` are among those of `access`."""
     if access is other:
         return not (isinstance(flat, int) and isinstance(at, int)) or flat == at
-    while (access := getattr(access, "element", None)) is not None:
-        if access is other:
-            return True
-    return False
+    return any(each is other for each in _within(access))
+
+
+def _within(access: Any) -> Iterator[Any]:
+    """The accesses of the elements of an array and of the fields of a role."""
+    element = getattr(access, "element", None)
+    for each in (element,) if element is not None else getattr(access, "ways", {}).values():
+        yield each
+        yield from _within(each)
 
 
 def holds_of(condition: Any, element: Any, name: str) -> Truth | bool:

@@ -164,12 +164,19 @@ def _still(search: Search) -> list[str]:
     for chunk in _states(search):
         differ |= np.bitwise_or.reduce(chunk ^ first, axis=1, keepdims=True)
     changed = {
-        name.split(".")[0]
+        _field_of(model, name)
         for name, slot in model.layout.slots.items()
         for word, shift in (slot.place(index) for index in range(slot.count))
         if int(differ[word, 0]) >> shift & ((1 << slot.kind.width) - 1)
     }
-    return [name for name in model.fields if name not in changed]
+    known = dict.fromkeys(_field_of(model, name) for name in model.layout.slots)
+    return [name for name in known if name not in changed]
+
+
+def _field_of(model: Model, run: str) -> str:
+    """The field, or the field of a role, that a run of cells belongs to."""
+    parts = run.split(".")
+    return ".".join(parts[: 2 if parts[0] in model.roles else 1])
 
 
 def _goal(search: Search, wanted: Property) -> Iterator[str]:
