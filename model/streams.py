@@ -1,22 +1,24 @@
 """Streams: one stream name on an object store, served by several nodes, deleted, reaped and created again.
 
 The protocol of docs/decisions/0020-streams.md under durability `store`, for one name; names share nothing.
-A manifest moves by if-match. Its `life` numbers the incarnations of the name, its `epoch` the owners: every owner
-takes a new epoch, and a segment's key is its epoch and its first offset. One append is one segment: `data[e - 1][o]`
-is the segment of epoch e at offset o, and the manifest lists an epoch for each offset.
+A manifest moves by if-match. Its `life` numbers the incarnations of the name, its `epoch` the owners: every
+owner takes a new epoch, and a segment's key is its epoch and its first offset. One append is one segment:
+`data[e - 1][o]` is the segment of epoch e at offset o, and the manifest lists an epoch for each offset.
 
-    the manifest     none -- create --> live -- delete, expire --> tombstone -- delete_manifest --> none
-                                        ^                              |
-                                        `---------- recreate ----------'
-    an append        idle -- accept --> upload -- upload --> move -- move --> moved -- acknowledge_append --> idle
-    at its owner                                                 `-- move (reply_lost) --> unsure -- look --> moved
-    a reap           none -- begin_reap --> data -- delete_manifest --> verify -- finish_reap --> none
-    at a node        none -- resume_reap, without a manifest --> verify
+    the manifest   none -- create --> live -- delete, expire --> tombstone -- delete_manifest --> none
+                                      ^                              |
+                                      `---------- recreate ----------'
 
-`current` of a node is true while the ETag that it knows is the manifest's. Reading the manifest and swapping it
-without work in between is one step: a swap that succeeds proves that nothing happened meanwhile. A swap that lands
-late is one that landed at once and whose reply was lost, because until the manifest changes again only readers can
-tell, and reading earlier is a shorter read. Creates and uploads may land late.
+    an append      idle -- accept --> upload -- upload --> move -- move --> moved -- acknowledge_append -->
+    at its owner                                               `-- reply lost --> unsure -- look --> moved
+
+    a reap         none -- begin_reap --> data -- delete_manifest --> verify -- finish_reap --> none
+    at a node      none -- resume_reap, without a manifest --> verify
+
+A node is `current` while the ETag that it has read is the manifest's. Reading the manifest and swapping
+it without work in between is one step: a swap that succeeds proves that nothing happened meanwhile. A swap
+that lands late is one that landed at once and whose reply was lost, because until the manifest changes again
+only readers can tell, and reading earlier is a shorter read. Creates and uploads may land late.
 
 The designs that were rejected are machines of their own, docs/decisions/rejected_streams.py.
 """
@@ -81,10 +83,10 @@ class Streams(Machine):
 
     node = Role(
         nodes,
-        current=Bool(),  # it knows the manifest's ETag
-        mine=Int(0, epochs),  # the epoch that it owns; 0 for none
-        born=Int(0, lives),  # the incarnation of that epoch
-        length=Int(0, appends),  # the listed segments, as far as it knows
+        current=Bool(),  # its ETag is the manifest's
+        epoch=Int(0, epochs),  # the epoch that it owns; 0 for none
+        life=Int(0, lives),  # the incarnation of that epoch
+        length=Int(0, appends),  # listed segments, when it last read or wrote the manifest
         at=Enum("idle", *UNDER_WAY, "moved"),
         append=Id(appends, nobody=True),  # the append under way
         row=Int(0, lives),  # on its disk: the incarnation to be reaped; 0 for none
@@ -133,7 +135,7 @@ class Streams(Machine):
         return any_of(key.is_there & (up_to > e) for e, line in enumerate(s.data) for key in line)
 
     def swap(s, n: int, **changes: object) -> None:
-        """Node n writes the manifest with these parts changed. From now on every other node's ETag is an old one."""
+        """Node n writes the manifest with these parts changed, which makes the ETags of all others old."""
         parts = {part: getattr(s.manifest, part) for part in ("life", "epoch", "tomb", "length", "last")}
         s.manifest.put(**{**parts, **changes})
         for m in range(s.nodes):
@@ -145,7 +147,7 @@ class Streams(Machine):
 
     # Definitions: a node.
 
-    is_mine = define(lambda s, n: s.is_live() & (s.manifest.epoch == s.node[n].mine))
+    is_mine = define(lambda s, n: s.is_live() & (s.manifest.epoch == s.node[n].epoch))
 
     def is_locked(s, n: int) -> Truth:
         """A reap at this node excludes its other work on the stream."""
@@ -157,6 +159,7 @@ class Streams(Machine):
 
     def begin_life(s, n: int) -> None:
         """Node n writes the first manifest of the next incarnation, and owns it."""
+        me = s.node[n]
         s.require(s.life < s.lives, s.newest < s.epochs)
         s.newest += 1
         s.life += 1
@@ -164,10 +167,10 @@ class Streams(Machine):
         epoch = s.newest if s.is_on("fresh-epoch") else 1
         s.swap(n, life=s.life, epoch=epoch, tomb=False, length=0, last=NONE)
         s.clear_list()
-        s.node[n].mine = epoch
-        s.node[n].born = s.life
-        s.node[n].length = 0
-        s.node[n].row = 0
+        me.epoch = epoch
+        me.life = s.life
+        me.length = 0
+        me.row = 0
 
     def bury(s, n: int) -> None:
         """Flag the row, and publish the tombstone, which keeps everything else."""
@@ -179,15 +182,17 @@ class Streams(Machine):
 
     def let_go(s, n: int) -> None:
         """The node owns nothing and works on nothing; a client that waits gets an error."""
-        s.node[n].mine = 0
-        s.node[n].born = 0
-        s.node[n].length = 0
-        s.node[n].at = "idle"
-        s.node[n].append = NONE
+        me = s.node[n]
+        me.epoch = 0
+        me.life = 0
+        me.length = 0
+        me.at = "idle"
+        me.append = NONE
 
     def end_reap(s, n: int) -> None:
-        s.node[n].reap = "none"
-        s.node[n].doomed = 0
+        me = s.node[n]
+        me.reap = "none"
+        me.doomed = 0
 
     # Actions: creation and ownership.
 
@@ -215,23 +220,25 @@ class Streams(Machine):
     @action(n=among(node, at="idle"))
     def own(s, n: int) -> None:
         """Take the next epoch: from now on the owner before is fenced."""
+        me = s.node[n]
         s.require(s.is_live() & (s.age < 2), s.newest < s.epochs, ~s.is_locked(n), ~s.is_mine(n))
         s.newest += 1
         s.swap(n, epoch=s.newest)
-        s.node[n].mine = s.newest
-        s.node[n].born = s.manifest.life
-        s.node[n].length = s.manifest.length
+        me.epoch = s.newest
+        me.life = s.manifest.life
+        me.length = s.manifest.length
 
     # Actions: an append at its owner.
 
     @action(n=among(node, at="idle"), a=appends)
     def accept(s, n: int, a: int) -> None:
         """By the owner's own view: it may be fenced without knowing."""
-        s.require(s.node[n].mine > 0, s.node[n].length < s.appends, ~s.is_locked(n))
+        me = s.node[n]
+        s.require(me.epoch > 0, me.length < s.appends, ~s.is_locked(n))
         s.guard("producer-fence", ~s.is_mine(n) | (s.manifest.last < a))
-        s.guard("uploader-filter", s.node[n].row == 0)
-        s.node[n].at = "upload"
-        s.node[n].append = a
+        s.guard("uploader-filter", me.row == 0)
+        me.at = "upload"
+        me.append = a
 
     @action(n=among(node, at="idle"), a=appends)
     def answer_duplicate(s, n: int, a: int) -> None:
@@ -241,21 +248,22 @@ class Streams(Machine):
 
     @action(n=among(node, at="upload"), answer=("done", "exists", "late"))
     def upload(s, n: int, answer: str) -> None:
-        """Create-only, again until it is answered. A segment that exists already is taken for the node's own."""
-        s.guard("uploader-filter", s.node[n].row == 0)
+        """Create-only, again until it is answered. A segment that exists is taken for the node's own."""
+        me = s.node[n]
+        s.guard("uploader-filter", me.row == 0)
         s.trouble.spend(answer == "late")
-        key = s.data[s.node[n].mine - 1][s.node[n].length]
+        key = s.data[me.epoch - 1][me.length]
         if answer == "exists":
             s.require(key.is_there)
-            s.node[n].at = "move"
+            me.at = "move"
         elif answer == "done":
             s.require(~key.is_there)
-            key.put(content=s.node[n].append, life=s.node[n].born)
-            s.node[n].at = "move"
+            key.put(content=me.append, life=me.life)
+            me.at = "move"
         else:
             s.require(~key.is_there)
-            s.late_upload.put(epoch=s.node[n].mine, place=s.node[n].length, content=s.node[n].append, life=s.node[n].born)
-            s.node[n].at = "upload" if s.is_on("segment-before-manifest") else "move"
+            s.late_upload.put(epoch=me.epoch, place=me.length, content=me.append, life=me.life)
+            me.at = "upload" if s.is_on("segment-before-manifest") else "move"
 
     @action
     def late_upload_lands(s) -> None:
@@ -267,38 +275,44 @@ class Streams(Machine):
 
     @action(n=among(node, at="move"), answer=("done", "reply_lost"))
     def move(s, n: int, answer: str) -> None:
-        """List the segment by if-match. A node that has flagged the stream knows the ETag of its own tombstone."""
+        """List the segment by if-match.
+
+        A node that has flagged the stream knows the ETag of its own tombstone: hence the uploader filter.
+        """
+        me = s.node[n]
         s.require(s.may_swap(n))
-        s.guard("uploader-filter", s.node[n].row == 0)
+        s.guard("uploader-filter", me.row == 0)
         s.trouble.spend(answer)
-        place = s.node[n].length
-        s.swap(n, life=s.node[n].born, epoch=s.node[n].mine, tomb=False, length=place + 1, last=s.node[n].append)
-        s.listed[place] = s.node[n].mine
+        place = me.length
+        s.swap(n, life=me.life, epoch=me.epoch, tomb=False, length=place + 1, last=me.append)
+        s.listed[place] = me.epoch
         s.age = 0
-        s.node[n].length = place + 1
+        me.length = place + 1
         if answer == "done":
-            s.node[n].at = "moved"
+            me.at = "moved"
         else:
-            s.node[n].at = "unsure"
-            s.node[n].current = False
+            me.at = "unsure"
+            me.current = False
 
     @action(n=among(node, at=UNDER_WAY))
     def look(s, n: int) -> None:
         """Read the manifest after a refusal or a lost reply: still the owner, or fenced."""
-        s.require(~s.node[n].current | (s.node[n].row > 0))
-        if s.is_mine(n) and s.node[n].row == 0:
-            s.node[n].current = True
-            if s.node[n].at == "unsure":
-                s.node[n].at = "moved"
+        me = s.node[n]
+        s.require(~me.current | (me.row > 0))
+        if s.is_mine(n) and me.row == 0:
+            me.current = True
+            if me.at == "unsure":
+                me.at = "moved"
         else:
             s.let_go(n)
 
     @action(n=among(node, at="moved"))
     def acknowledge_append(s, n: int) -> None:
         """The answer may come after the deletion, when it promises nothing any more."""
-        s.acked[s.node[n].append] |= s.is_live() & (s.node[n].born == s.manifest.life)
-        s.node[n].at = "idle"
-        s.node[n].append = NONE
+        me = s.node[n]
+        s.acked[me.append] |= s.is_live() & (me.life == s.manifest.life)
+        me.at = "idle"
+        me.append = NONE
 
     # Actions: expiry and deletion.
 
@@ -309,7 +323,7 @@ class Streams(Machine):
 
     @action(n=among(node, at="idle"))
     def refresh(s, n: int) -> None:
-        """A read moves `expires_at`, at a node by whose clock it has not passed. A node that is fenced finds out."""
+        """A read moves `expires_at`, if by the node's clock it has not passed. A fenced owner finds out."""
         s.require(s.is_live() & (s.age == 1), ~s.is_locked(n))
         s.age = 0
         s.swap(n)
@@ -319,75 +333,82 @@ class Streams(Machine):
     @action(n=node, answer=("done", "crash"))
     def delete(s, n: int, answer: str) -> None:
         """Flag the row, publish the tombstone. The crash is between the two, and the disk is kept."""
-        s.require(s.is_live() & (s.age < 2), ~s.is_locked(n), s.node[n].row == 0)
+        me = s.node[n]
+        s.require(s.is_live() & (s.age < 2), ~s.is_locked(n), me.row == 0)
         s.trouble.spend(answer == "crash")
         if answer == "done":
             s.bury(n)
         else:
-            s.node[n].row = s.manifest.life
-            s.node[n].current = False
+            me.row = s.manifest.life
+            me.current = False
             s.let_go(n)
 
     @action(n=node)
     def expire(s, n: int) -> None:
-        """A node that scans, or owns the stream, takes it for expired by every clock, and publishes the tombstone."""
+        """A node that scans, or owns the stream, takes it for expired, and publishes the tombstone."""
+        me = s.node[n]
         ripe = 2 if s.is_on("expiry-skew-margin") else 1
-        s.require(s.is_live() & (s.age >= ripe), ~s.is_locked(n), s.node[n].row == 0)
-        s.require(s.is_on("scan") or s.node[n].mine > 0)
+        s.require(s.is_live() & (s.age >= ripe), ~s.is_locked(n), me.row == 0)
+        s.require(s.is_on("scan") or me.epoch > 0)
         s.hasty |= s.age < 2
         if s.is_on("terminal-before-data"):
             s.bury(n)
         else:
-            s.node[n].row = s.manifest.life
+            me.row = s.manifest.life
 
     # Actions: a reap.
 
     @action(n=node)
     def begin_reap(s, n: int) -> None:
         """The row's incarnation has the manifest: the tombstone exists, or is published again."""
-        s.require(s.node[n].row > 0, s.node[n].reap == "none")
-        s.require(s.manifest.is_there & (s.manifest.life == s.node[n].row))
+        me = s.node[n]
+        s.require(me.row > 0, me.reap == "none")
+        s.require(s.manifest.is_there & (s.manifest.life == me.row))
         if s.is_on("terminal-before-data"):
             s.bury(n)
-        s.node[n].current = True
-        s.node[n].reap = "data"
-        s.node[n].doomed = s.manifest.epoch
+        me.current = True
+        me.reap = "data"
+        me.doomed = s.manifest.epoch
         if not s.is_on("row-until-empty"):
-            s.careless |= s.has_data(s.node[n].doomed)
-            s.node[n].row = 0
+            s.careless |= s.has_data(me.doomed)
+            me.row = 0
 
     @action(n=node)
     def resume_reap(s, n: int) -> None:
-        """The manifest is of a later incarnation: all is done. Or it is gone: what is left of data is garbage."""
-        s.require(s.node[n].row > 0, s.node[n].reap == "none")
-        s.require(~s.manifest.is_there | (s.manifest.life != s.node[n].row))
+        """The manifest is of a later incarnation: all is done. Or it is gone: the rest of the data goes."""
+        me = s.node[n]
+        s.require(me.row > 0, me.reap == "none")
+        s.require(~s.manifest.is_there | (s.manifest.life != me.row))
         if s.manifest.is_there:
-            s.node[n].row = 0
+            me.row = 0
         else:
-            s.node[n].reap = "verify"
-            s.node[n].doomed = s.newest
+            me.reap = "verify"
+            me.doomed = s.newest
 
     @action(n=node, e=epochs, o=appends)
     def delete_data(s, n: int, e: int, o: int) -> None:
-        s.require(s.node[n].reap != "none", s.data[e][o].is_there)
-        s.guard("two-node-reap", s.node[n].doomed > e)
+        me = s.node[n]
+        s.require(me.reap != "none", s.data[e][o].is_there)
+        s.guard("two-node-reap", me.doomed > e)
         s.data[e][o].delete()
 
     @action(n=among(node, reap="data"))
     def delete_manifest(s, n: int) -> None:
         """By if-match on the tombstone that this reap read or wrote."""
-        s.guard("data-before-manifest", ~s.has_data(s.node[n].doomed))
-        s.require(s.node[n].current if s.is_on("two-node-reap") else s.manifest.is_there)
+        me = s.node[n]
+        s.guard("data-before-manifest", ~s.has_data(me.doomed))
+        s.require(me.current if s.is_on("two-node-reap") else s.manifest.is_there)
         s.assume("bounded-landing", ~s.late_create.is_there)
         s.remove_manifest(n)
 
     def remove_manifest(s, n: int) -> None:
-        s.careless |= s.has_data(s.node[n].doomed)
+        me = s.node[n]
+        s.careless |= s.has_data(me.doomed)
         s.manifest.delete()
         s.clear_list()
         for m in range(s.nodes):
             s.node[m].current = False
-        s.node[n].reap = "verify"
+        me.reap = "verify"
 
     @action(n=among(node, reap="data"))
     def stop_reap(s, n: int) -> None:
@@ -398,15 +419,17 @@ class Streams(Machine):
     @action(n=among(node, reap="verify"))
     def finish_reap(s, n: int) -> None:
         """Drop the cache, the local files and the row."""
-        s.guard("verify-empty", ~s.has_data(s.node[n].doomed))
-        s.careless |= s.has_data(s.node[n].doomed)
+        me = s.node[n]
+        s.guard("verify-empty", ~s.has_data(me.doomed))
+        s.careless |= s.has_data(me.doomed)
         s.end_reap(n)
-        s.node[n].row = 0
+        me.row = 0
 
     @action(n=among(node, at="idle", reap="data"))
     def recreate(s, n: int) -> None:
         """After an inline reap of the data: replace the tombstone by the next incarnation's manifest."""
-        s.require(s.node[n].current & s.is_dead(), ~s.has_data(s.node[n].doomed))
+        me = s.node[n]
+        s.require(me.current & s.is_dead(), ~s.has_data(me.doomed))
         s.begin_life(n)
         if s.is_on("recreate-lock"):
             s.end_reap(n)  # without the lock, another reap of the same node goes on
@@ -415,12 +438,13 @@ class Streams(Machine):
 
     @action(n=node, disk=("kept", "lost"))
     def crash(s, n: int, disk: str) -> None:
+        me = s.node[n]
         s.trouble.spend()
         s.let_go(n)
         s.end_reap(n)
-        s.node[n].current = False
+        me.current = False
         if disk == "lost":
-            s.node[n].row = 0
+            me.row = 0
 
     @action(n=among(node, row=0, reap="none"))
     def restore(s, n: int) -> None:
@@ -442,7 +466,7 @@ class Streams(Machine):
 
     @action
     def read(s) -> None:
-        """The next bytes. What it had before is what the stream shows, as long as bytes never change."""
+        """The next bytes. The bytes before are those of the stream, as long as bytes never change."""
         s.require(s.reading > 0, s.is_live(), s.reads == s.manifest.life, s.position < s.manifest.length)
         s.position += 1
 
@@ -516,7 +540,7 @@ class Streams(Machine):
         lambda s: s.acked.any(True) & s.is_live() & ((s.manifest.life == 2) | (s.lives == 1))
     )
     fenced = reachable("An owner can be fenced while it works on an append.", n=nodes)(
-        lambda s, n: (s.node[n].at == "move") & s.is_live() & (s.manifest.epoch > s.node[n].mine)
+        lambda s, n: (s.node[n].at == "move") & s.is_live() & (s.manifest.epoch > s.node[n].epoch)
     )
     left_behind = reachable("Data can be left without a manifest, until the scan finds it.")(
         lambda s: ~s.manifest.is_there & s.has_data(s.epochs)
@@ -531,10 +555,11 @@ class Streams(Machine):
         return epoch - 1 - total(before)
 
     def shown_upload(s, observed: StreamsObserved, n: int, answer: str) -> object:
+        me = s.node[n]
         if answer != "done":
             return ()
-        owner = s.owner(observed, s.node[n].mine, s.node[n].born)
-        return does("uploaded", life=s.node[n].born - 1, owner=owner, place=s.node[n].length)
+        owner = s.owner(observed, me.epoch, me.life)
+        return does("uploaded", life=me.life - 1, owner=owner, place=me.length)
 
     def shown_late_upload(s, observed: StreamsObserved) -> object:
         late = s.late_upload
@@ -555,8 +580,9 @@ class Streams(Machine):
         return does("refreshed", life=life - 1, owner=s.owner(observed, epoch, life))
 
     def shown_move(s, observed: StreamsObserved, n: int) -> object:
-        owner = s.owner(observed, s.node[n].mine, s.node[n].born)
-        return does("listed_segment", life=s.node[n].born - 1, owner=owner, place=s.node[n].length)
+        me = s.node[n]
+        owner = s.owner(observed, me.epoch, me.life)
+        return does("listed_segment", life=me.life - 1, owner=owner, place=me.length)
 
     @refines(
         StreamsObserved,
@@ -623,7 +649,9 @@ class Streams(Machine):
     symmetric = ("nodes",)
     shown_at = {
         "producer-fence": {"appends": 2, "epochs": 2, "lives": 1, "troubles": 0},
-        **dict.fromkeys(("scan", "tombstone-short-circuit", "terminal-before-data"), {"troubles": 0}),
+        "scan": {"troubles": 0},
+        "tombstone-short-circuit": {"troubles": 0},
+        "terminal-before-data": {"troubles": 0},
     }
     fires_at = {
         "late_create_lands": "bounded-landing",

@@ -1,8 +1,8 @@
 """Streams as the store shows them: the manifest of one name, and the segments of its incarnations.
 
-The specification that `model/streams.py` refines and that traces of the code are judged by. A trace of the store
-shows neither where a node is in its work nor what it knows, so this machine has the store alone: an action is
-possible where some node can have come to it.
+The specification that `model/streams.py` refines and that traces of the code are judged by. A trace of the
+store shows neither the state of a node nor what the node has read, so this machine has the store alone: an
+action is possible where some node can have come to it.
 
                      owned, refreshed, listed_segment
                               ┌────────┐
@@ -13,10 +13,11 @@ possible where some node can have come to it.
 
 Segments are `uploaded` and `data_deleted` at any time, within the rules of these two actions.
 
-An owner is numbered within its incarnation, from 0; so is a place, the first offset of a segment. Its number says
-which place it is, and not where it is in the stream: uploads of several sizes can begin at one offset. Three
+An owner is numbered within its incarnation, from 0; so is a place, the first offset of a segment. The number
+of a place does not give its order in the stream: uploads of several sizes can begin at one offset. Three
 properties of `model/streams.py` have no counterpart, because the store does not show what they are about:
-`append_once` (producers), `cursor_honest` (readers), `boot_never_bricks` (a node's boot).
+`append_once` (producers), `cursor_honest` (readers), `boot_never_bricks` (a node's boot). `zombie_fenced`
+here is of owners alone, and not of producers.
 """
 
 from fencepost.model import *
@@ -103,7 +104,7 @@ class StreamsObserved(Machine):
 
     @action(life=lives)
     def swapped(s, life: int) -> None:
-        """Replace the tombstone, after its data is deleted. What was uploaded late and never listed may be left."""
+        """Replace the tombstone, after the data that it lists is deleted. Late uploads may be left."""
         s.require(s.is_dead())
         s.require(~s.has_listed_data())
         s.begin(life)

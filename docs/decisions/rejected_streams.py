@@ -1,4 +1,4 @@
-"""The designs of streams that 0020-streams.md rejects: each is the model with one thing done in another way.
+"""The designs of streams that 0020-streams.md rejects, each as a variant of the model.
 
     fencepost check docs/decisions/rejected_streams.py:Chained --set troubles=0
 
@@ -10,21 +10,21 @@ from fencepost.model.streams import NONE, UNDER_WAY, Streams
 
 
 class Chained(Streams):
-    """(a) Manifests are a chain of create-only ids: once a reap has deleted the chain, each id is free again."""
+    """(a) Manifests are a chain of create-only ids: after a reap has deleted the chain, each id is free."""
 
     def may_swap(s, n: int) -> Truth | bool:
-        return s.current[n] | ~s.manifest.is_there if s.is_on("owner-fence") else True
+        return s.node[n].current | ~s.manifest.is_there if s.is_on("owner-fence") else True
 
 
 class DeletesBeforeCreating(Streams):
-    """(b) A recreate deletes the manifest and creates another, without waiting for late copies of a create."""
+    """(b) A recreate deletes the manifest and creates another, and waits for no late copy of a create."""
 
     recreate = None
 
-    @action(n=among(Streams.nodes, reap="data"))
+    @action(n=among(Streams.node, reap="data"))
     def delete_manifest(s, n: int) -> None:
-        s.guard("data-before-manifest", ~s.has_data(s.doomed[n]))
-        s.require(s.current[n] if s.is_on("two-node-reap") else s.manifest.is_there)
+        s.guard("data-before-manifest", ~s.has_data(s.node[n].doomed))
+        s.require(s.node[n].current if s.is_on("two-node-reap") else s.manifest.is_there)
         s.remove_manifest(n)
 
     fires_at = {**Streams.fires_at, "late_create_lands": {}}
@@ -37,15 +37,15 @@ class ScansManifestsAlone(Streams):
 
 
 class ServesTails(Streams):
-    """(d) The owner serves bytes before the manifest lists them: another owner may list others at their offset."""
+    """(d) The owner serves bytes before the manifest lists them: another owner may list others there."""
 
     reading = Size(1, least=1, most=1, doc="number of readers")
-    tail = Id(Streams.appends, nobody=True)  # the append at the reader's last offset, while no manifest listed it
+    tail = Id(Streams.appends, nobody=True)  # read at the last offset, before a manifest listed it
 
-    @action(n=among(Streams.nodes, at=UNDER_WAY))
+    @action(n=among(Streams.node, at=UNDER_WAY))
     def read_tail(s, n: int) -> None:
-        s.require(s.reads == s.born[n], s.position == s.length[n])
-        s.tail = s.holds[n]
+        s.require(s.reads == s.node[n].life, s.position == s.node[n].length)
+        s.tail = s.node[n].append
         s.position += 1
 
     @action
