@@ -203,7 +203,7 @@ class StreamsObserved(Machine):
 
     # Properties: sometimes good.
     recreated = reachable("A name can have a second incarnation, and take an append in it.")(
-        lambda s: s.is_live() & (s.manifest.count > 0) & (s.granted.count(0) < s.lives - 1)
+        lambda s: s.is_live() & (s.manifest.count > 0) & ((s.granted.count(0) < s.lives - 1) | (s.lives == 1))
     )
     fenced = reachable("A fenced owner can upload a segment.", life=lives)(
         lambda s, life: (
