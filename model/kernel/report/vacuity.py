@@ -14,8 +14,9 @@ Each is a sentence, and none changes a verdict. Labels were counted during the e
 reads the states once more and stops when it has seen enough, mostly in the first levels.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,9 @@ def unused(model: Model) -> Iterator[str]:
         for value in vars(base).values():
             function = value.function if isinstance(value, MustCall) else value
             used |= set(_names_in(getattr(function, "__code__", None))) - {getattr(function, "__name__", "")}
-            used |= set(_names_in_refinement(getattr(value, MARK, None)))
+    for wanted in model.properties:
+        if wanted.refines is not None:
+            used |= _names_of(wanted.refines.shows.values())
     for name, value in methods.items():
         if getattr(value, MARK, None) is None and name not in used and not name.startswith("_"):
             yield (
@@ -77,22 +80,23 @@ def unused(model: Model) -> Iterator[str]:
             )
 
 
+def _names_of(shows: Iterable[Any]) -> set[str]:
+    """The names of the functions with which a refinement names labels, and the names in their text."""
+    found: set[str] = set()
+    for shown in shows:
+        if isinstance(shown, tuple | list):
+            found |= _names_of(shown)
+        elif callable(shown):
+            found |= {getattr(shown, "__name__", ""), *_names_in(getattr(shown, "__code__", None))}
+    return found
+
+
 def _names_in(code: CodeType | None) -> Iterator[str]:
     if code is not None:
         yield from code.co_names
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 yield from _names_in(constant)
-
-
-def _names_in_refinement(mark: object) -> Iterator[str]:
-    """The functions that a refinement names for actions, and the names in them."""
-    if isinstance(mark, Property) and mark.refines is not None:
-        for shown in mark.refines.shows.values():
-            for part in shown if isinstance(shown, tuple | list) else (shown,):
-                if callable(part):
-                    yield part.__name__
-                    yield from _names_in(getattr(part, "__code__", None))
 
 
 def _no_choice(model: Model) -> Iterator[str]:

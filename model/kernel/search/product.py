@@ -13,14 +13,14 @@ Symmetry is not used here: that members of the concrete machine are interchangea
 of the other one are, nor that the labels are named alike for all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fencepost.model.kernel.language.columns import Column, Truth
-from fencepost.model.kernel.language.declare import MARK, ActionDeclared, Property
+from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fields import Bool
 from fencepost.model.kernel.language.frame import Frame
@@ -34,7 +34,9 @@ from fencepost.model.kernel.language.refinement import (
     Refines,
     Related,
     assign,
+    fields_of,
     mapping_of,
+    read_field,
 )
 from fencepost.model.kernel.search.performed import Performed, rows_of, rows_where
 
@@ -67,22 +69,18 @@ class Product(Model):
             **concrete.arrays,
             **{f"{prefix}{name}": of for name, of in self.abstract.arrays.items()},
         }
+        self.roles = [*concrete.roles, *(f"{prefix}{name}" for name in self.abstract.roles)]
         slot = self.abstract.layout.slots[REFUSED]
         word, shift = slot.place(0)
         self.flag = concrete.words + word, np.uint64(1 << shift)
-        declared = {
-            name
-            for base in concrete.machine.__mro__
-            for name, value in vars(base).items()
-            if isinstance(getattr(value, MARK, None), ActionDeclared)
-        }
+        declared = {name for base in self.machine.__mro__ for name in vars(base)}
         for action in link.shows:
-            # An action without members at these sizes, or one that a subclass leaves out, is no mistake.
-            if action not in declared:
+            if action not in declared:  # one may have no choice of its parameters at these sizes
                 raise ModellingMistake(
                     f"`{wanted.name}` has labels for '{action}', which is no action of {self.name}"
                     f"{suggestion(action, self.actions)}; its actions are {names(self.actions)}"
                 )
+        self._own_fields = fields_of(concrete)
         self.performed = [
             Performed(link, wanted.name, concrete, self.other, label) for label in concrete.labels
         ]
@@ -187,12 +185,13 @@ class Product(Model):
         mapping, link = self.wanted.refines.mapping, self.link
         rows = (concrete, abstract) if link.reads_other else (concrete,)
         given = mapping_of(concrete.frame.branching.computed(lambda: mapping(*rows)), self.other)
-        found = {}
-        for name in self.other.access:
-            if name in given:
-                found[name] = given[name]
-            elif name in self.concrete.access:
-                found[name] = getattr(concrete, name)
+        found = dict(given)
+        for name in fields_of(self.other):
+            role = name.partition(".")[0]
+            if name in given or role in given:
+                continue
+            if name in self._own_fields:
+                found[name] = read_field(concrete, name)
             else:
                 raise ModellingMistake(
                     f"`{self.wanted.name}` maps no expression to `{name}` of {self.other.name}, and "
@@ -233,12 +232,10 @@ class Product(Model):
                 continue
             assign(written, name, value)
             state_now = tuple(int(word[0]) for word in written.finish())
-            now = self.abstract.unpack(state_now)[name]
-            if now != values[name]:
-                return (
-                    f"`{name}` of {self.other.name} is {_shown(values[name])}, and the mapping gives "
-                    f"{_shown(now)}"
-                )
+            found, mapped = values, self.abstract.unpack(state_now)
+            if found != mapped:
+                one, two = _value_of(found, name), _value_of(mapped, name)
+                return f"`{name}` of {self.other.name} is {one}, and the mapping gives {two}"
         return "the mapping does not hold"
 
     # Vacuity.
@@ -262,7 +259,7 @@ class Product(Model):
             part = level[self.concrete.words :]
             differ |= np.bitwise_or.reduce(part ^ first, axis=1, keepdims=True)
         return {
-            name.split(".")[0]
+            _field_of(name, self.abstract.roles)
             for name, slot in self.abstract.layout.slots.items()
             for word, shift in (slot.place(index) for index in range(slot.count))
             if int(differ[word, 0]) >> shift & ((1 << slot.kind.width) - 1)
@@ -277,10 +274,18 @@ def _flagged(other: Model) -> Model:
     return made
 
 
-def _shown(value: object) -> str:
+def _value_of(state: Mapping[str, Any], name: str) -> str:
+    """The value of a field in a state, as a counterexample prints it; of a role for each member."""
     from fencepost.model.kernel.report.counterexample import format_value
 
-    return format_value(value)
+    role, _, part = name.partition(".")
+    return format_value(tuple(member[part] for member in state[role]) if part else state[name])
+
+
+def _field_of(run: str, roles: Sequence[str]) -> str:
+    """The field, or the field of a role, that a run of cells belongs to."""
+    parts = run.split(".")
+    return ".".join(parts[: 2 if parts[0] in roles else 1])
 
 
 class _Paired(Frame):
