@@ -54,7 +54,7 @@ from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import look_up
 from fencepost.model.kernel.search import explore
 from fencepost.model.kernel.temporal import avoiding
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 from tests.depth import examples
 from tests.model.random_machines import Spec, specs
 

@@ -15,7 +15,7 @@ from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.search.explore import Bounds, Explorer
 from fencepost.model.kernel.search.spill import Shelf, is_on_disk, resident
 from fencepost.model.kernel.temporal import decide as temporal
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 
 
 class Live(TwoPhase):

@@ -36,7 +36,7 @@ A property of one expression needs no method: its sentence is the argument.
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from dis import get_instructions
+from dis import Instruction, get_instructions
 from functools import partial, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import product
@@ -250,8 +250,9 @@ def check_statements(function: Callable[..., Any]) -> None:
     if code is None:
         return
     line, before = code.co_firstlineno, ""
-    for instruction in get_instructions(code):
-        if instruction.opname in _CHAINED and before in _JOINS:
+    instructions = list(get_instructions(code))
+    for place, instruction in enumerate(instructions):
+        if before in _JOINS and _is_chained(instructions[place : place + 3]):
             raise ModellingMistake(
                 f"in {function.__name__} ({Path(code.co_filename).name}:{line}): & and | bind tighter than "
                 "==, so `a == b & c == d` compares b & c: write (a == b) & (c == d)"
@@ -268,8 +269,12 @@ def check_statements(function: Callable[..., Any]) -> None:
 
 
 _JOINS = ("&", "|", "^")
-_CHAINED = ("SWAP", "DUP_TOP")
-"""The first instruction after the middle operand of a chained comparison."""
+
+
+def _is_chained(after: Sequence[Instruction]) -> bool:
+    """True if these instructions compare the operand before them twice, on its left and on its right."""
+    return [each.opname for each in after] == ["SWAP", "COPY", "COMPARE_OP"]
+
 
 _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 """Instructions whose result must be used."""
@@ -548,7 +553,7 @@ def _as_function(value: Any) -> Callable[..., Any]:
 
 def without(
     *switches: str, replaces: Callable[Concatenate[Any, P], R]
-) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[Concatenate[Any, P], R]]:
+) -> Callable[[Callable[Concatenate[Any, P], R | int]], Callable[Concatenate[Any, P], R]]:
     """Replaces an action or a definition while one of these safeguards or assumptions is off.
 
         @action(w=writers)
@@ -557,13 +562,25 @@ def without(
         @without("create-only-manifest", replaces=put_manifest)
         def overwrite_manifest(s, w: int) -> None: ...
 
-    The replacement takes the same parameters. A replaced action keeps its name and its labels. A method of a
+        def is_fenced(s, epoch: Number) -> Truth: ...
+
+        @without("epoch-check", replaces=is_fenced)
+        def is_never_fenced(s, epoch: Number) -> bool:
+            return False
+
+    The replacement takes the same parameters; for a Truth it may return True or False, and for a Number a
+    whole number. A replaced action keeps its name and its labels. A method of a
     base class is `replaces=Base.put_manifest`. The replacement can call the original as a function of the
     class, `Publish.put_manifest(s, w)`. If several replacements of one method apply, the last declared wins.
     """
     if not switches:
         raise ModellingMistake('without needs a safeguard or an assumption: @without("name", replaces=...)')
-    return lambda function: _mark(function, Replacement(switches, replaces, function))
+
+    def decorate(function: Callable[Concatenate[Any, P], R | int]) -> Callable[Concatenate[Any, P], R]:
+        marked: Any = _mark(function, Replacement(switches, replaces, function))
+        return marked  # type: ignore[no-any-return]  # a plain value becomes a column where it is called
+
+    return decorate
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
