@@ -151,11 +151,27 @@ class Streams(Machine):
 
     def is_locked(s, n: int) -> Truth:
         """A reap at this node excludes its other work on the stream."""
-        return s.is_on("recreate-lock") & (s.node[n].reap != "none")
+        return s.node[n].reap != "none"
 
-    def may_swap(s, n: int) -> Truth | bool:
+    never_locked = without("recreate-lock", replaces=is_locked)(lambda s, n: False)
+
+    def may_swap(s, n: int) -> Truth:
         """The store accepts the node's if-match."""
-        return s.node[n].current if s.is_on("owner-fence") else True
+        return s.node[n].current
+
+    swaps_blindly = without("owner-fence", replaces=may_swap)(lambda s, n: True)
+
+    def may_upload(s, n: int) -> Truth:
+        """The node has not flagged the stream."""
+        return s.node[n].row == 0
+
+    uploads_always = without("uploader-filter", replaces=may_upload)(lambda s, n: True)
+
+    def scans(s) -> Truth:
+        """A scan lists the prefix now and then."""
+        return Truth.constant(True)
+
+    never_scans = without("scan", replaces=scans)(lambda s: False)
 
     def begin_life(s, n: int) -> None:
         """Node n writes the first manifest of the next incarnation, and owns it."""
@@ -164,13 +180,19 @@ class Streams(Machine):
         s.newest += 1
         s.life += 1
         s.age = 0
-        epoch = s.newest if s.is_on("fresh-epoch") else 1
+        epoch = s.first_epoch()
         s.swap(n, life=s.life, epoch=epoch, tomb=False, length=0, last=NONE)
         s.clear_list()
         me.epoch = epoch
         me.life = s.life
         me.length = 0
         me.row = 0
+
+    def first_epoch(s) -> Number:
+        """The epoch with which an incarnation begins, once `newest` has moved."""
+        return s.newest
+
+    reused_epoch = without("fresh-epoch", replaces=first_epoch)(lambda s: 1)
 
     def bury(s, n: int) -> None:
         """Flag the row, and publish the tombstone, which keeps everything else."""
@@ -179,6 +201,14 @@ class Streams(Machine):
         for a in range(s.appends):
             s.acked[a] = False
         s.swap(n, tomb=True)
+
+    def condemn(s, n: int) -> None:
+        """Before any data goes, the manifest becomes a tombstone."""
+        s.bury(n)
+
+    @without("terminal-before-data", replaces=condemn)
+    def flag(s, n: int) -> None:
+        s.node[n].row = s.manifest.life
 
     def let_go(s, n: int) -> None:
         """The node owns nothing and works on nothing; a client that waits gets an error."""
@@ -235,10 +265,15 @@ class Streams(Machine):
         """By the owner's own view: it may be fenced without knowing."""
         me = s.node[n]
         s.require(me.epoch > 0, me.length < s.appends, ~s.is_locked(n))
-        s.guard("producer-fence", ~s.is_mine(n) | (s.manifest.last < a))
-        s.guard("uploader-filter", me.row == 0)
+        s.require(s.is_later(n, a), s.may_upload(n))
         me.at = "upload"
         me.append = a
+
+    def is_later(s, n: int, a: int) -> Truth:
+        """The producer has done nothing later, unless the node is fenced and does not know it."""
+        return ~s.is_mine(n) | (s.manifest.last < a)
+
+    accepts_anything = without("producer-fence", replaces=is_later)(lambda s, n, a: True)
 
     @action(n=among(node, at="idle"), a=appends)
     def answer_duplicate(s, n: int, a: int) -> None:
@@ -250,7 +285,7 @@ class Streams(Machine):
     def upload(s, n: int, answer: str) -> None:
         """Create-only, again until it is answered. A segment that exists is taken for the node's own."""
         me = s.node[n]
-        s.guard("uploader-filter", me.row == 0)
+        s.require(s.may_upload(n))
         s.trouble.spend(answer == "late")
         key = s.data[me.epoch - 1][me.length]
         if answer == "exists":
@@ -263,7 +298,13 @@ class Streams(Machine):
         else:
             s.require(~key.is_there)
             s.late_upload.put(epoch=me.epoch, place=me.length, content=me.append, life=me.life)
-            me.at = "upload" if s.is_on("segment-before-manifest") else "move"
+            me.at = s.after_late_upload()
+
+    def after_late_upload(s) -> str:
+        """Without an answer the node uploads again."""
+        return "upload"
+
+    lists_unanswered = without("segment-before-manifest", replaces=after_late_upload)(lambda s: "move")
 
     @action
     def late_upload_lands(s) -> None:
@@ -281,7 +322,7 @@ class Streams(Machine):
         """
         me = s.node[n]
         s.require(s.may_swap(n))
-        s.guard("uploader-filter", me.row == 0)
+        s.require(s.may_upload(n))
         s.trouble.spend(answer)
         place = me.length
         s.swap(n, life=me.life, epoch=me.epoch, tomb=False, length=place + 1, last=me.append)
@@ -347,14 +388,16 @@ class Streams(Machine):
     def expire(s, n: int) -> None:
         """A node that scans, or owns the stream, takes it for expired, and publishes the tombstone."""
         me = s.node[n]
-        ripe = 2 if s.is_on("expiry-skew-margin") else 1
-        s.require(s.is_live() & (s.age >= ripe), ~s.is_locked(n), me.row == 0)
-        s.require(s.is_on("scan") or me.epoch > 0)
+        s.require(s.is_live() & s.is_ripe(), ~s.is_locked(n), s.node[n].row == 0)
+        s.require(s.scans() | (s.node[n].epoch > 0))
         s.hasty |= s.age < 2
-        if s.is_on("terminal-before-data"):
-            s.bury(n)
-        else:
-            me.row = s.manifest.life
+        s.condemn(n)
+
+    def is_ripe(s) -> Truth:
+        """It is expired by every clock."""
+        return s.age >= 2
+
+    ripe_by_one_clock = without("expiry-skew-margin", replaces=is_ripe)(lambda s: s.age >= 1)
 
     # Actions: a reap.
 
@@ -364,14 +407,19 @@ class Streams(Machine):
         me = s.node[n]
         s.require(me.row > 0, me.reap == "none")
         s.require(s.manifest.is_there & (s.manifest.life == me.row))
-        if s.is_on("terminal-before-data"):
-            s.bury(n)
+        s.condemn(n)
         me.current = True
         me.reap = "data"
         me.doomed = s.manifest.epoch
-        if not s.is_on("row-until-empty"):
-            s.careless |= s.has_data(me.doomed)
-            me.row = 0
+        s.keep_row(n)
+
+    def keep_row(s, n: int) -> None:
+        """The row stays until the prefix is empty: it resumes a reap that a crash ended."""
+
+    @without("row-until-empty", replaces=keep_row)
+    def drop_row(s, n: int) -> None:
+        s.careless |= s.has_data(s.node[n].doomed)
+        s.node[n].row = 0
 
     @action(n=node)
     def resume_reap(s, n: int) -> None:
@@ -389,17 +437,39 @@ class Streams(Machine):
     def delete_data(s, n: int, e: int, o: int) -> None:
         me = s.node[n]
         s.require(me.reap != "none", s.data[e][o].is_there)
-        s.guard("two-node-reap", me.doomed > e)
+        s.require(s.is_doomed(n, e))
         s.data[e][o].delete()
+
+    def is_doomed(s, n: int, e: int) -> Truth:
+        """The data is of an epoch up to the tombstone's."""
+        return s.node[n].doomed > e
+
+    dooms_everything = without("two-node-reap", replaces=is_doomed)(lambda s, n, e: True)
 
     @action(n=among(node, reap="data"))
     def delete_manifest(s, n: int) -> None:
         """By if-match on the tombstone that this reap read or wrote."""
         me = s.node[n]
-        s.guard("data-before-manifest", ~s.has_data(me.doomed))
-        s.require(me.current if s.is_on("two-node-reap") else s.manifest.is_there)
-        s.assume("bounded-landing", ~s.late_create.is_there)
+        s.require(s.is_emptied(n), s.may_delete(n), s.has_landed())
         s.remove_manifest(n)
+
+    def is_emptied(s, n: int) -> Truth:
+        """The manifest goes last: a listing shows no data."""
+        return ~s.has_data(s.node[n].doomed)
+
+    never_lists = without("data-before-manifest", replaces=is_emptied)(lambda s, n: True)
+
+    def may_delete(s, n: int) -> Truth:
+        """The store accepts the if-match on the tombstone."""
+        return s.node[n].current
+
+    deletes_any = without("two-node-reap", replaces=may_delete)(lambda s, n: s.manifest.is_there)
+
+    def has_landed(s) -> Truth:
+        """The tombstone is old enough: no copy of a create is on its way."""
+        return ~s.late_create.is_there
+
+    lands_any_time = without("bounded-landing", replaces=has_landed)(lambda s: True)
 
     def remove_manifest(s, n: int) -> None:
         me = s.node[n]
@@ -420,10 +490,16 @@ class Streams(Machine):
     def finish_reap(s, n: int) -> None:
         """Drop the cache, the local files and the row."""
         me = s.node[n]
-        s.guard("verify-empty", ~s.has_data(me.doomed))
+        s.require(s.is_verified(n))
         s.careless |= s.has_data(me.doomed)
         s.end_reap(n)
         me.row = 0
+
+    def is_verified(s, n: int) -> Truth:
+        """A last listing shows nothing: no upload has landed late."""
+        return ~s.has_data(s.node[n].doomed)
+
+    never_verifies = without("verify-empty", replaces=is_verified)(lambda s, n: True)
 
     @action(n=among(node, at="idle", reap="data"))
     def recreate(s, n: int) -> None:
@@ -431,8 +507,14 @@ class Streams(Machine):
         me = s.node[n]
         s.require(me.current & s.is_dead(), ~s.has_data(me.doomed))
         s.begin_life(n)
-        if s.is_on("recreate-lock"):
-            s.end_reap(n)  # without the lock, another reap of the same node goes on
+        s.end_inline_reap(n)
+
+    def end_inline_reap(s, n: int) -> None:
+        s.end_reap(n)
+
+    @without("recreate-lock", replaces=end_inline_reap)
+    def leave_other_reap(s, n: int) -> None:
+        """The reap is another one, of the same node, and goes on."""
 
     # Actions: crashes, restoring, the scan.
 
@@ -449,15 +531,21 @@ class Streams(Machine):
     @action(n=among(node, row=0, reap="none"))
     def restore(s, n: int) -> None:
         """At boot and by the scan: a doomed manifest becomes a flagged row."""
-        s.guard("scan", s.is_dead())
+        s.require(s.scans(), s.is_dead())
         s.node[n].row = s.manifest.life
-        if not s.is_on("tombstone-short-circuit"):
-            s.bricked |= ~s.is_whole()
+        s.leave_segments()
+
+    def leave_segments(s) -> None:
+        """A tombstone is enough: its segments may be gone already."""
+
+    @without("tombstone-short-circuit", replaces=leave_segments)
+    def load_segments(s) -> None:
+        s.bricked |= ~s.is_whole()
 
     @action(e=epochs, o=appends)
     def collect(s, e: int, o: int) -> None:
         """By the scan: the manifest, read after the listing, can never list this data."""
-        s.require(s.is_on("scan"), s.data[e][o].is_there)
+        s.require(s.scans(), s.data[e][o].is_there)
         is_fenced = (s.manifest.epoch > e + 1) & (s.listed[o] != e + 1)
         s.require(~s.manifest.is_there | (s.is_live() & is_fenced))
         s.data[e][o].delete()
@@ -644,7 +732,7 @@ class Streams(Machine):
         ]
         return implies(key.is_there, any_of(shown))
 
-    # Directives of the checker.
+    # Where the checker shows what.
 
     symmetric = ("nodes",)
     shown_at = {

@@ -12,8 +12,8 @@ from fencepost.model.streams import NONE, UNDER_WAY, Streams
 class Chained(Streams):
     """(a) Manifests are a chain of create-only ids: after a reap has deleted the chain, each id is free."""
 
-    def may_swap(s, n: int) -> Truth | bool:
-        return s.node[n].current | ~s.manifest.is_there if s.is_on("owner-fence") else True
+    def may_swap(s, n: int) -> Truth:
+        return s.node[n].current | ~s.manifest.is_there
 
 
 class DeletesBeforeCreating(Streams):
@@ -23,8 +23,7 @@ class DeletesBeforeCreating(Streams):
 
     @action(n=among(Streams.node, reap="data"))
     def delete_manifest(s, n: int) -> None:
-        s.guard("data-before-manifest", ~s.has_data(s.node[n].doomed))
-        s.require(s.node[n].current if s.is_on("two-node-reap") else s.manifest.is_there)
+        s.require(s.is_emptied(n), s.may_delete(n))
         s.remove_manifest(n)
 
     fires_at = {**Streams.fires_at, "late_create_lands": {}}
