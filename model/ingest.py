@@ -1,19 +1,21 @@
 """Ingest: batches that any collector may accept, with nothing shared but a bucket.
 
 The acceptance protocol of docs/decisions/0011-ingest-protocol.md for one identity, because identities share
-nothing but blobs: `another_stores_it` is the effect of another identity's batch with the same bytes. A batch's
-content is its hash; two batches of one identity are two contents, and the sender of the second is a twin of
-the agent (a restored disk, a cloned machine). Its section "The steps of the model" gives the reason why what
-is one step here loses nothing.
+nothing but blobs: `another_stores_it` is the effect of another identity's batch with the same bytes. The
+content of a batch is its hash; two batches of one identity are two contents, and the sender of the second is a
+twin of the agent (a restored disk, a cloned machine). A request and its reply are one step; "The steps of the
+model" in the record has the reasons why this loses nothing.
 
-    a collector   idle -- receive --> blob -- put_blob --> manifest -- create_manifest --> stored -- answer --> idle
+    a collector   idle -- receive --> blob -- put_blob --> manifest -- create_manifest --> stored
 
-                  manifest -- exists -----> compare ---. read_manifest   .--> stored       (its own attempt)
-                  manifest -- reply lost -> unsure ----'                 |--> duplicate    (the same batch)
-                                                                         |--> conflict -- record_conflict --> parked
-                                                                         `--> manifest     (there is none)
+                  manifest -- it exists ----> compare --.  read_manifest
+                  manifest -- reply lost ---> unsure ---+---------------> stored, if its own attempt wrote it
+                                                        |---------------> duplicate, if the batch is the same
+                                                        |---------------> conflict, if it is another one
+                                                        `---------------> manifest, if there is none
 
-                  duplicate, parked -- see_blob or put_blob_back, then answer --> idle
+                  conflict -- record_conflict --> parked
+                  stored, duplicate, parked -- see_blob or put_blob_back, then answer --> idle
 
 Time is counted in eras, each one retry horizon long. A blob's generation is the era in which it was stored:
 `s.blob[h]` has those that exist, and a removed one never returns. In a *versioned* bucket a generation is a
@@ -407,8 +409,8 @@ class Ingest(Machine):
     def answer(s, c: int, reply: str) -> None:
         """Answer the agent. An agent that was answered before learns nothing.
 
-        200 with `duplicate=false`, perhaps unheard; 200 with `duplicate=true`: the rest is not this collector's
-        work; 409: the agent parks the batch.
+        200 with `duplicate=false`, perhaps unheard; 200 with `duplicate=true`: the rest is the work of another
+        collector; 409: the agent parks the batch.
         """
         me = s.collector[c]
         if reply == "unheard":
@@ -456,7 +458,8 @@ class Ingest(Machine):
 
         After the manifest was read it costs trouble, which keeps the space small.
         """
-        s.trouble.spend(s.collector[c].at.is_in("stored", "duplicate", "conflict", "parked"))
+        me = s.collector[c]
+        s.trouble.spend(any_of(me.at == at for at in ("stored", "duplicate", "conflict", "parked")))
         s.rest(c)
 
     def rest(s, c: int) -> None:
@@ -670,7 +673,7 @@ class Ingest(Machine):
         is_new = (before.versioned > 0) | ~before.blob[h].has(generation)
         return does("blob_stands", h=h, generation=before.observed_generation(generation), when=is_new)
 
-    def effects(before, after: "Ingest") -> object:
+    def effects(before, after: "Ingest") -> list[object]:
         return [does("shown_live", h=h, when=after.live[h] & ~before.live[h]) for h in range(before.contents)]
 
     def creation(before, after: "Ingest", c: int, answer: str) -> object:
@@ -678,7 +681,7 @@ class Ingest(Machine):
             return ()
         me = before.collector[c]
         accepted = does("accepted", h=me.batch, generation=before.observed_generation(me.known))
-        return (accepted, *before.effects(after))
+        return [accepted, *before.effects(after)]
 
     def late_creation(s) -> object:
         return does("accepted", h=s.late.content, generation=s.observed_generation(s.late.generation))

@@ -1,25 +1,21 @@
-"""Ingest as the store shows it: the blobs, the manifest and the records of one identity, and what agents learn.
+"""Ingest as the store shows it: the blobs, the manifest and the records of one identity, and the answers.
 
-The specification that `model/ingest.py` refines and that traces of the code are judged by. A trace shows neither
-where a collector is in its work nor how many there are: one may stall anywhere, die, and another go on. So this
-machine records what *some* collector may know by now, which only grows:
+The specification that `model/ingest.py` refines and that traces of the code are judged by. A trace shows
+neither the state of a collector nor how many there are: one may stall anywhere, die, and another go on. So
+this machine records what *some* collector may have learned by now, which only grows (`relied`, `assured`,
+`judged`), and an action is possible where that allows it.
 
-    relied     the generations in which a collector may have found the blob, and on which it may rely
-    assured    a collector may have found the blob, young enough, after the manifest or the record was there
-    judged     the generations that a collector may have decided to delete, however late the delete lands
+    the manifest      none -- accepted --> accepted, which indexed, shown_live and replied need
+    a record          none -- recorded --> recorded, after another batch was accepted
+    a generation      missing -- blob_stands --> there -- deleted --> missing
+    of a blob
 
-and an action is possible where one of these allows it.
+In a *plain* bucket a generation is the era that the blob's key names, and `time_passes`. In a *versioned*
+bucket the store has the only clock, and a trace does not show it: a version is YOUNG until it `ages`, and OLD
+then. It may age at any time as long as no manifest and no record refers to it.
 
-    manifest:   none ── accepted ──> accepted           which indexed, shown_live and replied need
-    record:     none ── recorded ──> recorded           after another batch is accepted
-    blob:       missing ── blob_stands ──> there ── deleted ──> missing        in each generation
-
-In a *plain* bucket a generation is the era that the blob's key names, and `time_passes`. In a *versioned* bucket
-the store has the only clock, and a trace does not show it: a version is YOUNG until it `ages` and is OLD then. It
-may age at any time as long as no manifest and no record refers to it.
-
-Properties of `model/ingest.py` without a counterpart here: what the store does not show is the reconciler's cursor
-(`cursor_honest`, `cursor_waits`), rollups (`effects_once`) and senders (`no_forgery`).
+Some properties of `model/ingest.py` have no counterpart, because the store does not show what they are about:
+the reconciler's cursor (`cursor_honest`, `cursor_waits`), rollups (`effects_once`), senders (`no_forgery`).
 """
 
 from fencepost.model import *
@@ -61,18 +57,23 @@ class IngestObserved(Machine):
     live = Bool()
 
     # State: what some collector may know.
-    relied = Each(contents, Each(generations, Bool()))
-    assured = Each(contents, Bool())
-    judged = Each(contents, Each(generations, Bool()))
+    relied = Each(contents, Each(generations, Bool()))  # it has found the blob, and may rely on it
+    assured = Each(contents, Bool())  # it has found the blob, young enough, after the manifest or the record
+    judged = Each(contents, Each(generations, Bool()))  # it has decided to delete it, now or much later
 
     # Definitions: time.
-    may_choose = define(  # a clock may take this generation for the present era
-        lambda s, generation: (s.era >= generation) & (s.era <= generation + 1),
-        without={"bounded-skew": lambda s, generation: s.era >= generation},
-    )
-    is_current = define(  # a request that relies on it may be sent, or land
-        lambda s, generation: s.era <= generation + USABLE,
-        without={("bounded-skew", "bounded-landing"): Truth.constant(True)},
+    def may_choose(s, generation: int) -> Truth:
+        """A clock may take this generation for the present era."""
+        return (s.era >= generation) & (s.era <= generation + 1)
+
+    any_before = without("bounded-skew", replaces=may_choose)(lambda s, generation: s.era >= generation)
+
+    def is_current(s, generation: int) -> Truth:
+        """A request that relies on it may be sent, or land."""
+        return s.era <= generation + USABLE
+
+    always_current = without("bounded-skew", "bounded-landing", replaces=is_current)(
+        lambda s, generation: True
     )
 
     # Definitions: documents, which are the manifest and the records.
@@ -97,7 +98,7 @@ class IngestObserved(Machine):
         return s.relied[h][generation] & s.is_current(generation)
 
     def learn(s) -> None:
-        """Each collector that can learn something now has learned it. Every action that changes the store ends so."""
+        """Each collector that can learn something now has learned it."""
         for h in range(s.contents):
             s.assured[h] |= s.is_found(h)
             if s.versioned:
@@ -121,14 +122,14 @@ class IngestObserved(Machine):
 
     @action(h=contents)
     def ages(s, h: int) -> None:
-        """In a versioned bucket; no event shows it. What a document refers to was young when that came to be."""
+        """In a versioned bucket; no event shows it. A version that a document refers to stays young."""
         s.require(s.versioned > 0, s.blob[h].has(YOUNG), ~s.is_referenced(h))
         s.blob[h] = {OLD}
 
     # Actions: blobs.
     @action(h=contents, generation=generations)
     def blob_stands(s, h: int, generation: int) -> None:
-        """Stored for the first time, anew, or late. In a plain bucket create-only, under a name that may be over."""
+        """Stored for the first time, anew, or late. In a plain bucket create-only, perhaps by an old name."""
         if s.versioned:
             s.require(generation == YOUNG)
         else:
