@@ -2,7 +2,7 @@
 
 The acceptance protocol of docs/decisions/0011-ingest-protocol.md for one identity, because identities share
 nothing but blobs: `another_stores_it` is the effect of another identity's batch with the same bytes. The
-content of a batch is its hash; two batches of one identity are two contents, and the sender of the second is a
+content of a batch is its hash; two batches of one identity are two contents, and the second's sender is a
 twin of the agent (a restored disk, a cloned machine). A request and its reply are one step; "The steps of the
 model" in the record has the reasons why this loses nothing.
 
@@ -409,8 +409,8 @@ class Ingest(Machine):
     def answer(s, c: int, reply: str) -> None:
         """Answer the agent. An agent that was answered before learns nothing.
 
-        200 with `duplicate=false`, perhaps unheard; 200 with `duplicate=true`: the rest is the work of another
-        collector; 409: the agent parks the batch.
+        200 with `duplicate=false`, perhaps unheard; 200 with `duplicate=true`: another collector does the rest;
+        409: the agent parks the batch.
         """
         me = s.collector[c]
         if reply == "unheard":

@@ -41,8 +41,6 @@ class IngestObserved(Machine):
         "bounded-landing": "a request lands before the margin is over, or never",
         "bounded-skew": "two clocks differ by less than the margin",
     }
-    shown_at = dict.fromkeys(assumptions, PLAIN)
-    fires_at = {"time_passes": PLAIN}
 
     # State: what the store has.
     era = Int(0, horizons)
@@ -250,3 +248,9 @@ class IngestObserved(Machine):
         lambda s, h: s.blob[h].size() > 1
     )
     all_answered = may_end(lambda s: ~s.outcome.any("nothing"))
+
+    # Where the checker shows what.
+
+    shown_at = {"bounded-landing": PLAIN, "bounded-skew": PLAIN}
+    fires_at = {"time_passes": PLAIN}
+    changes_at = {"era": PLAIN, "judged": PLAIN}

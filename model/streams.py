@@ -387,7 +387,6 @@ class Streams(Machine):
     @action(n=node)
     def expire(s, n: int) -> None:
         """A node that scans, or owns the stream, takes it for expired, and publishes the tombstone."""
-        me = s.node[n]
         s.require(s.is_live() & s.is_ripe(), ~s.is_locked(n), s.node[n].row == 0)
         s.require(s.scans() | (s.node[n].epoch > 0))
         s.hasty |= s.age < 2
@@ -449,7 +448,6 @@ class Streams(Machine):
     @action(n=among(node, reap="data"))
     def delete_manifest(s, n: int) -> None:
         """By if-match on the tombstone that this reap read or wrote."""
-        me = s.node[n]
         s.require(s.is_emptied(n), s.may_delete(n), s.has_landed())
         s.remove_manifest(n)
 
