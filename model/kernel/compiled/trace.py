@@ -113,6 +113,15 @@ class Trace:
             where = self.node("bitwise_and", _BOOL, trial, where)
         self.checks.append(("trap", where))
 
+    def beside(
+        self, model: Model, words: Any, label: Label | None = None, *, read_only: bool = True
+    ) -> "TracedFrame":
+        """Some words as rows of a model, whose traps belong to the present call."""
+        checks = self.checks
+        frame = TracedFrame(model, words, label, read_only=read_only)
+        frame.checks = self.checks = checks
+        return frame
+
     def not_covered(self, what: str) -> NotCovered:
         self.failed = self.failed or what
         return NotCovered(what)
@@ -295,6 +304,10 @@ class Words(list[Any]):
 
     shape = (1, 1)
 
+    def part(self, first: int, end: int) -> "Words":
+        """Some of the words."""
+        return Words(self[first:end])
+
 
 _OTHERS = np.empty(0, np.int64)
 """The rows of a path that is still to be traced: all there may be."""
@@ -372,6 +385,10 @@ class TracedFrame(Frame):
     def leave(self, path: ExecutionPath) -> None:
         del self.trace.trials[len(self.trace.trials) - len(path.conditions) :]
 
+    def part(self, model: Model, first: int, end: int, *, read_only: bool) -> Frame:
+        words = Words([*self.before][first:end])
+        return self.trace.beside(model, words, self.label, read_only=read_only)
+
     def _narrow(self, mask: Any) -> None:
         if not isinstance(mask, Traced):
             if not mask.all():
@@ -425,6 +442,14 @@ class TracedFrame(Frame):
         raise self.trace.not_covered("a state as a value")
 
 
+def paths_of(frame: Frame | None) -> list[TracedFrame]:
+    """The paths of a label whose guards some row may pass."""
+    if frame is None:
+        return []
+    parts = frame.parts if isinstance(frame, Joined) else [frame]
+    return [part for part in parts if isinstance(part, TracedFrame)]
+
+
 class Tracer:
     """Traces the labels and the properties of one model."""
 
@@ -435,15 +460,16 @@ class Tracer:
     def label(self, label: Label) -> list[Program]:
         """The programs of the paths of a label whose guards some row may pass."""
         words = self._words(1)[0]
-        frame = self._traced(words, lambda: self._model.apply(words, label))  # type: ignore[arg-type]  # they are traced
-        if frame is None:
-            return []
         programs = []
-        for part in frame.parts if isinstance(frame, Joined) else [frame]:
-            assert isinstance(part, TracedFrame)
-            words[0].trace.checks = part.checks
-            programs.append(self._program(words, part.finish()))
+        for checks, after in self._traced(words, lambda: self._after(words, label)):
+            words[0].trace.checks = checks
+            programs.append(self._program(words, after))
         return programs
+
+    def _after(self, words: Words, label: Label) -> list[tuple[list[tuple[str, Node]], list[Any]]]:
+        """The checks and the words after each path of a label."""
+        frame = self._model.apply(words, label)  # type: ignore[arg-type]  # they are traced
+        return [(part.checks, part.finish()) for part in paths_of(frame)]
 
     def truth(self, wanted: Property) -> Program:
         """The program of a property of states."""

@@ -36,7 +36,7 @@ A property of one expression needs no method: its sentence is the argument.
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from dis import Instruction, get_instructions
+from dis import get_instructions
 from functools import partial, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import product
@@ -64,6 +64,7 @@ Kind = Literal[
     "infinitely_often",
     "leads_to",
     "always_recoverable",
+    "refinement",
     "deadlock",
 ]
 OF_RUNS: tuple[Kind, ...] = ("eventually", "infinitely_often", "leads_to")
@@ -173,6 +174,8 @@ class Property:
     """Of a property of runs: the others have joined their choices already."""
     starts: Callable[..., Any] | None = None
     """What must hold of every start, beside what holds of every step."""
+    refines: Any = None
+    """Of a refinement: its declaration, see `refinement.Refines`."""
 
     def cases(self, sizes: Mapping[str, int]) -> Iterator[tuple[str, "Property", "Property | None"]]:
         """For each choice of the parameters: its text, the goal, and what leads to it (None: everything)."""
@@ -247,9 +250,10 @@ def check_statements(function: Callable[..., Any]) -> None:
     if code is None:
         return
     line, before = code.co_firstlineno, ""
-    instructions = list(get_instructions(code))
-    for place, instruction in enumerate(instructions):
-        if before in _JOINS and _is_chained(instructions[place : place + 3]):
+    instructions = [*get_instructions(code)]
+    for at, instruction in enumerate(instructions):
+        chain = tuple(one.opname for one in instructions[at : at + len(_CHAINED)])
+        if before in _JOINS and chain == _CHAINED:
             raise ModellingMistake(
                 f"in {function.__name__} ({Path(code.co_filename).name}:{line}): & and | bind tighter than "
                 "==, so `a == b & c == d` compares b & c: write (a == b) & (c == d)"
@@ -266,12 +270,8 @@ def check_statements(function: Callable[..., Any]) -> None:
 
 
 _JOINS = ("&", "|", "^")
-
-
-def _is_chained(after: Sequence[Instruction]) -> bool:
-    """True if these instructions compare the operand before them twice, on its left and on its right."""
-    return [each.opname for each in after] == ["SWAP", "COPY", "COMPARE_OP"]
-
+_CHAINED = ("SWAP", "COPY", "COMPARE_OP")
+"""The instructions after the middle operand of a chained comparison. A tuple assignment has the first only."""
 
 _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 """Instructions whose result must be used."""

@@ -25,7 +25,7 @@ definition marks it, and begins the whole call again. From then on it is run as 
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from dis import get_instructions
 from functools import partial
 from inspect import CO_GENERATOR
@@ -153,8 +153,11 @@ class Branching:
             self.path = frame.first_path()
         return self.path.decide(self.frames, mask)
 
-    def computed(self, work: Callable[[], T]) -> T:
-        """The result of a computation, joined by rows if it takes several paths."""
+    def computed(self, work: Callable[[], T], join: "Join | None" = None) -> T:
+        """The result of a computation, joined by rows if it takes several paths.
+
+        `join` takes the frame, and for each path its rows and its result on all rows.
+        """
         outer = self.scope
         scope = self.scope = Scope(self.frames[0].writes)
         try:
@@ -165,7 +168,7 @@ class Branching:
         finally:
             self.scope = outer
         try:
-            return self._joined(work)
+            return self._joined(work, join or _join)
         except NotJoined as reason:
             if outer is None and self.path is None and self.frames[0].is_property:
                 raise ModellingMistake(str(reason)) from None
@@ -187,7 +190,7 @@ class Branching:
             work = _on_rows(frame, mask, work)
         return work()
 
-    def _joined(self, work: Callable[[], T]) -> T:
+    def _joined(self, work: Callable[[], T], join: "Join") -> T:
         frame = self.frames[0]
         outer = self.path, self.scope
         waiting = [ExecutionPath(frame.size)]
@@ -202,7 +205,7 @@ class Branching:
         finally:
             self.path, self.scope = outer
         try:
-            joined: T = _join(frame, found)
+            joined: T = join(frame, found)
         except ModellingMistake as mistake:
             raise NotJoined(str(mistake)) from None
         return joined
@@ -221,6 +224,34 @@ class Branching:
 
 def _on_rows(frame: "Frame", mask: Any, work: Callable[[], T]) -> Callable[[], T]:
     return lambda: frame.where(mask, work)
+
+
+class Marker:
+    """A constant that stands for itself, on all paths or on none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+Join = Callable[["Frame", list[tuple[Any, Any]]], Any]
+
+
+def columns_of_path(frame: "Frame", value: Any) -> Any:
+    """The result of a path with columns in place of their codes."""
+    if isinstance(value, _Codes):
+        return value.of(frame)
+    if isinstance(value, tuple | list):
+        return type(value)(columns_of_path(frame, each) for each in value)
+    if isinstance(value, dict):
+        return {name: columns_of_path(frame, each) for name, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{each.name: columns_of_path(frame, getattr(value, each.name)) for each in fields(value)}
+        )
+    return value
 
 
 @dataclass(frozen=True)
@@ -251,8 +282,12 @@ def _spread(frame: "Frame", mask: Any, value: Any) -> Any:
         return type(value)(_spread(frame, mask, each) for each in value)
     if isinstance(value, dict):
         return {name: _spread(frame, mask, each) for name, each in value.items()}
-    if value is None or isinstance(value, bool | int | str | frozenset):
+    if value is None or isinstance(value, bool | int | str | frozenset | Marker):
         return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value, **{each.name: _spread(frame, mask, getattr(value, each.name)) for each in fields(value)}
+        )
     raise _not_joined(value)
 
 
@@ -278,6 +313,11 @@ def _join(frame: "Frame", found: list[tuple["Mask", Any]]) -> Any:
         if any(value.keys() != first.keys() for value in values):
             raise NotJoined("an `if` on a column chooses between dictionaries with different keys")
         return {name: _join(frame, [(mask, value[name]) for mask, value in found]) for name in first}
+    if is_dataclass(first) and not isinstance(first, type):
+        parts = {
+            each.name: [(mask, getattr(value, each.name)) for mask, value in found] for each in fields(first)
+        }
+        return replace(first, **{name: _join(frame, part) for name, part in parts.items()})
     if not all(value == first for value in values):
         return _picked(frame, found)
     return chosen(frame, first) if isinstance(first, str) else first
