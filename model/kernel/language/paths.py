@@ -340,7 +340,10 @@ def may_branch(function: Callable[..., Any]) -> bool:
     while isinstance(function, partial):
         function = function.func
     code: CodeType | None = getattr(function, "__code__", None)
-    return code is not None and _need_of(code) in (_PERHAPS, _BRANCHES)
+    if code is None:
+        return False
+    _need_of(code)
+    return _NEEDS[id(code)][1]
 
 
 def is_computed(function: Callable[..., Any], frame: "Frame") -> bool:
@@ -358,20 +361,17 @@ def may_be_computed(function: Callable[..., Any]) -> bool:
 
 
 _PLAIN, _PERHAPS, _BRANCHES = range(3)
-_NEEDS: dict[int, tuple[int, CodeType]] = {}
-"""Of texts, by their identity (they are large to compare): what their results need."""
+_NEEDS: dict[int, tuple[int, bool, CodeType]] = {}
+"""Of texts, by their identity (they are large to compare): what their results need, and if they may branch."""
 
 
 def _need_of(code: CodeType) -> int:
     known = _NEEDS.get(id(code))
     if known is None:
         returned = set() if code.co_flags & CO_GENERATOR else _returned(code)
-        need = _PLAIN
-        if returned - {None} and any(_decides(each) for each in _codes_in(code)):
-            need = _PERHAPS
-        if returned & {True, False}:
-            need = _BRANCHES
-        known = _NEEDS[id(code)] = need, code
+        decides = bool(returned - {None}) and any(_decides(each) for each in _codes_in(code))
+        need = _BRANCHES if returned & {True, False} else _PERHAPS if decides else _PLAIN
+        known = _NEEDS[id(code)] = need, decides, code
     return known[0]
 
 
@@ -381,7 +381,7 @@ def _marks_definition() -> bool:
     while caller is not None:
         code = caller.f_code
         if id(code) in _NEEDS and (need := _need_of(code)) != _PLAIN:
-            _NEEDS[id(code)] = _BRANCHES, code
+            _NEEDS[id(code)] = _BRANCHES, True, code
             return need == _PERHAPS
         caller = caller.f_back
     return False
