@@ -133,7 +133,7 @@ class IngestRefinement(Refinement):
         return {} if self.versioned else {"generation": seen.rank("generation")}
 
     def is_foreign(self, seen: Observation) -> bool:
-        """Whether the names are those of a bucket of the other kind."""
+        """Return True if the names are those of a bucket of the other kind."""
         return (seen.rank("generation") >= 0) is self.versioned
 
     def stored(self, seen: Observation) -> Actions:

@@ -2,7 +2,7 @@
 
 A crash loses a node's memory and its disk: under durability `store` both must be worth nothing. Where a disk
 outlives the crash, the scenario gives the node one, or a flagged row that it did not make in this run. Clocks
-stand still, at different moments if the scenario says so. Two activities of one node share its memory, which
+do not move; a scenario may set them to different moments. Two activities of one node share its memory, which
 no two processes may: so one of them happens inside the other, right before a request that the exploration
 chooses.
 """
@@ -150,7 +150,7 @@ class ScenarioRun:
     lockstep: Lockstep | None = None
     founded: Mapping[str, bytes] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
-    """Incarnations whose deletion is asked for in this scenario."""
+    """Incarnations that a client deletes in this scenario."""
 
     def found(self, act: Callable[[Node], None]) -> Manifest:
         """Have a node act before the first step; the manifest that it leaves."""
