@@ -84,10 +84,11 @@ class Outcomes:
     offered: Collection[Batch] = ()
     """Batches that agents sent until they were answered."""
     excused: Callable[[str], bool] = lambda _key: False
-    """Return True if an assumption was violated for the object at a key, so that no property applies to it."""
+    """Return True if no property applies to the object at a key, as an assumption was violated for it."""
     landed_ns: Mapping[str, int] | None = None
-    """When each manifest landed, by the store's clock. None if that is unknown, or if clocks move: then no two
-    manifests land at the same moment, and judging each such future would take most of an audit."""
+    """When each manifest landed, by the store's clock. None if that is unknown, or if clocks
+    move: then no two manifests land at the same moment, and judging each such future would take most of an
+    audit."""
 
 
 @dataclass
@@ -202,7 +203,7 @@ class BucketState:
         )
 
     def _miscounted(self, store: MemoryStore) -> str:
-        """Describe the totals of the rollups, unless they count each accepted batch with data exactly once."""
+        """Describe the totals of the rollups, unless they count each accepted batch with data once."""
         rolled = totals(store, store.env, self.settings)
         counted = sum(one.count for series in rolled.values() for one in series.values())
         value = sum(one.sum for series in rolled.values() for one in series.values())

@@ -116,7 +116,10 @@ class IngestRefinement(Refinement):
         )
 
     def covering(self) -> "IngestRefinement":
-        """The map at the bound at which transitions are counted. A run in which a blob is deleted is beyond it."""
+        """The map at the bound at which transitions are counted.
+
+        A run in which a blob of a plain bucket is deleted is beyond it.
+        """
         return IngestRefinement(2, 2, versioned=self.versioned)
 
     def actions(self, seen: Observation) -> Actions:

@@ -1,7 +1,7 @@
 """The properties of streams, each written once: functions of the contents of a bucket and of observations.
 
 The invariants of the model have the same names. The future of the bucket is judged on a copy, on which a
-fresh node with an empty disk sweeps until no work is left, as after a crash of all nodes that loses all disks.
+fresh node with an empty disk sweeps until no work is left, as after a crash of all nodes with loss of disks.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -162,10 +162,10 @@ class ScenarioRun:
     bounded: bool = True
     """True if a landing later than the margin is excused."""
     followed: bool | None = None
-    """True if the observed machine follows the run. By default it follows no mutant: the checks must find it."""
+    """True if the observed machine follows the run. By default not of a mutant: the checks must find it."""
     lockstep: Lockstep | None = None
     excused: Callable[[View, str], bool] | None = None
-    """Return True if an assumption was violated for the object at a key, so that no property applies to it."""
+    """Return True if no property applies to the object at a key, as an assumption was violated for it."""
 
     def env(self) -> ScenarioEnvironment:
         return ScenarioEnvironment(self.world, timed=self.timed)
@@ -268,7 +268,7 @@ def inventory(rows: Sequence[str], began_ns: int) -> Report:
 
 
 # Checks of the end of every run. Everything that the checks read only grows, except for blobs, which must all
-# be there in the end. A process notes at once a step that it takes too early, because the end does not show it.
+# exist in the end. A process notes at once a step that it takes too early: the end does not show it.
 
 AT_REST_NS = START_NS + 7 * 3600 * 10**9
 COST = {"accepted": (2, 2), "duplicate": (4, 4), "conflict": (5, 4)}
