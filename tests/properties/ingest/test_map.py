@@ -43,9 +43,10 @@ def test_what_a_run_can_have_driven_is_counted() -> None:
     (run,) = reader.runs()
     driven.drive(run)
     share = driven.share()
-    assert (share.model, share.states, share.runs, share.beyond) == ("ingest-observed", 1_433, 1, 0)
-    assert share.actions["accepted"][0] > 0
-    assert share.actions["recorded"][0] == 0
+    assert (share.model, share.states) == ("ingest-observed", 1_433)
+    assert (share.runs, share.runs_beyond_the_bound) == (1, 0)
+    assert share.actions["accepted"]["driven"] > 0
+    assert share.actions["recorded"]["driven"] == 0
     assert share.driven < share.transitions / 100
     assert any(gap.label.startswith("recorded") for gap in share.gaps)
 

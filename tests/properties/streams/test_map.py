@@ -40,8 +40,8 @@ def test_what_a_run_can_have_driven_is_counted() -> None:
     driven.drive(run)
     share = driven.share()
     assert (share.model, share.states, share.transitions) == ("streams-observed", 12_117, 141_854)
-    assert (share.runs, share.beyond) == (1, 0)
-    assert {name for name, (count, _) in share.actions.items() if count} == {
+    assert (share.runs, share.runs_beyond_the_bound) == (1, 0)
+    assert {name for name, counts in share.actions.items() if counts["driven"]} == {
         "created",
         "uploaded",
         "listed_segment",
