@@ -54,7 +54,7 @@ class Verdict:
 
 
 def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX) -> Verdict:
-    """Decide whether the operations could have happened one at a time, key by key, between call and return."""
+    """Decide whether the operations could have happened one at a time, for each key, within their calls."""
     by_key: defaultdict[str, list[Operation]] = defaultdict(list)
     for each in operations:
         if is_informative(each):

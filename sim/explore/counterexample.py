@@ -3,10 +3,9 @@
 Moves make a counterexample of code comparable with one of a model. A step of a model is one of the protocol
 ("stage", "create the manifest", "find the owner"), a step of a run is a request. One move is:
 
-- a look: what one process reads, and what it writes in vain, until a step has an effect or another process
-  steps
-- a write that takes effect
-- a parallel step that has an effect, whatever it reads and writes, and wherever that lands
+- a look: reads and vain writes of one process, until a step has an effect or another process steps.
+- a write that takes effect.
+- a parallel step that has an effect.
 - a crash, and time that passes by the adversary's choice
 - a message
 
@@ -19,7 +18,7 @@ waits for something that did not happen, and then the whole run counts.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,15 +26,17 @@ from fencepost.impl.store.events import Event
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.explore import tokens
 from fencepost.sim.explore.minimise import minimise
+from fencepost.sim.explore.result import NearestPass, Violation
 from fencepost.sim.explore.runs import Diverged, Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
 from fencepost.sim.explore.watchdog import watching
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.monitor import STEP, View
 from fencepost.sim.world.process import Stuck
 from fencepost.sim.world.trace import events
+from fencepost.sim.world.view import View
 
 EVENTS_MAX = 600
 """Events of one run in a result: keeps the counterexample of a long run readable, and a report small."""
@@ -56,10 +57,10 @@ class Counterexample:
     raised_at: tuple[str, ...] | None = None
     """Lines of the user's code where the exception that ended a process was raised."""
     moves: int | None = None
-    nearest_pass: dict[str, Any] | None = None
+    nearest_pass: NearestPass | None = None
     """The run that goes along with this one for as long as a run can that violates nothing."""
     minimised: bool = True
-    """Whether time sufficed to look for a shorter one."""
+    """True if time sufficed to look for a shorter one."""
     back_to: int | None = None
     """The number of the step from which a run without end goes round again."""
 
@@ -70,7 +71,7 @@ class Counterexample:
         return cls(
             replay.violation.name,
             replay.violation.reason,
-            tuple(lines_of(replay.world, objects)),
+            tuple(lines_of(replay.world.run, objects)),
             token,
             switches_of(replay.steps),
             sum(1 for step in replay.steps if step.alternative not in HARMLESS and step.kind != "pick"),
@@ -83,26 +84,21 @@ class Counterexample:
         again = [] if self.back_to is None else [f"      ... and again from step {self.back_to}"]
         return [*map(str, self.lines), *again, f"  => {self.property}: {self.reason}"]
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data; without what was not looked for."""
-        found = {
-            "property": self.property,
-            "reason": self.reason,
-            "counterexample": self.text(),
-            "token": self.token,
-            "steps": [line.to_json() for line in self.lines],
-        }
-        if self.raised_at is not None:
-            found["raised_at"] = list(self.raised_at)
-        if self.back_to is not None:
-            found |= {"back_to": self.back_to, "events": event_rows(self.events)}
-        if self.moves is not None:
-            found |= {
-                "moves": self.moves,
-                "events": event_rows(self.events),
-                "nearest_pass": self.nearest_pass,
-            }
-        return found
+    def as_violation(self) -> Violation:
+        """The counterexample as a result has it."""
+        explained = self.back_to is not None or self.moves is not None
+        return Violation(
+            property=self.property,
+            reason=self.reason,
+            counterexample=tuple(self.text()),
+            token=self.token,
+            raised_at=self.raised_at or (),
+            moves=self.moves,
+            events=event_rows(self.events) if explained else (),
+            nearest_pass=self.nearest_pass,
+            steps=tuple(line.as_data() for line in self.lines),
+            back_to=self.back_to,
+        )
 
 
 def counterexample_of(setting: Setting, failure: Failure, footprints: Any, seconds: float) -> Counterexample:
@@ -134,15 +130,15 @@ def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay,
     return follow(setting, targets, watch=objects.look, locate=True), objects
 
 
-def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
+def event_rows(found: Sequence[Event]) -> tuple[Mapping[str, Any], ...]:
     """Events as plain data, without the columns that do not apply; the first few, however long the run."""
-    return [
+    return tuple(
         {name: value for name, value in asdict(event).items() if value not in ("", -1) and name != "run"}
         for event in found[:EVENTS_MAX]
-    ]
+    )
 
 
-_IN_VAIN = frozenset({"request_lost", "late", "never", "conflict", "throttled"})
+_LANDED = frozenset(name for name, found in ALTERNATIVES.items() if found.lands)
 
 
 def moves_of(setting: Setting, found: Replay, token: str) -> int:
@@ -160,10 +156,10 @@ def _well_until(setting: Setting, found: Replay, name: str) -> int:
     def look(world: World) -> None:
         nonlocal well
         promise = next((promise for promise in world.properties if promise.name == name), None)
-        if promise is None or promise.kind == STEP:
+        if promise is None or promise.compares_steps:
             # A monitor or a step property is violated by the last step.
             well = len(found.world.trace) - 1
-        elif promise.judge(View(world)) is None:
+        elif promise.judge(View(world.run)) is None:
             well = len(world.trace)
 
     follow(setting, found.steps, watch=look)
@@ -229,8 +225,8 @@ def _group(world: World, at: int) -> Any:
 
 
 def has_effect(world: World, at: int) -> bool:
-    """Whether a request changed what is stored."""
+    """Return True if a request changed what is stored."""
     _, alternative, _, _, _, op, answer, _ = world.trace[at]
-    if not isinstance(op, Request) or op.reads or alternative in _IN_VAIN:
+    if not isinstance(op, Request) or op.reads or alternative not in _LANDED:
         return False
-    return getattr(world.unreceived.get(at, answer), "outcome", None) is Outcome.DONE
+    return getattr(world.run.unreceived.get(at, answer), "outcome", None) is Outcome.DONE

@@ -1,6 +1,6 @@
-"""What a saved search must have in common with the one that continues it: the program, in every detail.
+"""Identity of a program: a saved search continues only with the same program, in every detail.
 
-A checkpoint says what was explored, of one program. With other code, another mutant or other values in its
+A checkpoint holds the explored part of one program. With other code, another mutant or other values in its
 closure it would hold for what was never run. So it keeps a digest of the program (its code, its defaults and
 what its closures hold) and one of every source file that was loaded besides those of libraries.
 """
@@ -23,9 +23,10 @@ def digest_of(program: Any) -> str:
 
 def sources() -> dict[str, str]:
     """The files of the modules that are loaded, ours and the user's, with their digests."""
+    loaded: list[object] = list(sys.modules.values())
     files = {
         str(module.__file__)
-        for module in list(sys.modules.values())
+        for module in loaded
         if isinstance(module, types.ModuleType) and getattr(module, "__file__", None)
     }
     return {file: found for file in sorted(files) if _is_read(file) and (found := source_digest(file))}

@@ -6,11 +6,10 @@ It is looked for directly, among schedules that are fair by construction: all pr
 steps each, from several beginnings. These are the schedules under which processes that undo each other's work
 (two owners that fence each other, two writers that abort each other) keep on doing so.
 
-Whether real code repeats itself is judged by what it does: the same processes issue the same operations on
-the same keys with the same outcomes in the same order, where numbers and identifiers may differ, because
-epochs and versions grow. A loop that the code itself ends after a few attempts is distinguished from one
-without end by following it: a run counts when its loop still goes on after `FOLLOWED` times the limit of
-steps.
+Real code repeats itself if the same processes issue the same operations on the same keys with the same
+outcomes in the same order. Numbers and identifiers may differ, because epochs and versions grow. To tell a
+loop that the code ends after a few attempts from one without end, the loop is followed: a run counts when it
+still repeats after `FOLLOWED` times the limit of steps.
 """
 
 import re
@@ -24,7 +23,6 @@ from fencepost.sim.explore.runs import Choice, Setting, run
 from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.monitor import EVENTUALLY
 from fencepost.sim.world.trace import events
 
 QUANTA = (0, 1, 2, 3, 4, 5, 6)
@@ -35,7 +33,7 @@ TURN_MAX = 40
 """Steps of a turn in which nothing takes effect."""
 FOLLOWED = 10
 ROUNDS = 8
-"""How often a loop must be seen to be followed at all."""
+"""Number of repetitions after which a loop is followed."""
 TOKEN = re.compile(r"fair=(\d+)\.(\d+)\.(\d+)")
 _NAMES = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f-]{32,36}|\d+")
 
@@ -80,7 +78,7 @@ class _Turns:
         return actor, world.alternatives(actor)[0]
 
     def _is_over(self, world: World) -> bool:
-        """Whether the present turn is."""
+        """Return True if the present turn is."""
         steps = self._fair.lead if self._turns < len(world.processes) else 0
         steps = steps or self._fair.quantum
         if steps:
@@ -90,7 +88,7 @@ class _Turns:
 
 
 def _owner(world: World, actor: int) -> int:
-    return actor if actor < FLIGHTS_FROM or actor in world.threads else world.footprints.owner(actor)
+    return actor if actor < FLIGHTS_FROM or actor in world.run.threads else world.footprints.owner(actor)
 
 
 def lasso(setting: Setting) -> Counterexample | None:
@@ -112,11 +110,11 @@ def parse(token: str) -> Fair | None:
 
 
 def _promising(setting: Setting) -> int:
-    """How many processes the program has, if it declares an `eventually`; else 0."""
+    """Return the number of processes of a program that declares an `eventually`; else 0."""
     world = setting.world()
     try:
         world.start(setting.program)
-        return len(world.processes) if any(p.kind == EVENTUALLY for p in world.properties) else 0
+        return len(world.processes) if any(p.is_liveness for p in world.properties) else 0
     finally:
         world.close()
 
@@ -140,7 +138,7 @@ def _loop(setting: Setting, fair: Fair, steps: int) -> tuple[int, int, str] | No
     try:
         if run(world, setting.program, _Turns(fair), steps) or world.violation is not None:
             return None
-        open_ = [p.name for p in world.properties if p.kind == EVENTUALLY and not p.met]
+        open_ = [p.name for p in world.properties if p.is_missed]
         names = [_name(step) for step in world.trace]
         going = {process.index for process in world.processes if process.pending is not None}
         for period in range(1, len(names) // ROUNDS + 1 if open_ else 1):
@@ -168,7 +166,7 @@ def _begin(names: Sequence[Any], period: int) -> int:
 
 
 def _name(step: Any) -> Any:
-    """What a step is, without numbers and identifiers."""
+    """Return a step without numbers and identifiers."""
     actor, alternative, process, incarnation, _, op, answer, _ = step
     outcome = getattr(getattr(answer, "outcome", None), "value", "")
     who = actor if process is None else process.index
@@ -180,7 +178,7 @@ def _counterexample(
 ) -> Counterexample:
     """The beginning of the run, and the loop once."""
     world = setting.world()
-    world.located = {}
+    world.run.keep_lines()
     objects = Objects()
     turns = _Turns(fair)
 
@@ -191,8 +189,8 @@ def _counterexample(
     try:
         run(world, setting.program, choose, begin + period)
         objects.look(world)
-        lines = tuple(lines_of(world, objects))
-        first = len(lines_of(_Beginning(world, begin))) + 1
+        lines = tuple(lines_of(world.run, objects))
+        first = len(lines_of(world.run, steps=begin)) + 1
     finally:
         world.close()
     going = sorted({line.process for line in lines[first - 1 :]} - {"clock"})
@@ -208,15 +206,6 @@ def _counterexample(
         events=tuple(events(world)),
         back_to=first,
     )
-
-
-class _Beginning:
-    """The first steps of a run."""
-
-    def __init__(self, world: World, steps: int) -> None:
-        self.trace = world.trace[:steps]
-        self.located: Any = None
-        self.pause_ns = world.pause_ns
 
 
 def _switches(lines: Sequence[Any]) -> Iterator[int]:

@@ -7,11 +7,11 @@ world decides: a file, the order of a set, a variable that outlives a run.
 All processes of a world share the variables of the user's modules, and a crash does not take them away. In
 production each process has its own and starts again with new ones. When a run changed such variables, the
 plain schedule, and the same with a crash at each of its steps, is run once more with a copy for each process
-and life: the variables are put back to what the process left in them whenever it goes on. A cache of what
-never changes makes no difference then; anything else is refused.
+and life. Whenever a process goes on, the variables get the values that it left in them. A cache of values
+that never change makes no difference then; anything else is refused.
 
-Not seen: what only other schedules would show; and state that is no Python object (a file, an iterator
-written in C), unless a repeated run differs.
+Not seen: differences that only other schedules would show; and state that is no Python object (a file, an
+iterator written in C), unless a repeated run differs.
 """
 
 import array
@@ -26,7 +26,7 @@ from typing import Any, ClassVar, TypeVar
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Setting, describe, final_state, name_of, run
 from fencepost.sim.explore.sampling import any_choice
-from fencepost.sim.explore.tokens import by_rule
+from fencepost.sim.explore.tokens import HARMLESS, by_rule
 from fencepost.sim.world import World
 from fencepost.sim.world.places import held, set_binding
 from fencepost.sim.world.present import is_users_class
@@ -81,16 +81,16 @@ def _last(world: World) -> int:
 
 
 class _Record:
-    """What a run did, as texts that can be compared and shown."""
+    """The steps of a run, as texts that can be compared and shown."""
 
     def __init__(self, setting: Setting, choose: Choose, kind: type[Process] = Process) -> None:
         self.choices: list[Choice] = []
         self.steps: list[tuple[str, str, str]] = []
-        """Of each step: who, what, and the answer."""
+        """Steps: process, operation and answer."""
         self.crashable: list[int] = []
         world = setting.world()
-        world.process_type = kind
-        world.judge.suspicious = True
+        world.run.use_process_type(kind)
+        world.judge.distrust()
         self._choose = choose
         try:
             run(world, setting.program, self._chosen, setting.steps_max)
@@ -113,7 +113,7 @@ class _Record:
             actor, alternative, _, _, _, op, answer, _ = world.trace[-1]
             value = _text(op.value) if op.kind == "note" else ""
             what = " ".join(part for part in (describe(op), value) if part)
-            how = "" if alternative in ("ok", "land", "advance") else f"{alternative}: "
+            how = "" if alternative in HARMLESS else f"{alternative}: "
             self.steps.append((name_of(world, actor), what, how + _text(answer)))
 
 
@@ -181,7 +181,7 @@ def _apart(one: str, other: str) -> str:
 
 
 class Variables:
-    """What the program can change in the user's modules, classes, functions and objects."""
+    """Variables that the program can change in the user's modules, classes, functions and objects."""
 
     def __init__(self, program: Any) -> None:
         self._objects = [one for one in reachable(program, is_followed) if content_of(one) is not None]
@@ -191,7 +191,7 @@ class Variables:
         return [(one, content_of(one)) for one in self._objects]
 
     def changed(self, before: Sequence[tuple[Any, Any]]) -> list[str]:
-        """The names of what has changed, as far as it has one."""
+        """Return the names of the variables that have changed, or texts where they have no names."""
         names = {
             id(value): f"{one['__name__']}.{name}".removeprefix("_fencepost_user_")
             for one, _ in before
@@ -238,7 +238,7 @@ def _container(value: Any) -> Any:
 
 
 def content_of(value: Any) -> Any:
-    """What is in a container; None for what is none."""
+    """Return the content of a container; None for any other object."""
     kind = _container(value)
     if kind is not None:
         return _CONTAINERS[kind](value)
@@ -248,7 +248,7 @@ def content_of(value: Any) -> Any:
 
 
 def is_followed(value: Any) -> bool:
-    """Whether the walk for variables enters it: objects of libraries are their own business."""
+    """Return True if the walk for variables enters it: objects of libraries are their own business."""
     kind = type(value)
     return bool(_container(value) or kind.__module__ in ("builtins", "functools") or is_users_class(kind))
 
@@ -310,8 +310,8 @@ class _Apart(Process):
             self.kept = type(self).fresh  # type: ignore[attr-defined]  # made for one run
         return self._inside(super().start)
 
-    def resume(self, answer: Any) -> Any:
-        return self._inside(lambda: super(_Apart, self).resume(answer))
+    def resume(self, answer: Any, last: int) -> Any:
+        return self._inside(lambda: super(_Apart, self).resume(answer, last))
 
     def crash(self) -> bool:
         return bool(self._inside(super().crash))

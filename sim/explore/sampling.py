@@ -27,9 +27,9 @@ Stop = Callable[[Any], bool]
 TURNS_MAX = 16
 """Places where one example may leave the common rule."""
 _TURN = ((0, 7), (0, 23))
-"""How many steps to go on by the rule, then which of the choices there to take: even numbers let an actor go
-on, odd ones inject a fault. There are many more faults than ways to go on; drawn from all of them alike, two
-processes would hardly ever take turns unharmed, which is what most failures need.
+"""Ranges of a turn: the number of steps by the rule, then the number of the choice after them. Even choices
+let an actor go on, odd ones inject a fault. There are many more faults than ways to go on; drawn from all of
+them alike, two processes would hardly ever take turns unharmed, and most failures need that.
 """
 BATCH = 250
 """Examples Hypothesis draws before the time is looked at."""
@@ -74,7 +74,7 @@ class Sampled:
 
     def _count(self, world: World) -> None:
         self.coverage.step(world)
-        self.coverage.meet(world)
+        self.coverage.meet(world, world.run.record)
 
     def _after(self, world: World, ended: bool) -> None:
         self.schedules += 1
@@ -101,7 +101,8 @@ def any_choice(draw: Any, world: World, enabled: Sequence[int]) -> Choice:
     options = plain + worse
     actor = draw.choice([one for one in enabled if one != POWER_ACTOR] or enabled)
     harmless = [choice for choice in options if choice[0] == actor and choice[1] in HARMLESS]
-    return draw.choice(options if draw.random() < 0.2 or not harmless else harmless)
+    chosen: Choice = draw.choice(options if draw.random() < 0.2 or not harmless else harmless)
+    return chosen
 
 
 class Pct(Sampled):
@@ -126,10 +127,10 @@ class Pct(Sampled):
 
     def chance(self) -> float:
         """The least chance of one run to meet a failure of this depth that needs no fault."""
-        return 1.0 / (self.width * self.length ** (self.depth - 1))
+        return float(1.0 / (self.width * self.length ** (self.depth - 1)))
 
     def guarantee(self) -> str:
-        """What the runs so far are worth."""
+        """Return the guarantee that the runs so far give."""
         missed = (1 - self.chance()) ** self.schedules if self.chance() < 1 else 0.0
         return (
             f"a failure of depth {self.depth} that needs no fault ({self.width} processes, at most "

@@ -2,17 +2,15 @@
 
 Theory. A state is the bucket, the budget left, the clock, the requests in flight, what every running process
 learnt since it started, and what the properties know. Deterministic code that got the same answers is in the
-same state, so the history of answers stands for a process's memory. Histories are kept once and numbered; no
+same state, so the history of answers represents a process's memory. Histories are kept once and numbered; no
 hash is trusted. Merging equal states loses runs unless two conditions hold:
 
-- What was left out below a state because it slept must sleep now as well: the sleep set kept with it is a
-  subset of
-  the present one. Otherwise it is explored again.
+- Choices that were left out below a state because they slept must sleep now as well: the sleep set kept with
+  it is a subset of the present one. Otherwise the state is explored again.
 - Steps below it may race with steps that came *before* it on the present path. Every node therefore sums up
-  the steps
-  taken below it (actor, footprint, and the first step among those on which it depends), and their races are
-  looked up as if they had just been taken. The summary forgets in which runs they occurred, so a few actors
-  too many may be tried: more work, never less.
+  the steps taken below it (actor, footprint, and the first step among those on which it depends), and their
+  races are looked up as if they had just been taken. The summary forgets in which runs they occurred, so a
+  few actors too many may be tried: more work, never less.
 """
 
 from typing import Any
@@ -21,6 +19,7 @@ from fencepost.sim.explore.reduction import Entry, Node, RaceTracker
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.world import Footprints, World
 from fencepost.sim.world.footprints import EVERYTHING
+from fencepost.sim.world.record import StepRecord
 
 KNOWN_MAX = 200_000
 """States kept for merging: bounds the memory, about 2 kB each."""
@@ -36,14 +35,14 @@ class Memory:
         self._numbers: dict[Any, int] = {}
 
     def start(self, world: World) -> Memories:
-        """What is known before the first step."""
+        """Return the memories before the first step."""
         return self._fill(world, (0,))
 
-    def remember(self, world: World, memories: Memories) -> Memories:
-        """What is known after the step that was just taken."""
-        learnt = world.learnt
+    def remember(self, world: World, record: StepRecord, memories: Memories) -> Memories:
+        """Return the memories after a step."""
+        learnt = record.learnt
         if learnt is not None:
-            for index, answer in learnt if type(learnt) is list else (learnt,):
+            for index, answer in learnt if isinstance(learnt, list) else (learnt,):
                 number = self._number((memories[index], tuple(answer) if type(answer) is list else answer))
                 memories = (*memories[:index], number, *memories[index + 1 :])
         return self._fill(world, memories)
@@ -82,7 +81,7 @@ class StateCache:
         self._known.clear()
 
     def seen(self, world: World, node: Node, runs: int) -> bool:
-        """Whether this state was explored before; then its races with the present path are looked up."""
+        """Return True if this state was explored before, and look up its races with the present path."""
         node.runs_before = runs
         node.key = world.state(node.memories) if self._stack and len(node.memories) > 1 else None
         known = self._known.get(node.key) if node.key is not None else None
@@ -106,17 +105,19 @@ class StateCache:
             key = (first, first_r, first_w)
             happened = firsts.get(key, -1)
             if happened < 0:
-                past = self._races.closure(world.past(first))
+                past = self._races.closure(world.executor.past(first))
                 happened = firsts[key] = self._races.conflicts(first, first_r, first_w, past, place)[0]
-            before = happened if actor == first else happened | self._races.closure(world.past(actor))
+            before = (
+                happened if actor == first else happened | self._races.closure(world.executor.past(actor))
+            )
             if (actor, r, w) == key:
-                before = self._races.closure(world.past(actor))
+                before = self._races.closure(world.executor.past(actor))
             _, races = self._races.conflicts(actor, r, w, before, place)
             if self._reversing:
                 for earlier in races:
                     self._races.reverse(earlier, place, (first, ""), happened)
             if r & self._footprints.waits and self._reversing:
-                past = self._races.closure(world.past(first) | world.past(actor))
+                past = self._races.closure(world.executor.past(first) | world.executor.past(actor))
                 self._races.reverse_waits(place, (first, ""), past, (r, w))
             self._hand_up((actor, r, w, first, first_r, first_w), happened)
 

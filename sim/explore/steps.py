@@ -8,16 +8,20 @@ condition on it cannot distinguish the two moments.
 
 import base64
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
 from fencepost.impl.store.requests import Request
+from fencepost.sim.explore.result import CounterexampleStep
 from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival, Sync
+from fencepost.sim.world.run import RunState
 
 SHORT = 40
 """Characters of a value on a line."""
@@ -52,42 +56,48 @@ class Line:
         text = f"{self.number:>3} {mark} {self.process:<12} {self.operation:<40} {self.outcome}".rstrip()
         return f"{text:<78}  {self.at[-1]}" if self.at else text
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data, without what does not apply."""
-        found: dict[str, Any] = {
-            "number": self.number,
-            "process": self.process,
-            "incarnation": self.incarnation,
-            "kind": self.kind,
-            "subject": self.subject,
-            "condition": self.condition,
-            "operation": self.operation,
-            "outcome": self.outcome,
-            "fault": self.fault,
-            "time_s": self.time_s,
-            **_encoded("body", self.body),
-            **_encoded("previous", self.previous),
-            "etag": self.etag,
-            "etag_since": self.etag_since,
-        }
-        if self.at:
-            found |= self.at[-1]._asdict()
-            found["stack"] = [f"{line} in {line.function}" for line in self.at]
-        return {name: value for name, value in found.items() if value not in ("", None) or name == "outcome"}
+    def as_data(self) -> CounterexampleStep:
+        """The step as a result has it."""
+        body, body_base64 = _encoded(self.body)
+        previous, previous_base64 = _encoded(self.previous)
+        line = self.at[-1] if self.at else None
+        return CounterexampleStep(
+            number=self.number,
+            process=self.process,
+            kind=self.kind,
+            operation=self.operation,
+            outcome=self.outcome,
+            incarnation=self.incarnation,
+            subject=self.subject,
+            condition=self.condition,
+            fault=self.fault,
+            time_s=self.time_s,
+            body=body,
+            body_base64=body_base64,
+            previous=previous,
+            previous_base64=previous_base64,
+            etag=self.etag,
+            etag_since=self.etag_since,
+            file=line.file if line else "",
+            line=line.line if line else None,
+            function=line.function if line else "",
+            stack=tuple(f"{line} in {line.function}" for line in self.at),
+        )
 
 
-def _encoded(name: str, body: bytes | None) -> dict[str, str]:
+def _encoded(body: bytes | None) -> tuple[str | None, str | None]:
+    """Return the text of a body, or its base64 if it is no UTF-8, in the place of each."""
     if body is None:
-        return {}
+        return None, None
     try:
-        return {name: body.decode()}
+        return body.decode(), None
     except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(body).decode()}
+        return None, base64.b64encode(body).decode()
 
 
 @dataclass
 class Objects:
-    """What every object was before and after each step of a run; `look` watches the run."""
+    """Versions of every object before and after each step of a run; `look` watches the run."""
 
     changes: dict[int, tuple[bytes | None, int | None]] = field(default_factory=dict)
     """By step, of the object it touched: the body of the version before the present one, and the step after
@@ -96,9 +106,10 @@ class Objects:
     _versions: dict[str, list[tuple[int, str, bytes | None]]] = field(default_factory=dict)
     """By key: the step, the ETag (empty: no object) and the body after it."""
 
-    def look(self, world: Any) -> None:
+    def look(self, world: World) -> None:
+        """Compare the objects with those before the last step."""
         place = len(world.trace) - 1
-        keys = world.bucket.bodies("") if place < 0 else ()
+        keys: Iterable[str] = world.bucket.bodies("") if place < 0 else ()
         if place >= 0 and isinstance(world.trace[-1][5], Request):
             op = world.trace[-1][5]
             keys = (op.subject,) if op.kind not in _NO_OBJECT else ()
@@ -118,15 +129,15 @@ class Objects:
 _NO_OBJECT = frozenset({"list", "list-versions", "list-uploads"})
 
 
-def lines_of(world: Any, objects: Objects | None = None) -> list[Line]:
-    """The steps of a run, without those that show nothing."""
+def lines_of(run: RunState, objects: Objects | None = None, steps: int | None = None) -> list[Line]:
+    """Return the steps of a run, or only the first so many, without those that show nothing."""
     lines: list[Line] = []
     numbers: dict[int, int] = {-1: 0}
-    for place, step in enumerate(world.trace):
+    for place, step in enumerate(run.trace[:steps]):
         if not _shows_nothing(step):
             previous, again = (None, None) if objects is None else objects.changes.get(place, (None, None))
             since = None if again is None else numbers.get(again, 0)
-            lines.append(_line(world, step, len(lines) + 1, previous, since))
+            lines.append(_line(run, step, len(lines) + 1, previous, since))
         numbers[place] = len(lines)
     return lines
 
@@ -138,20 +149,20 @@ def _shows_nothing(step: Any) -> bool:
     return op.kind == "finish" and alternative != "crash" and op.error is None and op.result is None
 
 
-def _line(world: Any, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
+def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
     actor, alternative, process, incarnation, of_process, op, answer, clock = step
     nobody = "clock" if op.kind == "advance" else "power"
     who = nobody if process is None else process.name if process.index else "setup"
     fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
     outcome = ALTERNATIVES[kind_of(fault)].text if fault else outcome_text(op, answer, clock, previous)
     if fault.startswith(PAUSE):
-        length = (pause_ns(fault) or world.pause_ns) / 1e9
+        length = (pause_ns(fault) or run.settings.pause_ns) / 1e9
         outcome = f"PAUSE of {length:.10g} s although others could go on: it is {clock / 1e9:.10g} s"
     if since is not None:
         outcome += f", the ETag AGAIN that it had {f'after step {since}' if since else 'at the beginning'}"
     if actor >= FLIGHTS_FROM and alternative == "land":
         outcome = f"lands now, its sender long gone: {outcome}"
-    located = world.located or {}
+    located = run.located or {}
     return Line(
         number,
         who,
@@ -267,7 +278,7 @@ def body_text(body: bytes, previous: bytes | None) -> str:
 
 
 def difference(before: bytes, after: bytes) -> str:
-    """What changed between two bodies, word by word, between a little of what is around it."""
+    """Return the differences between two bodies, word by word, with a little of the text around them."""
     old, new = _words(before), _words(after)
     if max(len(old), len(new)) > WORDS_MAX:
         return _short(after)

@@ -14,6 +14,7 @@ from fencepost.sim.filesystem.inodes import FDS, FIRST_FD, ROOT, Failed, Image, 
 from fencepost.sim.filesystem.survival import Journal, Outcome
 from fencepost.sim.filesystem.tree import Tree
 from fencepost.sim.world.operations import Call
+from fencepost.sim.world.run import RunState
 
 _CONTENT = frozenset({"open", "write", "truncate", "fsync", "setxattr", "removexattr", "utime"})
 """Calls that change one file and no name."""
@@ -22,19 +23,19 @@ _CONTENT = frozenset({"open", "write", "truncate", "fsync", "setxattr", "removex
 class Files:
     """The file system mounted at `mount`, for all processes of a world."""
 
-    def __init__(self, world: Any, mount: str, profile: str, volatile: Iterable[str] = ()) -> None:
+    def __init__(self, run: RunState, mount: str, profile: str, volatile: Iterable[str] = ()) -> None:
         self.mount = mount
         self.profile = profile
         self._volatile = tuple(volatile)
-        self.tree = Tree(world, profile)
+        self.tree = Tree(run, profile)
         self.outlives = False
-        """Whether the last call changed what a kill of its process leaves."""
+        """True if the last call changed what a kill of its process leaves."""
         self._setup_calls = 0
         self._state: Any = None
 
     @property
     def r(self) -> int:
-        """What the last call read."""
+        """Mask of the objects that the last call read."""
         return self.tree.r
 
     @property
@@ -58,11 +59,11 @@ class Files:
         if self.tree.w or call.kind == "open":
             self._state = None
         if self.tree.w:
-            self.tree.r |= self.tree.world.footprints.stamp
+            self.tree.r |= self.tree.run.footprints.stamp
         return answer
 
     def _private(self, answer: Any) -> int:
-        """What the last call wrote of a file without a name that only its process has open."""
+        """Return the last call's writes to a file without a name that only its process has open."""
         call = self._call
         found = answer.inode if type(answer) is Opened else call.args[0] if call.args else None
         inode = self.tree.inodes.get(found) if type(found) is int else None
@@ -86,7 +87,7 @@ class Files:
             self.tree.journal.keep_everything()
 
     def image(self) -> Image:
-        """What the program has set up so far; not what it has open or locked."""
+        """Return the files that the program has set up so far, without open files and locks."""
         kept = [
             (n, one.parent, dict(one.entries) if one.folder else None, one.body, dict(one.attributes))
             for n, one in self.tree.inodes.items()
@@ -104,18 +105,18 @@ class Files:
                 self.tree.inodes[number].links += not self.tree.inodes[number].folder
         self.tree.locks.clear()
         self.tree.opened.clear()
-        # What the program has open, and how often it has opened a store, is forgotten as well.
-        for name in [name for name in self.tree.world.streams if name[0] == "files"]:
-            del self.tree.world.streams[name]
+        # The program's open files and its number of opened stores are forgotten as well.
+        for name in [name for name in self.tree.run.streams if name[0] == "files"]:
+            del self.tree.run.streams[name]
         self._setup_calls, self._state = image.calls, None
 
     def lock_for(self, owner: int, fd: int) -> None:
-        """A process begins with a lock on what the program opened while it set the world up."""
+        """Let a process begin with a lock on a file that the program opened while it set the world up."""
         self.tree.locks.setdefault(self.tree.opened[fd], {})[owner, int(fd)] = True
         self._state = None
 
     def end(self, owner: int) -> tuple[int, int]:
-        """A process ended or was killed: its locks are released. What that reads and writes."""
+        """A process ended or was killed: release its locks, and return the footprint of that."""
         read = written = 0
         for inode, holders in self.tree.locks.items():
             mine = [holder for holder in holders if holder[0] == owner]
@@ -135,7 +136,7 @@ class Files:
         return next(iter(self.tree.locks[inode]))[0]
 
     def outcomes(self) -> list[Outcome]:
-        """What a power loss may leave, the most of it first."""
+        """Return the states that a power loss may leave, the one that lost the least first."""
         assert self.tree.journal is not None, "power is lost where the budget allows it"
         return self.tree.journal.outcomes(self.tree.path_of)
 
@@ -159,7 +160,7 @@ class Files:
         self.tree.locks.clear()
         self.tree.opened.clear()
         self._state = None
-        if self.tree.journal is not None and self.tree.world.loses_power:
+        if self.tree.journal is not None and self.tree.run.loses_power:
             self.tree.journal = Journal(self.profile, self.tree.inodes, ROOT, self.tree.journal.volatile)
             self.tree.journal.keep_everything()
         else:

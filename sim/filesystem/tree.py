@@ -1,13 +1,13 @@
 """The tree of inodes, and the footprint of each look at it and of each change.
 
-What a call touches is recorded in `r` and `w` (see `sim.world.footprints`). The objects are
+The footprint of a call is recorded in `r` and `w` (see `sim.world.footprints`). The objects are
 
-    entry    one name in one directory: written by what gives it another file, read by every walk over it
-    folder   the names of a directory as a whole: written with every entry of it, read by a listing
-    inode    content and attributes of a file; of a directory whether it still exists
-    links    the number of names of a file, which only `stat` reads
-    flock    who has a file locked for itself alone; `shared flock` who shares a lock: two sharers commute
-    journal  the order of metadata operations, where a profile lets it decide what survives a power loss
+    entry    one name in one directory: written when it gets another file, read by every walk over it.
+    folder   the names of a directory as a whole: written with every entry of it, read by a listing.
+    inode    content and attributes of a file; the existence of a directory.
+    links    the number of names of a file, which only `stat` reads.
+    flock    exclusive locks of a file; `shared flock` its shared locks: two sharers commute.
+    journal  the order of metadata operations, where a profile lets it decide about survival.
 """
 
 import errno
@@ -17,6 +17,7 @@ from typing import Any
 from fencepost.sim.filesystem.inodes import ROOT, Inode, Refused, Target
 from fencepost.sim.filesystem.survival import Journal, resizes
 from fencepost.sim.world.footprints import EVERY_STEP
+from fencepost.sim.world.run import RunState
 
 _TICKETS = 100_000_000
 
@@ -24,8 +25,8 @@ _TICKETS = 100_000_000
 class Tree:
     """Inodes, who has them open and locked, and what is not durable yet."""
 
-    def __init__(self, world: Any, profile: str) -> None:
-        self.world = world
+    def __init__(self, run: RunState, profile: str) -> None:
+        self.run = run
         self.r, self.w = EVERY_STEP, 0
         """The footprint of the last call."""
         self.owner = self.number = 0
@@ -35,8 +36,8 @@ class Tree:
         """By inode: who has it locked, and whether for itself alone."""
         self.opened: dict[int, int] = {}
         """Descriptors and their inodes."""
-        self.journal = Journal(profile, self.inodes, ROOT) if world.loses_power else None
-        self.bit = world.footprints.bit
+        self.journal = Journal(profile, self.inodes, ROOT) if run.loses_power else None
+        self.bit = run.footprints.bit
 
     def begin(self, owner: int = 0, number: int = 0) -> None:
         """The next call: its footprint is empty."""
@@ -56,11 +57,11 @@ class Tree:
         self.r |= self.bit(family, str(name))
 
     def writes(self, family: str, name: Any) -> None:
-        """A write that nobody can tell from another one in its place."""
+        """Record a write that no process can tell from another one in its place."""
         self.w |= self.bit(family, str(name))
 
     def changes(self, family: str, name: Any) -> None:
-        """A write whose order among others matters."""
+        """Record a write whose order among others matters."""
         found = self.bit(family, str(name))
         self.r |= found
         self.w |= found
@@ -119,7 +120,7 @@ class Tree:
     def new(self, *, folder: bool, parent: int = ROOT) -> Inode:
         number = self.owner * _TICKETS + 10 * self.number + 10
         made = self.inodes[number] = Inode(number, folder=folder, parent=parent)
-        made.modified_ns = self.world.stamp_ns
+        made.modified_ns = self.run.stamp_ns
         self.writes("inode", number)
         if self.journal is not None:
             self.journal.made(number, folder=folder)
@@ -138,7 +139,7 @@ class Tree:
             folder.entries[name] = inode.number
             inode.links += 1
             self.changes("links", inode.number)
-        folder.modified_ns = self.world.stamp_ns
+        folder.modified_ns = self.run.stamp_ns
         folder.shown = None
         return (folder.number, name, None if inode is None else inode.number)
 
@@ -158,7 +159,7 @@ class Tree:
         if operation[0] == "attribute":
             self.metadata()
         else:
-            inode.modified_ns = self.world.stamp_ns
+            inode.modified_ns = self.run.stamp_ns
         inode.shown = None
         if self.journal is not None:
             if self.journal.ordered and resizes(inode, operation):

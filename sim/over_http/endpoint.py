@@ -54,7 +54,7 @@ class Held:
 
     @property
     def gone(self) -> bool:
-        """Whether the client closed the connection meanwhile."""
+        """True if the client closed the connection meanwhile."""
         return self.connection.closed
 
 
@@ -84,9 +84,14 @@ class Endpoint:
             return
         self.connections.add(Connection(accepted, self))
 
+    def take_arrived(self) -> list[Held]:
+        """Hand over the requests that arrived since the last call."""
+        arrived, self.arrived = self.arrived, []
+        return arrived
+
     @property
     def is_busy(self) -> bool:
-        """Whether a request or a reply is on its way."""
+        """True if a request or a reply is on its way."""
         return any(connection.is_busy for connection in self.connections)
 
     def close(self) -> None:
@@ -109,7 +114,7 @@ class Connection:
         self._out = bytearray()
         self._reader = self._read()
         self._begun = False
-        """Whether a part of a request has arrived."""
+        """True if a part of a request has arrived."""
         self._held: Held | None = None
         self._closing = False
         self.closed = False

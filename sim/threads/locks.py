@@ -14,7 +14,7 @@ from fencepost.sim.threads.waiting import Caller, caller
 
 
 class _Held:
-    """What a process knows of a lock."""
+    """State of a lock in one process."""
 
     __slots__ = ("count", "owner")
 
@@ -27,7 +27,7 @@ class _Held:
 
 
 class Lock:
-    """In the place of `threading.Lock()`. What no world controls uses a real one."""
+    """In the place of `threading.Lock()`. Code outside of worlds uses a real one."""
 
     reentrant = False
     _make_real: Callable[[], Any] = staticmethod(_thread.allocate_lock)
@@ -107,7 +107,7 @@ class Lock:
 
     acquire_lock, release_lock, locked_lock = acquire, release, locked
 
-    # What `threading.Condition` needs.
+    # Methods for `threading.Condition`.
 
     def _is_owned(self) -> bool:
         now = caller()
@@ -138,24 +138,24 @@ class RLock(Lock):
 
 Real = Callable[..., Any]
 METHODS: list[tuple[type, str, Real]] = []
-"""Class, name, stand-in."""
+"""Class, name, replacement."""
 
 
 def replaces(owner: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The function stands in for these methods: it gets the caller, and what the method gets."""
+    """Replace these methods by the function, which gets the caller and the arguments of the method."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            METHODS.append((owner, name, _stand_in(owner, name, function)))
+            METHODS.append((owner, name, _replacement(owner, name, function)))
         return function
 
     return register
 
 
-def _stand_in(owner: type, name: str, function: Callable[..., Any]) -> Real:
+def _replacement(owner: type, name: str, function: Callable[..., Any]) -> Real:
     real = getattr(owner, name)
 
-    def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def replacement(self: Any, *args: Any, **kwargs: Any) -> Any:
         now = caller()
         if now is None:
             return real(self, *args, **kwargs)
@@ -165,8 +165,8 @@ def _stand_in(owner: type, name: str, function: Callable[..., Any]) -> Real:
     if method in _CHANGES or method in _LOOKS:
         function = _using(Caller.look if method in _LOOKS else Caller.touch, function)
 
-    stand_in.__name__, stand_in.__qualname__ = name, getattr(real, "__qualname__", name)
-    return stand_in
+    replacement.__name__, replacement.__qualname__ = name, getattr(real, "__qualname__", name)
+    return replacement
 
 
 _CHANGES = {
@@ -190,11 +190,11 @@ _LOOKS = {
 def _using(use: Callable[[Caller, str], None], function: Callable[..., Any]) -> Callable[..., Any]:
     """Every call of such a method uses the object."""
 
-    def stand_in(now: Caller, self: Any, *args: Any, **kwargs: Any) -> Any:
+    def replacement(now: Caller, self: Any, *args: Any, **kwargs: Any) -> Any:
         use(now, name_of(now, self))
         return function(now, self, *args, **kwargs)
 
-    return stand_in
+    return replacement
 
 
 def name_of(now: Caller, it: Any) -> str:
@@ -209,7 +209,7 @@ _INIT_OF_THREADS = threading.Thread.__init__.__code__
 def made_event(self: Any) -> None:
     """In the place of `Event.__init__`."""
     if caller() is not None and sys._getframe(1).f_code is _INIT_OF_THREADS:
-        self._flag = False  # nobody waits for it: starting and joining have stand-ins
+        self._flag = False  # no thread waits for it: starting and joining have replacements
     else:
         _make_event(self)
 
@@ -217,13 +217,13 @@ def made_event(self: Any) -> None:
 def named(real: Callable[..., None]) -> Callable[..., None]:
     """In the place of `__init__` of a class of the standard library."""
 
-    def stand_in(self: Any, *args: Any, **kwargs: Any) -> None:
+    def replacement(self: Any, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
         now = caller()
         if now is not None:
             self._made_as = now.number(type(self).__name__)
 
-    return stand_in
+    return replacement
 
 
 _make_event = named(threading.Event.__init__)
@@ -291,10 +291,10 @@ def _wait(now: Caller, self: Any, timeout: float | None = None) -> bool:
 
 @replaces(threading.Condition, "wait_for")
 def _wait_for(now: Caller, self: Any, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-    end = None if timeout is None else now.world.clock_ns + round(timeout * 1e9)
+    end = None if timeout is None else now.run.clock_ns + round(timeout * 1e9)
     result = predicate()
     while not result:
-        left = None if end is None else (end - now.world.clock_ns) / 1e9
+        left = None if end is None else (end - now.run.clock_ns) / 1e9
         if left is not None and left <= 0:
             break
         self.wait(left)
@@ -371,11 +371,16 @@ def _acquire(now: Caller, self: Any, blocking: bool = True, timeout: float | Non
     return now.wait("acquire", name_of(now, self), lambda: permits[0] > 0, timeout=timeout, take=take)
 
 
+def _most(semaphore: Any) -> int:
+    """Return the number of permits of a bounded semaphore."""
+    return int(semaphore._initial_value)
+
+
 def _release(now: Caller, self: Any, n: int = 1) -> None:
     if n < 1:
         raise ValueError("n must be one or more")
     permits = _permits(now, self)
-    if isinstance(self, threading.BoundedSemaphore) and permits[0] + n > self._initial_value:
+    if isinstance(self, threading.BoundedSemaphore) and permits[0] + n > _most(self):
         raise ValueError("Semaphore released too many times")
     permits[0] += n
     now.gave("release", name_of(now, self))
@@ -395,42 +400,62 @@ def _exit_semaphore(now: Caller, self: Any, *_: object) -> None:
 
 
 class _Round:
+    """State of a barrier in one process."""
+
     def __init__(self) -> None:
         self.count = 0
+        """Threads that wait."""
         self.number = 0
+        """Number of times that the barrier was passed."""
         self.broken = False
+
+    def arrive(self) -> int:
+        """Count a thread that arrives; return its index."""
+        self.count += 1
+        return self.count - 1
+
+    def begin_next(self) -> None:
+        self.count = 0
+        self.number += 1
+
+    def break_up(self) -> None:
+        """Let all waits fail, now and later."""
+        self.broken = True
+
+    def has_passed(self, number: int) -> bool:
+        return self.number > number
 
 
 @replaces(threading.Barrier, "wait")
 def _wait_barrier(now: Caller, self: Any, timeout: float | None = None) -> int:
-    now_round = now.state(self, _Round)
-    if now_round.broken:
+    here = now.state(self, _Round)
+    if here.broken:
         raise threading.BrokenBarrierError
-    index, mine = now_round.count, now_round.number
-    now_round.count += 1
-    if now_round.count == self._parties:
+    mine = here.number
+    index = here.arrive()
+    if here.count == self._parties:
         try:
             if self._action is not None:
                 self._action()
         except BaseException:
-            now_round.broken = True
+            here.break_up()
             raise
-        now_round.count, now_round.number = 0, mine + 1
+        here.begin_next()
         now.gave("pass", name_of(now, self))
         return index
     passed = now.wait(
         "wait",
         name_of(now, self),
-        lambda: now_round.broken or now_round.number > mine,
+        lambda: here.broken or here.has_passed(mine),
         timeout=self._timeout if timeout is None else timeout,
     )
-    if not passed or (now_round.broken and now_round.number == mine):
-        now_round.broken = True
+    if not passed or not here.has_passed(mine):
+        here.break_up()
         raise threading.BrokenBarrierError
     return index
 
 
 @replaces(threading.Barrier, "abort")
 def _abort(now: Caller, self: Any) -> None:
-    now.state(self, _Round).broken = True
+    now.state(self, _Round).break_up()
     now.gave("abort", name_of(now, self))

@@ -1,7 +1,7 @@
 """asyncio in audited code: an event loop of the world.
 
-Theory. The loop's own queue is first in, first out, so nothing is chosen there. What varies is when the work
-of other threads (`asyncio.to_thread`, executors) is done, and whether that comes before a timer. So one round
+Theory. The loop's own queue is first in, first out, so nothing is chosen there. Only the moment varies at
+which other threads (`asyncio.to_thread`, executors) end their work, before or after a timer. So one round
 of the loop is one step: before it, other threads may go on, and time may pass. A loop with nothing to do
 waits until a thread hands it something, or until its next timer.
 
@@ -73,14 +73,14 @@ def _end(coroutine: Any) -> None:
 
 
 def _others(process: Any) -> bool:
-    """Whether another thread of its process may go on."""
+    """Return True if another thread of its process may go on."""
     machine = process.machine
     strands = (machine, *(machine.threads or ()))
     return any(one is not process and one.pending is not None for one in strands)
 
 
 def _is_clients(handle: Any) -> bool:
-    """Whether what is ready is a client's own: a task of it that writes, a connection that closes."""
+    """Return True if what is ready is a client's own: a task of it that writes, a connection that closes."""
     callback = handle._callback
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
@@ -104,9 +104,9 @@ class Loop(base_events.BaseEventLoop):
         super().__init__()
         now = caller()
         assert now is not None, "loops are made by the code of processes"
-        self._world = now.world
+        self._run = now.run
         self._process = now.process
-        self._world.has_loops = True
+        self._run.use_loops()
         self.name = now.number("EventLoop")
         now.state(self, list)
         self._base: Any = ()
@@ -121,7 +121,7 @@ class Loop(base_events.BaseEventLoop):
         now = caller()
         if now is not None:
             self._process = now.process
-        self._base = users_lines() if self._world.located is not None else ()
+        self._base = users_lines() if self._run.located is not None else ()
         try:
             self._forever()
         except Crash:
@@ -137,7 +137,7 @@ class Loop(base_events.BaseEventLoop):
         return super().run_until_complete(future)
 
     def time(self) -> float:
-        return float(self._world.clock_ns) / 1e9
+        return float(self._run.clock_ns) / 1e9
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         # A crash passes through callbacks, and leaves tasks behind.
@@ -154,17 +154,18 @@ class Loop(base_events.BaseEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         self._executor_shutdown_called = True
-        if self._default_executor is not None:
-            self._default_executor.shutdown(wait=True)
+        executor = getattr(self, "_default_executor", None)
+        if executor is not None:
+            executor.shutdown(wait=True)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]  # not generic
         if callback is not _OF_SLEEPS and _by_client():
             return asyncio.TimerHandle(when, callback, args, self, context)  # it never comes
         return super().call_at(when, callback, *args, context=context)
 
     def create_task(self, coro: Any, **options: Any) -> Any:
         task = super().create_task(coro, **options)
-        if self._world.located is not None:
+        if self._run.located is not None:
             self._begun[task] = self.lines()
         return task
 
@@ -176,7 +177,7 @@ class Loop(base_events.BaseEventLoop):
             return here or self._process.begun_at
         return self._begun.get(task, here)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]  # not generic
         if executor is not None or not _by_client():
             return super().run_in_executor(executor, func, *args)
         # A client that reads its own files.
@@ -218,7 +219,7 @@ class Loop(base_events.BaseEventLoop):
 
     subprocess_shell = subprocess_exec
 
-    def add_signal_handler(self, *_: Any) -> None:
+    def add_signal_handler(self, *_: Any) -> None:  # type: ignore[override]  # takes whatever it gets
         """No signal reaches a process of a world."""
 
     def remove_signal_handler(self, _sig: Any) -> bool:
@@ -226,7 +227,7 @@ class Loop(base_events.BaseEventLoop):
 
 
 class Transport(asyncio.Transport):
-    """What a client of the world's loop writes to, and gets its replies from."""
+    """The transport to which a client of the world's loop writes, and from which it reads."""
 
     def __init__(self, loop: Loop, protocol: Any, host: str, *, secure: bool) -> None:
         super().__init__()
@@ -246,8 +247,8 @@ class Transport(asyncio.Transport):
             sent, self._sent = bytes(self._sent), bytearray()
             wire.check(wire.parse(sent, self._host, secure=self._secure))  # where the user's code is near
             thread = now.start(now.number("request"), lambda: self._exchange(sent))
-            if now.world.located is not None:
-                thread.begun_at = now.world.located[thread.index, thread.ops] = self._loop.lines()
+            if now.run.located is not None:
+                now.run.start_thread_at(thread, self._loop.lines())
 
     def _exchange(self, sent: bytes) -> None:
         """In a thread of its own, which no task can cancel."""
@@ -259,7 +260,7 @@ class Transport(asyncio.Transport):
             found = None
         now = caller()
         if now is not None and not now.process.crashing and not self._loop.is_closed():
-            now.process.ending = True  # nothing comes after it
+            now.process.finish_silently()
             self._loop.call_soon_threadsafe(self._arrive, found)
 
     def _arrive(self, found: bytes | None) -> None:
@@ -312,7 +313,7 @@ class Transport(asyncio.Transport):
 
 
 def _by_client() -> bool:
-    """Whether a client of the network calls, or code of asyncio that it calls."""
+    """Return True if a client of the network calls, or code of asyncio that it calls."""
     frame: Any = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -326,14 +327,14 @@ _WITHIN = frozenset("asyncio contextlib fencepost async_timeout".split())
 
 
 def _new_loop(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def stand_in(self: Any) -> Any:
+    def replacement(self: Any) -> Any:
         return real(self) if caller() is None else Loop()
 
-    return stand_in
+    return replacement
 
 
-def stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: class and name."""
+def replacements() -> Iterator[tuple[Any, str, Any]]:
+    """The replacements with their places: class and name."""
     policy = events.BaseDefaultEventLoopPolicy
     yield policy, "new_event_loop", _new_loop(policy.new_event_loop)
 

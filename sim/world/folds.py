@@ -7,8 +7,8 @@ out.
 A *monitor* has a state: `step(state, event)` returns the next one. The state is part of what makes two states
 of a run equal, so runs with different states are not merged; it is computed anew in every run, also while the
 beginning of a run is repeated. All events that a monitor sees conflict with each other (see `footprints`), so
-every order of them is explored. Whether it sees an event depends on the request alone, never on the reply. So
-a monitor that sees few events, by `notes` and `keys`, is much cheaper than one that sees all.
+every order of them is explored. The request alone decides which monitors see an
+event, never the reply. So a monitor of few events, by `notes` and `keys`, is much cheaper than one of all.
 """
 
 import copy
@@ -18,7 +18,7 @@ from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Outcome
-from fencepost.sim.world import kept_state
+from fencepost.sim.world import check_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class MonitorEvent:
     """`note`, or the kind of the request: `put`, `delete`, ..."""
     process: str
     incarnation: int
-    """How often the process had crashed before."""
+    """Number of crashes of the process before."""
     key: str
     """Of the object; of a note its topic."""
     value: Any
     """The body, or what was noted; None where there is neither."""
     outcome: Outcome | None
-    """How the store answered; None for a note."""
+    """Outcome of the request; None for a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violated:
-    """What a monitor returns instead of a state when the event must not happen."""
+    """Result of a monitor, in place of a state, for an event that must not happen."""
 
     reason: str
 
@@ -62,10 +62,14 @@ class Fold:
         self.state = copy.deepcopy(initial)
         self.bit = 0
         """The state as an object of footprints."""
-        self.kept = kept_state.State(step)
+        self.kept = check_state.CheckState(step)
         everything = notes is None and keys is None
         self._notes = None if everything else frozenset(notes or ())
         self._keys = ("",) if everything else tuple(keys or ())
+
+    def watch(self, bit: int) -> None:
+        """Take part in footprints under this bit."""
+        self.bit = bit
 
     def sees_note(self, topic: str) -> bool:
         return self._notes is None or topic in self._notes
@@ -82,30 +86,3 @@ class Fold:
             raise Misuse(f"monitor {self.name!r} returned None; return the next state, or Violated(reason)")
         self.state = state
         return None
-
-
-class Past:
-    """A state of the world as a view reads it, kept while the next step is taken."""
-
-    def __init__(self, world: Any) -> None:
-        self.footprints = world.footprints
-        self.start_ns = world.start_ns
-        self.clock_ns = world.clock_ns
-        self.bucket = self
-        self.noted = {topic: tuple(notes) for topic, notes in world.noted.items()}
-        self.processes = [_Ended(one.name, one.state, one.result, one.error) for one in world.processes]
-        self._bodies: dict[str, bytes] = world.bucket.bodies("")
-
-    def body(self, key: str) -> bytes | None:
-        return self._bodies.get(key)
-
-    def bodies(self, prefix: str) -> dict[str, bytes]:
-        return {key: body for key, body in self._bodies.items() if key.startswith(prefix)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    name: str
-    state: str
-    result: Any
-    error: BaseException | None

@@ -6,49 +6,52 @@ may pass between them. So a search begins without, and starts over when a proces
 modification of an object, a version or an upload. Only the attribute counts as a look, not the comparison or
 the hash of the whole reply, which the search itself needs.
 
-How much time is explored is one number, in this order:
+The level of time that is explored is one of these numbers:
 
-    UNTIMED  no process sleeps, and the clock is read at most once: time stands still
-    CLOCKED  clock readings are steps, and time may pass before each
-    STAMPED  so are writes, because somebody reads when they landed
-    WATCHED  a check looks at the present time, so time may pass before every step
+    UNTIMED  no process sleeps, and the clock is read at most once: time does not pass.
+    CLOCKED  clock readings are steps, and time may pass before each.
+    STAMPED  so are writes, because code reads when they landed.
+    WATCHED  a check looks at the present time, so time may pass before every step.
 """
 
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.impl.store.requests import ObjectInfo, UploadInfo, VersionInfo
 
+if TYPE_CHECKING:
+    from fencepost.sim.world.run import RunState
+
 UNTIMED, CLOCKED, STAMPED, WATCHED = 0, 1, 2, 3
 
-_world: list[Any] = [None]
+_run: list["RunState | None"] = [None]
 """The world that started last."""
 
 
-def watch(world: Any) -> None:
+def watch(run: "RunState") -> None:
     """From now on, looks of processes count for `world`."""
-    _world[0] = world
+    _run[0] = run
 
 
 def look() -> None:
     """The code that runs looks at a time of modification."""
-    world = _world[0]
-    if world is not None and world.running is not None and world.stamped:
-        world.time_mattered = STAMPED
+    run = _run[0]
+    if run is not None and run.running is not None and run.settings.stamped:
+        run.depend_on_time(STAMPED)
 
 
 def matter() -> None:
     """A check looks at a time of modification."""
-    world = _world[0]
-    if world is not None and world.stamped:
-        world.time_mattered = STAMPED
+    run = _run[0]
+    if run is not None and run.settings.stamped:
+        run.depend_on_time(STAMPED)
 
 
 def pass_time() -> None:
     """A check looks at the time."""
-    world = _world[0]
-    if world is not None:
-        world.time_mattered = WATCHED
+    run = _run[0]
+    if run is not None:
+        run.depend_on_time(WATCHED)
 
 
 def _watched(base: Any, name: str) -> tuple[Any, Any]:

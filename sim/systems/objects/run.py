@@ -46,7 +46,7 @@ from fencepost.sim.systems.lockstep import Lockstep, Readers
 from fencepost.sim.systems.objects.tables import NAME, PlainRows, PlainTables
 from fencepost.sim.world import View, World
 from fencepost.sim.world.operations import BLOCKED, Call
-from fencepost.sim.world.stand_ins import process_id
+from fencepost.sim.world.replacements import process_id
 
 BUCKET, KEY = "bucket", "key"
 PLACE: Place = (BUCKET, KEY)
@@ -122,7 +122,7 @@ class ScenarioRun:
             buckets.log.flush(buckets.index)
             buckets.close()
             rows, _ = self.world.files.body(ROWS)
-            _IMAGES[first] = self.world.files.image(), len(rows.splitlines())
+            _IMAGES[first] = self.world.files.image(), len((rows or b"").splitlines())
         image, self.founded = _IMAGES[first]
         self.world.files.restore(image)
         if self.followed:

@@ -2,8 +2,7 @@
 
 The explored steps leave out the founding of the catalog and the opening of the first handles. Both end
 before any other process exists. Other scenarios (`takeover`, `joiner`, every restart) have the orders and
-faults that this leaves out. A pause is no step: a slow process is one that the adversary continues late, which
-it may do anywhere. The scenario sets the clocks, because the protocol reads them for one purpose only: to
+faults that this leaves out. A pause is no step: the adversary may continue any process late, anywhere. The scenario sets the clocks, because the protocol reads them for one purpose only: to
 decide whether a sidecar is old.
 """
 
@@ -47,7 +46,7 @@ from fencepost.properties.publish.checks import (
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, copy_of, declare, once
 from fencepost.sim.systems.publish.cost import too_expensive
 from fencepost.sim.world import View, World
-from fencepost.sim.world.world import START_NS
+from fencepost.sim.world.settings import START_NS
 
 OLD_S = 3600.0
 """Seconds by which a clock is ahead so that every sidecar is old."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world.process import Process
 
@@ -11,7 +11,7 @@ from fencepost.sim.world.process import Process
 def setting_up() -> World:
     """As a program sees it before it returns. Close it."""
     world = World()
-    world.setup = Process(0, "setup", lambda: None, (), {}, restart=False, may_raise=())
+    world.run.set_up(Process(0, "setup", lambda: None, (), {}, restart=False, may_raise=()))
     return world
 
 
@@ -42,7 +42,7 @@ def alone(
     return results[-1]
 
 
-def explored(program: Callable[[World], None], **faults: int) -> AuditResult:
+def explored(program: Callable[[World], None], **faults: int) -> AuditOutcome:
     """All schedules of a program, with these faults and no others."""
     return audit(
         program,

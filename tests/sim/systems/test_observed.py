@@ -13,9 +13,7 @@ from fencepost.model import Machine, Model
 from fencepost.sim.systems import SYSTEMS, load
 
 TO_COME = {
-    "ingest": "its runs are followed by a machine that is tied to the model by random walks",
     "lifecycle": "its runs are followed by a machine that nothing ties to the model",
-    "streams": "its runs are followed by a machine that is tied to the model by random walks",
 }
 """Systems without an observed machine, with the reason."""
 
