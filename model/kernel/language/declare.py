@@ -271,7 +271,7 @@ def check_statements(function: Callable[..., Any]) -> None:
 
 _JOINS = ("&", "|", "^")
 _CHAINED = ("SWAP", "COPY", "COMPARE_OP")
-"""The instructions after the middle operand of a chained comparison; a tuple assignment has only the first."""
+"""The instructions after the middle operand of a chained comparison; a tuple has only the first."""
 
 _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 """Instructions whose result must be used."""

@@ -235,6 +235,8 @@ def _place(error: BaseException) -> tuple[str, int, str] | None:
     last = entries[-1]
     first = last.lineno or 0
     lines = linecache.getlines(last.filename)[first - 1 : last.end_lineno or first]
+    if lines and lines[0].rstrip().endswith(":"):
+        lines = lines[:1]  # an `if` without its branches
     return Path(last.filename).name, first, " ".join(" ".join(lines).split())
 
 
