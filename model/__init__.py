@@ -22,7 +22,7 @@ A machine is a class with fields, actions and properties; `check` explores every
     print("\\n".join(result["never_all"].counterexample.lines()))    # the shortest way there, step by step
 
 Choices that depend on the state are plain Python. The state of each process is a role, with fields of its
-own. What happens while a safeguard is off is a method that replaces another one:
+own. The behaviour while a safeguard is off is a method that replaces another one:
 
     from fencepost.model import Int, Role, among, without
 

@@ -156,7 +156,7 @@ def _explore_locally(model: Model, **options: Any) -> Search:
 
 
 def _cut(search: Search) -> str:
-    """What the bounds of the machine left out."""
+    """The states that the bounds of the machine left out."""
     names = " and ".join(each.name for each in search.model.bounds)
     return f"the bound {names} cut {search.cut:,} states"
 

@@ -60,7 +60,7 @@ def names(known: Iterable[str]) -> str:
 
 
 def missing_return(returned: object) -> str:
-    """What to look for where a function of the author answered nothing."""
+    """A hint for a function of the author that returned None."""
     return ": is a `return` missing?" if returned is None else ""
 
 
