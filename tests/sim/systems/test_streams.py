@@ -10,14 +10,14 @@ from fencepost.impl.streams import SAFEGUARDS
 from fencepost.model import Model
 from fencepost.model.streams import Streams
 from fencepost.properties.streams.checks import CHECKS
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.streams import SYSTEM
 from fencepost.sim.systems.streams.scenarios import SCENARIOS
 from fencepost.sim.world import Budget
 from fencepost.testing import FAULTS, request_of
 
 
-def explored(mutant: str | None = None, **parameters: Any) -> AuditResult:
+def explored(mutant: str | None = None, **parameters: Any) -> AuditOutcome:
     system = find_system("streams", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "streams")
@@ -27,7 +27,7 @@ def explored(mutant: str | None = None, **parameters: Any) -> AuditResult:
 def test_the_names_of_safeguards_mutants_and_properties_agree() -> None:
     assert set(SAFEGUARDS) == set(Streams.safeguards) == set(SYSTEM.mutant_table)
     properties = Model(Streams).properties
-    assert {one.name for one in properties if one.kind != "reachable"} == set(CHECKS)
+    assert {one.name for one in properties if not (one.kind.is_goal or one.kind.explores)} == set(CHECKS)
 
 
 def test_a_deleted_stream_that_two_nodes_reap_holds() -> None:
