@@ -46,7 +46,7 @@ EXPIRING = Configuration("text/old", ttl_s=TTL_S)
 SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=20.0, backoff_s=0.0, attempts=2, index_width=2)
 LOCAL = replace(SETTINGS, durability=Durability.LOCAL)
 AT_REST_NS = START_NS + 10 * 3600 * 10**9
-READERS = Readers(lambda _: StreamsRefinement(owners=8, places=6), AsModelled)
+READERS: Readers[None] = Readers(lambda _: StreamsRefinement(owners=8, places=6), AsModelled)
 _fields = cached(trace_fields)
 
 
