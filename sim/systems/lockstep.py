@@ -43,6 +43,10 @@ class Readers(Generic[K]):
             self._readers[kind] = Reader(Automaton(self._refinement(kind)))
         return self._readers[kind]
 
+    def kinds(self) -> tuple[K, ...]:
+        """The kinds of runs that were followed, in the order of their first run."""
+        return tuple(self._readers)
+
     def driven(self) -> dict[str, Any]:
         """The share of the observed machine's transitions that runs of this process drove so far."""
         driven = Driven(Automaton(self._covering()))

@@ -1,7 +1,7 @@
 """The descriptor of a system: one protocol, with everything that the commands need to know about it.
 
-Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages. What
-is expensive to import is named by a reference, a text `module:name` that is resolved on first use, so that
+Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages.
+Expensive imports are named by a reference, a text `module:name` that is resolved on first use, so that
 listing systems loads neither the protocols nor their libraries.
 """
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 Reference = str
 """`module:name`."""
 Program = Callable[..., None]
-GOALS = ("reachable", "refinement")
-"""Kinds of properties that say nothing about a single run."""
 
 
 def load(reference: Reference) -> Any:
@@ -69,7 +67,7 @@ class System:
     """The machine that `fencepost check` explores."""
     observed: Reference = field(default="", kw_only=True)
     """The machine of what the store shows, by which replay, lockstep and coverage judge runs; `model` refines
-    it. `fencepost check` has it under the name of the system and `-observed`."""
+    it. `fencepost check` has it under the name of the system and `-observed`. Empty where `model` judges."""
     further_models: Mapping[str, Reference] = field(default_factory=dict, kw_only=True)
     """Machines of what that one leaves out, by the names that `fencepost check` has for them."""
     checks: Reference
@@ -114,7 +112,11 @@ class System:
         from fencepost.model import Model
 
         stated = {one.name for one in Model(load(self.observed)).properties}
-        every = [one.name for one in Model(load(self.model)).properties if one.kind not in GOALS]
+        every = [
+            one.name
+            for one in Model(load(self.model)).properties
+            if not (one.kind.is_goal or one.kind.explores)
+        ]
         return [name for name in every if name in stated], [name for name in every if name not in stated]
 
     def without(self, safeguard: str) -> Any:
