@@ -33,7 +33,7 @@ class Verdict:
     verdict: str
     """`holds`, `violated`, or `undecided` where the run exceeds the model's bounds."""
     symbols: int
-    """How many events were read."""
+    """The number of events that were read."""
     at: int = -1
     """The place, among the events given, of the event that decided."""
     event: Event | None = None
@@ -49,7 +49,7 @@ class Verdict:
 class Reader:
     """Reads events of many runs one by one, and remembers every event that it has read.
 
-    How an event is read depends on the names that its run has introduced before. Equal names have one
+    The reading of an event depends on the names that its run has introduced before. Equal names have one
     number, and with it the events that introduced them; a new event is evaluated by the columns of `rules`
     together with those few. So a run that repeats another one, up to some step, costs one look-up an event.
     """

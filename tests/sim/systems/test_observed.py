@@ -14,7 +14,6 @@ from fencepost.sim.systems import SYSTEMS, load
 
 TO_COME = {
     "lifecycle": "its runs are followed by a machine that nothing ties to the model",
-    "publish": "its runs are followed by a machine that is tied to the model by random walks",
 }
 """Systems without an observed machine, with the reason."""
 
