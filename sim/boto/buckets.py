@@ -112,7 +112,7 @@ class Buckets(WorldBucket):
 
     def _need_versions(self) -> None:
         if not self.versioned:
-            raise Refused(400, "InvalidArgument", "Invalid version id specified", ArgumentName="versionId")
+            raise Refused("InvalidArgument", "Invalid version id specified", argument="versionId")
 
     def _delete_version(self, request: Any) -> Any:
         if request.version == NULL and not self.versioned:
@@ -162,6 +162,8 @@ class Buckets(WorldBucket):
         source = self._source(request)
         if isinstance(source, Outcome):
             return request.ends(source)
+        if request.stop is not None and request.stop > len(source.body):
+            return request.ends(Outcome.PAST_END)
         body = source.body[request.start : request.stop]
         return self._upload_part(req.UploadPart(request.key, request.upload, request.number, body), now_ns)
 
@@ -177,9 +179,9 @@ class Buckets(WorldBucket):
         if upload is not None:
             for number, etag in request.parts:
                 if number not in upload.parts or upload.parts[number][0] != etag:
-                    raise Refused(400, "InvalidPart", "One or more of the specified parts could not be found")
+                    raise Refused("InvalidPart", part_number=str(number), etag=etag)
             if any(len(upload.parts[n][1]) < self._part_bytes_min for n, _ in request.parts[:-1]):
-                raise Refused(400, "EntityTooSmall", "A part but the last is smaller than the minimum size")
+                raise Refused("EntityTooSmall", min_size_allowed=str(self._part_bytes_min))
         return super()._complete_upload(request, now_ns)
 
 
@@ -195,4 +197,4 @@ def install(world: Any) -> Buckets:
 
 
 def no_such_bucket(name: str) -> Refused:
-    return Refused(404, "NoSuchBucket", "The specified bucket does not exist", BucketName=name)
+    return Refused("NoSuchBucket", bucket_name=name)

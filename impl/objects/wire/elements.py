@@ -11,6 +11,12 @@ from xml.sax.saxutils import escape
 INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 
 
+MIXED = ""
+"""In place of a member's name: elements of several lists in one order, each as (member, value).
+
+S3 lists versions and delete markers in one order, newest first, which the two lists of the model lose."""
+
+
 class Rows(NamedTuple):
     """Many structures with the same members, each a string, and others that are the same in all of them."""
 
@@ -38,7 +44,10 @@ def content(shape: Any) -> Writer:
 
     def written(values: Mapping[str, Any]) -> str:
         some = present(tuple(values))
-        return "".join([write(values[member]) for member, write in some if values[member] is not None])
+        texts = [write(values[member]) for member, write in some if values[member] is not None]
+        if MIXED in values:
+            texts += [parts[member]([value]) for member, value in values[MIXED]]
+        return "".join(texts)
 
     return written
 
@@ -145,6 +154,12 @@ def iso_moment(ns: int) -> str:
     """The same of a time in nanoseconds, for pages of them."""
     second, rest = divmod(ns, 1_000_000_000)
     return f"{_to_second(second)}.{rest // 1_000_000:03}Z"
+
+
+@functools.lru_cache(maxsize=1024)
+def http_moment(second: int) -> str:
+    """Return the date of a header; `second` counts from 1970."""
+    return http_date(datetime.fromtimestamp(second, UTC))
 
 
 @functools.lru_cache(maxsize=1024)
