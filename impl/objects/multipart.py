@@ -87,6 +87,8 @@ class Multipart:
             yield part
 
     def upload_part_copy(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        rules.part_number(p)
+        rules.copy_range(p)
         with (
             self.context.source(p) as source,
             self.context.store(p) as store,

@@ -280,6 +280,8 @@ class Operations:
         return {"Errors": errors, **({} if p["Delete"].get("Quiet") else {"Deleted": deleted})}
 
     def copy_object(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        when = condition(p)
+        rules.check_changes(p, when)
         replaces, retags = rules.replaces(p, "MetadataDirective"), rules.replaces(p, "TaggingDirective")
         if not retags and "Tagging" in p:
             p = {name: value for name, value in p.items() if name != "Tagging"}
@@ -287,13 +289,11 @@ class Operations:
             info = source.info
             if info.size > COPY_BYTES_MAX:
                 refuse("InvalidRequest", "The specified copy source is larger than 5 GiB: copy it in parts")
-            if (p["Bucket"], p["Key"], "") == source.place and not replaces:
-                rules.refuse_copy_onto_itself()
             with self.buckets.entered(p["Bucket"]) as (store, document):
                 wanted = {name: value for name, value in p.items() if replaces or name not in HEADERS}
                 extra = self.context.written(wanted, document)
                 extra |= object_state.copied(source.extra, headers=not replaces, tags=not retags)
-                with store.incoming(p["Key"], condition(p), document.keep) as incoming:
+                with store.incoming(p["Key"], when, document.keep) as incoming:
                     md5 = copy_bytes(source.fd, 0, info.size, incoming.write)
                     known = Attributes(
                         info.etag if "-" not in info.etag else md5,

@@ -47,7 +47,7 @@ class Buckets(WorldBucket):
         if about is not None:
             return about(request)
         before = self.versioned
-        self.versioned = self._bucket_of(request.subject)
+        self.versioned = self.keeps_versions(request.subject)
         try:
             return self._answers[type(request)](request, now_ns)
         finally:
@@ -56,8 +56,8 @@ class Buckets(WorldBucket):
     def state(self) -> tuple[Any, ...]:
         return (*super().state(), *self.keeps.items())
 
-    def _bucket_of(self, name: str) -> bool:
-        """Whether the bucket in the name of an object keeps versions."""
+    def keeps_versions(self, name: str) -> bool:
+        """Return true if the bucket of this name, or of the object of this name, keeps versions."""
         bucket = name.partition("/")[0]
         keeps = self.keeps.get(bucket)
         if keeps is None:
@@ -76,7 +76,7 @@ class Buckets(WorldBucket):
         self._shown.clear()
 
     def _head_bucket(self, request: sdk.HeadBucket) -> BucketReply:
-        return BucketReply(Outcome.DONE, versioned=self._bucket_of(request.bucket))
+        return BucketReply(Outcome.DONE, versioned=self.keeps_versions(request.bucket))
 
     def _list_buckets(self, _request: sdk.ListBuckets) -> BucketReply:
         return BucketReply(Outcome.DONE, names=tuple(sorted(self.keeps)))
@@ -88,7 +88,7 @@ class Buckets(WorldBucket):
         return BucketReply(Outcome.DONE)
 
     def _delete_bucket(self, request: sdk.DeleteBucket) -> BucketReply:
-        self._bucket_of(request.bucket)
+        self.keeps_versions(request.bucket)
         if self._range(f"{request.bucket}/", ""):
             return BucketReply(Outcome.EXISTS)
         del self.keeps[request.bucket]
@@ -96,16 +96,18 @@ class Buckets(WorldBucket):
         return BucketReply(Outcome.DONE)
 
     def _keep_versions(self, request: sdk.KeepVersions) -> BucketReply:
-        self._bucket_of(request.bucket)
+        self.keeps_versions(request.bucket)
         self.create(request.bucket, versioned=True)
         return BucketReply(Outcome.DONE)
 
     # Objects.
 
     def _refusal(self, key: str, when: req.Condition) -> Outcome | None:
-        if when == ANY:
-            return None if self._current(key) else Outcome.MISSING
-        return super()._refusal(key, when)
+        if when != ANY:
+            return super()._refusal(key, when)
+        if self._current(key):
+            return None
+        return Outcome.CHANGED if self._writes.get(key) else Outcome.MISSING  # behind a delete marker
 
     def _find(self, key: str, version: str) -> Any:
         return super()._find(key, "" if version == NULL and not self.versioned else version)
@@ -133,7 +135,7 @@ class Buckets(WorldBucket):
     def _source(self, request: sdk.Copy | sdk.CopyPart) -> Any:
         """The write that is to be copied, or the outcome when there is none."""
         kept = self.versioned
-        self.versioned = self._bucket_of(request.source)
+        self.versioned = self.keeps_versions(request.source)
         try:
             write = self._find(request.source, request.version)
         finally:
@@ -162,6 +164,8 @@ class Buckets(WorldBucket):
         source = self._source(request)
         if isinstance(source, Outcome):
             return request.ends(source)
+        if self._upload(request.key, request.upload) is None:
+            return request.ends(Outcome.GONE)
         if request.stop is not None and request.stop > len(source.body):
             return request.ends(Outcome.PAST_END)
         body = source.body[request.start : request.stop]

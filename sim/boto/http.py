@@ -44,7 +44,7 @@ class Message:
         parts = urlsplit(request.url)
         self.method: str = request.method
         self.url: str = request.url
-        self.bucket, self.key = place(unquote(parts.path), _bucket_of(parts.netloc, home))
+        self.bucket, self.key = place(_unquoted(parts.path), _bucket_of(parts.netloc, home))
         self.query: dict[str, str] = dict(parse_query(parts.query)) if parts.query else {}
         self.headers: dict[str, str] = {
             name.lower(): value.decode() if type(value) is bytes else str(value)
@@ -78,6 +78,10 @@ class Message:
         call = codec.Call(self.operation, self.parameters)
         self.parameters = codec.read_body(call, self.content())
         return self.parameters
+
+
+def _unquoted(path: str) -> str:
+    return unquote(path) if "%" in path else path
 
 
 def _bucket_of(host: str, home: str) -> str | None:

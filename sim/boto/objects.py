@@ -1,5 +1,6 @@
 """Objects and uploads: parameters of the service model to requests of the store, replies to its values."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.requests import ANYTHING, Matches, Metadata, Outcome
 from fencepost.sim.boto import sdk_requests as sdk
-from fencepost.sim.boto.buckets import ANY
+from fencepost.sim.boto.buckets import ANY, NULL
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.moments import SECOND_NS, to_second
 from fencepost.sim.world import stamps
@@ -43,6 +44,7 @@ ATTRIBUTES = CHECKSUMS | {
 """Parameters of a write that its object shows again. They are kept with the user's metadata, which cannot
 have names with this colon."""
 KEPT = "header:"
+_VERSION = re.compile(rf"v\d+|{NULL}")
 
 
 def put(message: Message) -> req.Put:
@@ -62,6 +64,8 @@ def content_type(message: Message) -> str:
 def metadata(message: Message) -> Metadata:
     """Return the user's metadata, and the attributes that come back with the object."""
     p = message.parameters
+    if "Metadata" not in p and ATTRIBUTES.isdisjoint(p) and not message.checksums:
+        return req.NO_METADATA
     found = dict(rules.metadata(p))
     given = {name: p[name] for name in ATTRIBUTES & p.keys()} | message.checksums
     for name, value in sorted(given.items()):
@@ -86,8 +90,15 @@ def get(message: Message) -> req.Get:
         stop=None if last is None or first is None else last + 1,
         only_if=_one_etag(p.get("IfMatch")),
         unless=_one_etag(p.get("IfNoneMatch")),
-        version=p.get("VersionId", ""),
+        version=version_of(p.get("VersionId", "")),
     )
+
+
+def version_of(text: str) -> str:
+    """Return the version that a request names; raise if the world names none like this."""
+    if text and not _VERSION.fullmatch(text):
+        refuse("InvalidArgument", "Invalid version id specified", argument="versionId")
+    return text
 
 
 def _one_etag(text: str | None) -> str | None:
@@ -95,7 +106,7 @@ def _one_etag(text: str | None) -> str | None:
 
 
 def head(message: Message) -> req.Head:
-    return req.Head(message.name, message.parameters.get("VersionId", ""))
+    return req.Head(message.name, version_of(message.parameters.get("VersionId", "")))
 
 
 def get_answer(message: Message, request: req.Get, reply: req.GetReply) -> Values:
@@ -159,7 +170,7 @@ def delete(message: Message) -> req.Delete:
     for name in ("IfMatchSize", "IfMatchLastModifiedTime"):
         if name in p:
             refuse("NotImplemented")
-    return req.Delete(message.name, _matching(p.get("IfMatch")), p.get("VersionId", ""))
+    return req.Delete(message.name, _matching(p.get("IfMatch")), version_of(p.get("VersionId", "")))
 
 
 def _matching(etag: str | None) -> Matches | req.Anything:
@@ -202,16 +213,14 @@ def delete_many_answer(message: Message, requests: Sequence[req.Delete], replies
 def copy(message: Message) -> sdk.Copy:
     p = message.parameters
     when = condition(p)
+    rules.check_changes(p, when)
     bucket, key, version = rules.copy_source(p)
-    source = f"{bucket}/{key}"
     replace = rules.replaces(p, "MetadataDirective")
-    if source == message.name and not replace and not version and when == ANYTHING:
-        rules.refuse_copy_onto_itself()
     return sdk.Copy(
         message.name,
-        source=source,
+        source=f"{bucket}/{key}",
         when=when,
-        version=version,
+        version=version_of(version),
         only_if=_source_etag(p, "CopySourceIfMatch"),
         unless=_source_etag(p, "CopySourceIfNoneMatch"),
         content_type=content_type(message) if replace else None,
@@ -317,10 +326,20 @@ def list_parts_answer(message: Message, _request: Any, reply: sdk.PartsReply) ->
 
 def refusal(request: Any, reply: req.Reply) -> S3Error:
     """Return S3's error for an outcome that is not `done`."""
-    if reply.outcome is Outcome.MISSING and getattr(request, "version", None):
+    if reply.outcome is Outcome.MISSING and _names_version(request):
         return S3Error("NoSuchVersion")
     if reply.outcome is Outcome.PAST_END and type(request) is sdk.CopyPart:
         return S3Error("InvalidArgument", argument="x-amz-copy-source-range")
     if reply.outcome is Outcome.UNCHANGED:
         return S3Error("NotModified", etag=request.unless)
     return error_of(reply.outcome)
+
+
+def _names_version(request: Any) -> bool:
+    """Return true if a request names a version; an object without versions is its own version `null`."""
+    version = getattr(request, "version", None)
+    if version != NULL:
+        return bool(version)
+    world = here()
+    name = getattr(request, "source", request.key)
+    return world is not None and bool(world.bucket.keeps_versions(name))

@@ -164,7 +164,6 @@ def reply(request: Any, home: str, name: str = "") -> codec.Answer:
         "x-amz-request-id": _request_id(world),
         "x-amz-id-2": "world",
         "Server": "AmazonS3",
-        "Content-Type": "application/xml",
         "Content-Length": str(len(body)),
         **headers,
     }
@@ -182,26 +181,39 @@ def used_after_the_run(request: Any) -> Misuse:
 def _find(message: Message, name: str) -> Operation:
     """Return the operation of a request, and set its parameters; the SDK may have named it."""
     level = codec.level_of(message.bucket, message.key)
-    try:
-        message.operation = codec.operation_of(message.method, level, message.query, message.headers)
-    except S3Error:
-        message.operation = ""
-    found = OPERATIONS.get(message.operation)
-    if found is None or (name and name != found.name):
-        wanted = name or message.operation or f"{message.method} of the {level}"
-        raise Unanswered(f"s3:{wanted} with {', '.join(message.query) or 'nothing'}", _MODELLED)
-    beyond = _beyond(found.name, tuple(message.query), tuple(message.headers))
-    if beyond:
-        raise Unanswered(
-            f"s3:{found.name} with {', '.join(beyond)}", "leave that out, or hand the code a stand-in"
-        )
-    message.parameters = codec.parameters_of(
-        found.name, message.bucket, message.key, message.query, message.headers
-    )
+    query, headers = message.query, message.headers
+    operation = _resolve(message.method, level, tuple(query), query.get("list-type"), tuple(headers))
+    found = OPERATIONS.get(operation)
+    if found is None or (name and name != operation):
+        wanted = name or operation or f"{message.method} of the {level}"
+        raise Unanswered(f"s3:{wanted} with {', '.join(query) or 'nothing'}", _MODELLED)
+    message.operation = operation
+    message.parameters = codec.parameters_of(operation, message.bucket, message.key, query, headers)
     return found
 
 
 @functools.lru_cache(1024)
+def _resolve(
+    method: str, level: str, words: tuple[str, ...], list_type: str | None, headers: tuple[str, ...]
+) -> str:
+    """Return the name of an operation; empty if S3 has none like this.
+
+    `list-type` is the one word of a query whose value makes a difference. Raise `Unanswered` for an operation
+    of this module with words or headers that have no effect here.
+    """
+    query = dict.fromkeys(words, "") | ({} if list_type is None else {"list-type": list_type})
+    try:
+        operation = codec.operation_of(method, level, query, dict.fromkeys(headers, ""))
+    except S3Error:
+        return ""
+    beyond = _beyond(operation, words, headers) if operation in OPERATIONS else []
+    if beyond:
+        raise Unanswered(
+            f"s3:{operation} with {', '.join(beyond)}", "leave that out, or hand the code a stand-in"
+        )
+    return operation
+
+
 def _beyond(name: str, words: tuple[str, ...], headers: tuple[str, ...]) -> list[str]:
     """Return the words of the query and the headers that have a meaning, and none here."""
     known = OPERATIONS[name].known | IGNORED | objects.ATTRIBUTES

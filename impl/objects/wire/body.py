@@ -16,6 +16,7 @@ then the caller's to discard. A client that ends early is `IncompleteBody`. An `
 """
 
 import base64
+import functools
 import hashlib
 import re
 import zlib
@@ -153,7 +154,7 @@ def whole(headers: Mapping[str, str], arrived: bytes) -> tuple[bytes, dict[str, 
 
     Signatures of chunks are not verified.
     """
-    if not _DESCRIBING.intersection(headers) and not any(name.startswith(HEADER) for name in headers):
+    if not _describe(tuple(headers)):
         return arrived, {}
     headers = {"content-length": str(len(arrived)), **headers}
     if "aws-chunked" in headers.get("content-encoding", ""):
@@ -162,6 +163,12 @@ def whole(headers: Mapping[str, str], arrived: bytes) -> tuple[bytes, dict[str, 
     body = Body(headers, None)
     content = b"".join(body.feed(arrived))
     return content, body.finish()
+
+
+@functools.lru_cache(maxsize=1024)
+def _describe(headers: tuple[str, ...]) -> bool:
+    """Return true if one of these headers is about the encoding of a body, or a digest of it."""
+    return any(name in _DESCRIBING or name.startswith(HEADER) for name in headers)
 
 
 _DESCRIBING = frozenset({"content-encoding", "content-md5", "x-amz-content-sha256", "x-amz-trailer"})

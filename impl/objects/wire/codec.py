@@ -246,20 +246,46 @@ def parameters_of(
     operation: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the parameters of a request, but for those in its body."""
-    places = _places(operation)
-    parameters: dict[str, Any] = {
-        member: key if place == "Key" else bucket for member, place in places.uri.items()
-    }
-    for given, known in ((query, places.query), (headers, places.header)):
-        for word, text in given.items():
-            if word in known:
-                member, part = known[word]
-                parameters[member] = _scalar(part, text, member)
-    for start, member in places.headers.items():
-        found = {word[len(start) :]: value for word, value in headers.items() if word.startswith(start)}
-        if found:
-            parameters[member] = found
+    place = {"Bucket": bucket, "Key": key}
+    present = _present(operation, tuple(query), tuple(headers))
+    parameters: dict[str, Any] = {member: place[name] for member, name in present.uri}
+    for given, known in ((query, present.query), (headers, present.header)):
+        for word, member, part in known:
+            text = given[word]
+            parameters[member] = text if part is None else _scalar(part, text, member)
+    for member, names in present.headers:
+        parameters[member] = {name: headers[word] for name, word in names}
     return parameters
+
+
+class _Present(NamedTuple):
+    """The parameters of a request with these words in its query and these headers."""
+
+    uri: list[tuple[str, str]]
+    query: list[tuple[str, str, Any]]
+    """Word, member, and its shape; None for one that is a string."""
+    header: list[tuple[str, str, Any]]
+    headers: list[tuple[str, list[tuple[str, str]]]]
+
+
+@functools.lru_cache(maxsize=1024)
+def _present(operation: str, words: tuple[str, ...], headers: tuple[str, ...]) -> _Present:
+    places = _places(operation)
+
+    def known(names: tuple[str, ...], places: Mapping[str, tuple[str, Any]]) -> list[tuple[str, str, Any]]:
+        found = [(name, *places[name]) for name in names if name in places]
+        return [(name, member, None if part.type_name == "string" else part) for name, member, part in found]
+
+    prefixed = [
+        (member, [(name.removeprefix(start), name) for name in headers if name.startswith(start)])
+        for start, member in places.headers.items()
+    ]
+    return _Present(
+        [*places.uri.items()],
+        known(words, places.query),
+        known(headers, places.header),
+        [(member, names) for member, names in prefixed if names],
+    )
 
 
 @functools.cache

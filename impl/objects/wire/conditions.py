@@ -8,6 +8,7 @@ from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Condition, Matches, Outcome
 
 READ_IF = ("IfMatch", "IfNoneMatch", "IfModifiedSince", "IfUnmodifiedSince")
+_READ_IF = frozenset(READ_IF)
 COPY_IF = tuple(f"CopySource{name}" for name in READ_IF)
 
 
@@ -52,6 +53,8 @@ def _is_news(p: Mapping[str, Any], etag: str, second: int, start: str = "") -> b
 
 def check_reading(p: Mapping[str, Any], etag: str, modified_ns: int) -> None:
     """Raise unless the conditions of a read hold."""
+    if _READ_IF.isdisjoint(p):
+        return
     if not holds(p, etag, modified_ns):
         refuse("PreconditionFailed", condition="If-Match" if "IfMatch" in p else "If-Unmodified-Since")
     if not _is_news(p, etag, modified_ns // 10**9):

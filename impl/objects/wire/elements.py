@@ -72,10 +72,17 @@ def _member(member: str, part: Any) -> Writer:
 
 def _rows(shape: Any, name: str, rows: Rows) -> str:
     """One template for all of them: a page has thousands of values."""
-    tags = [shape.members[member].serialization.get("name", member) for member in rows.members]
-    same = content(shape)(rows.same).replace("%", "%%")
-    row = f"<{name}>{''.join(f'<{tag}>%s</{tag}>' for tag in tags)}{same}</{name}>"
+    if not rows.rows:
+        return ""
+    row = _template(shape, name, rows.members, content(shape)(rows.same))
     return "".join([row % tuple(map(xml_text, values)) for values in rows.rows])
+
+
+@functools.lru_cache(maxsize=64)
+def _template(shape: Any, name: str, members: tuple[str, ...], same: str) -> str:
+    tags = [shape.members[member].serialization.get("name", member) for member in members]
+    same = same.replace("%", "%%")
+    return f"<{name}>{''.join(f'<{tag}>%s</{tag}>' for tag in tags)}{same}</{name}>"
 
 
 def _element(shape: Any, name: str) -> Writer:
@@ -123,7 +130,9 @@ def xml_text(text: str) -> str:
 def text_of(shape: Any, value: Any, *, in_header: bool) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool):
+    if type(value) is int:
+        return str(value)
+    if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, datetime):
         form = shape.serialization.get("timestampFormat") or ("rfc822" if in_header else "iso8601")

@@ -124,8 +124,8 @@ def objects(p: P, entries: Sequence[ObjectEntry], groups: Sequence[str], *, more
     """Return the values that `ListObjects` and `ListObjectsV2` have in common."""
     text = key_encoder(p)
     rows = [
-        (text(entry.key), iso_moment(entry.modified_ns), quoted(entry.etag), str(entry.size))
-        for entry in entries
+        (text(key), iso_moment(modified_ns), quoted(etag), str(size))
+        for key, modified_ns, etag, size in entries
     ]
     same = STANDARD if owner is None else {**STANDARD, "Owner": owner}
     return {

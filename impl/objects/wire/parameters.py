@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote
 
 from fencepost.impl.objects.wire.conditions import unquoted
 from fencepost.impl.objects.wire.errors import refuse
+from fencepost.impl.store.requests import ANYTHING, Condition
 
 P = Mapping[str, Any]
 """Parameters of one operation."""
@@ -36,6 +37,7 @@ SHOWN = tuple(
         "Expires",
     )
 )
+_SHOWN = frozenset(SHOWN)
 _COUNTS = {"MaxKeys": "max-keys", "MaxUploads": "max-uploads", "MaxParts": "max-parts"}
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
@@ -59,7 +61,7 @@ def metadata(p: P) -> Mapping[str, str]:
 
 def overridden(p: P) -> dict[str, Any]:
     """Return the headers of a read's response that its query replaces."""
-    found = [name for name in SHOWN if name in p]
+    found = [name for name in SHOWN if name in p] if not _SHOWN.isdisjoint(p) else []
     for name in found:
         if _CONTROL.search(str(p[name])):
             refuse("InvalidArgument", "Header value cannot be represented using ISO-8859-1.", argument=name)
@@ -100,12 +102,15 @@ def replaces(p: P, directive: str) -> bool:
     return bool(value == "REPLACE")
 
 
-def refuse_copy_onto_itself() -> None:
-    refuse(
-        "InvalidRequest",
-        "This copy request is illegal because it is trying to copy an object to itself without changing "
-        "the object's metadata, storage class, website redirect location or encryption attributes.",
-    )
+def check_changes(p: P, when: Condition) -> None:
+    """Raise if a copy would replace an object by itself, unchanged and without a condition."""
+    onto_itself = copy_source(p) == (p["Bucket"], p["Key"], "")
+    if onto_itself and when == ANYTHING and not replaces(p, "MetadataDirective"):
+        refuse(
+            "InvalidRequest",
+            "This copy request is illegal because it is trying to copy an object to itself without changing "
+            "the object's metadata, storage class, website redirect location or encryption attributes.",
+        )
 
 
 def copy_range(p: P, size: int | None = None) -> tuple[int, int | None]:
