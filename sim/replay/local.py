@@ -127,7 +127,7 @@ def replay(
             if progress is not None:
                 progress(outcome)
     if counted:
-        outcome.coverage = label_coverage(judge.automaton, taken_labels(judge.lockstep))
+        outcome.coverage = label_coverage(judge.automaton, taken_labels(judge.walk))
     if judge.driven is not None and outcome.runs:
         outcome.coverage["model"] = judge.driven.share().as_json()
     return outcome
