@@ -190,14 +190,14 @@ class Buckets(WorldBucket):
 
 
 def install(world: Any) -> Buckets:
-    """The buckets of `world`, installed at the first call."""
-    bucket = world.bucket
-    if type(bucket) is Buckets:
+    """Return the buckets of `world`, installed at the first call."""
+    bucket: WorldBucket = world.bucket
+    if isinstance(bucket, Buckets):
         return bucket
     if bucket.contents():
         raise Misuse("make the boto3 client before anything is stored: keys get their bucket's name in front")
-    world.bucket = Buckets(bucket)
-    return world.bucket
+    buckets = world.bucket = Buckets(bucket)
+    return buckets
 
 
 def no_such_bucket(name: str) -> Refused:

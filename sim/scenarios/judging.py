@@ -131,7 +131,7 @@ def numeric(key: str, value: Any) -> float:
     """A setting as a number to plot and to fit against: times in milliseconds, no limit as infinity."""
     if isinstance(value, dict):
         inner = value.get("default", 0)
-        return (inner["p50"] if isinstance(inner, dict) else inner) / 1e6
+        return float(inner["p50"] if isinstance(inner, dict) else inner) / 1e6
     if value is None:
         return float("inf")
     if isinstance(value, tuple):
