@@ -68,6 +68,20 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """The exploration that decided a refinement: both machines side by side, at the sizes of the proof."""
+
+    refines: str
+    parameters: Object
+    other_parameters: Object
+    """The sizes of the other machine."""
+    distinct: int
+    generated: int
+    depth: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class PropertyResult:
     name: str
     kind: str
@@ -75,6 +89,7 @@ class PropertyResult:
     trace: tuple[Step, ...] = ()
     doc: str = ""
     reason: str = ""
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True)
@@ -520,6 +535,12 @@ class ReplayResult(Result):
     statistics: Object = field(default_factory=dict)
     not_judged: tuple[str, ...] = ()
     """What the verdict says nothing about."""
+    judged_by: str = ""
+    """The machine that judges the runs, as `fencepost check` names it."""
+    properties: tuple[str, ...] = ()
+    """The properties that hold in every run that is accepted: those of this machine."""
+    properties_not_judged: tuple[str, ...] = ()
+    """The properties of the model that this machine does not state."""
 
 
 COMMANDS: Mapping[str, type[Result]] = {

@@ -26,7 +26,9 @@ others. `fencepost.model.kernel` is how it works.
 """
 
 from fencepost.model.kernel import (
+    HISTORY,
     NO_DEADLOCK,
+    NOTHING,
     BadSettings,
     Bag,
     Bool,
@@ -54,6 +56,7 @@ from fencepost.model.kernel import (
     PropertyResult,
     Record,
     Result,
+    Role,
     Seq,
     Set,
     Size,
@@ -74,6 +77,8 @@ from fencepost.model.kernel import (
     constant,
     count_of,
     define,
+    does,
+    either,
     eventually,
     implies,
     infinitely_often,
@@ -88,6 +93,7 @@ from fencepost.model.kernel import (
     reachable,
     reachable_graph,
     refines,
+    related,
     step,
     together,
     total,
@@ -96,6 +102,8 @@ from fencepost.model.kernel import (
 )
 
 __all__ = [
+    "HISTORY",
+    "NOTHING",
     "NO_DEADLOCK",
     "BadSettings",
     "Bag",
@@ -124,6 +132,7 @@ __all__ = [
     "PropertyResult",
     "Record",
     "Result",
+    "Role",
     "Seq",
     "Set",
     "Size",
@@ -144,6 +153,8 @@ __all__ = [
     "constant",
     "count_of",
     "define",
+    "does",
+    "either",
     "eventually",
     "implies",
     "infinitely_often",
@@ -158,6 +169,7 @@ __all__ = [
     "reachable",
     "reachable_graph",
     "refines",
+    "related",
     "step",
     "together",
     "total",

@@ -183,9 +183,19 @@ def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
         "grouped_by": str(getattr(grouping, "name", grouping)),
         "started_seconds": started,
         **outcome.as_json(seconds),
+        **_judged_by(options["model"]),
     }
     result: ReplayResult = from_json(ReplayResult, {**data, "coverage": data["coverage"] or None})
     return _located(result, files, as_recorded=grouping == "run")
+
+
+def _judged_by(name: str) -> dict[str, Any]:
+    """The machine by which the runs of a system are judged, and what its verdict says of the model."""
+    system = SYSTEMS.get(name)
+    if system is None or not system.observed:
+        return {}
+    stated, others = system.judged_properties()
+    return {"judged_by": f"{name}-observed", "properties": stated, "properties_not_judged": others}
 
 
 def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> ReplayResult:
@@ -222,20 +232,20 @@ def _locally(
 
         judge = Judge(Automaton(refinement(), slots=options["slots"] or SLOTS), whole=by == "run")
         if options["coverage"] or options["gaps"]:
-            judge.driven = DrivenTransitions(judge.automaton, _modelled(judge.automaton.refinement))
+            judge.driven = DrivenTransitions(judge.automaton, _covering(judge.automaton.refinement))
         outcome = replay(judge, found.parts, verdicts=folder / "verdicts.parquet", progress=show)
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
     return outcome, 0.0
 
 
-def _modelled(refinement: Any) -> Any:
+def _covering(refinement: Any) -> Any:
     """The map by which transitions are counted."""
-    found = refinement.modelled()
+    found = refinement.covering()
     if found is None:
         raise BadRequest(
             "--coverage needs a model whose states are its own: this map is eager or forgets fields; let its "
-            "modelled() return a map that does not"
+            "covering() return a map that does not"
         )
     return found
 

@@ -81,7 +81,7 @@ _REGION = re.compile(r"EU|[a-z]{2}(-[a-z]+){1,3}-\d")
 
 @dataclass
 class Content:
-    """What a GET sends: a part of an open file, which its owner closes."""
+    """The content of a GET: a part of an open file, which its owner closes."""
 
     values: dict[str, Any]
     status: int = 200
@@ -419,7 +419,7 @@ def _object_parts(p: Mapping[str, Any], sizes: list[int]) -> dict[str, Any] | No
 
 
 def described(info: ObjectInfo, extra: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a response that stand for an object."""
+    """Return the fields of a response that represent an object."""
     return {
         "ETag": quoted(info.etag),
         "LastModified": moment(info.modified_ns),

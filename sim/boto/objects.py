@@ -20,11 +20,11 @@ from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.requests import ANYTHING, Matches, Metadata, Outcome
 from fencepost.sim.boto import sdk_requests as sdk
-from fencepost.sim.boto.buckets import ANY, NULL
+from fencepost.sim.boto.buckets import ANY, NULL, Buckets
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.moments import SECOND_NS, to_second
 from fencepost.sim.world import stamps
-from fencepost.sim.world.present import here
+from fencepost.sim.world.present import surely_here
 
 Values = Mapping[str, Any]
 """Values of a response by their names in the service model."""
@@ -241,9 +241,8 @@ def copy_part_answer(_message: Message, _request: Any, reply: req.PartReply) -> 
 
 
 def _copied(reply: Any) -> Values:
-    world = here()
-    assert world is not None
-    landed_ns = world.start_ns + world.stamp_ns
+    run = surely_here()
+    landed_ns = run.start_ns + run.stamp_ns
     return {"LastModified": iso_moment(to_second(landed_ns)), "ETag": quoted(reply.etag)}
 
 
@@ -340,6 +339,6 @@ def _names_version(request: Any) -> bool:
     version = getattr(request, "version", None)
     if version != NULL:
         return bool(version)
-    world = here()
-    name = getattr(request, "source", request.key)
-    return world is not None and bool(world.bucket.keeps_versions(name))
+    bucket = surely_here().bucket
+    assert isinstance(bucket, Buckets)
+    return bucket.keeps_versions(getattr(request, "source", request.key))

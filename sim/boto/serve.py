@@ -28,7 +28,8 @@ from fencepost.sim.boto.http import Message, respond
 from fencepost.sim.boto.objects import Values
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.finalizers import place
-from fencepost.sim.world.present import here
+from fencepost.sim.world.present import here, surely_here
+from fencepost.sim.world.run import RunState
 
 
 class Operation(NamedTuple):
@@ -132,10 +133,10 @@ _MODELLED = "the world answers " + ", ".join(sorted(OPERATIONS))
 
 def answer(request: Any, home: str, name: str) -> Any:
     """What the SDK gets for `request`; `home` is the host it would go to, `name` the operation if known."""
-    world = here()
-    if world is None:
+    run = here()
+    if run is None:
         raise used_after_the_run(request)
-    if type(world.bucket) is not Buckets:
+    if type(run.bucket) is not Buckets:
         raise Misuse("call world.configure before making a boto3 client, not after")
     try:
         return respond(request.url, *reply(request, home, name))
@@ -153,15 +154,15 @@ class Unanswered(Exception):
 
 def reply(request: Any, home: str, name: str = "") -> codec.Answer:
     """Return the response to a request; a lost one raises an exception of the SDK."""
-    world = here()
+    run = surely_here()
     message = Message(request, home)
     try:
         operation = _find(message, name)
-        status, headers, body = _answered(world, operation, message)
+        status, headers, body = _answered(run, operation, message)
     except S3Error as error:
-        status, headers, body = _refused(world, message, error)
+        status, headers, body = _refused(run, message, error)
     headers = {
-        "x-amz-request-id": _request_id(world),
+        "x-amz-request-id": _request_id(run),
         "x-amz-id-2": "world",
         "Server": "AmazonS3",
         "Content-Length": str(len(body)),
@@ -230,22 +231,22 @@ def _beyond(name: str, words: tuple[str, ...], headers: tuple[str, ...]) -> list
     ]
 
 
-def _answered(world: Any, operation: Operation, message: Message) -> codec.Answer:
+def _answered(run: RunState, operation: Operation, message: Message) -> codec.Answer:
     if len(message.key.encode()) > KEY_BYTES_MAX:
         refuse("KeyTooLongError")
     try:
         request = operation.read(message)
     except LookupError as beyond:
         raise Unanswered(f"s3:{beyond.args[0]}", "leave that out") from None
-    store = world.store()
+    store = run.store
     if isinstance(request, list):
         reply = store.send_all(request)
         if any(one.outcome is Outcome.UNKNOWN for one in reply):
-            return _lost(world, operation, message)
+            return _lost(run, operation, message)
     else:
         reply = store.send(request)
         if reply.outcome is Outcome.UNKNOWN:
-            return _lost(world, operation, message)
+            return _lost(run, operation, message)
         if reply.outcome not in (Outcome.DONE, operation.also):
             raise objects.refusal(request, reply)
     values = operation.write(message, request, reply)
@@ -257,24 +258,24 @@ LOST = ("closed", "timeout", "error")
 """How a lost reply can show: the connection closed, silence, or S3's own "I do not know" (500)."""
 
 
-def _lost(world: Any, operation: Operation, message: Message) -> codec.Answer:
+def _lost(run: RunState, operation: Operation, message: Message) -> codec.Answer:
     """Show a lost reply to the SDK, which cannot tell whether the request was applied."""
-    if world.boto3_lost == "timeout":
+    if run.settings.lost_reply == "timeout":
         raise ReadTimeoutError(endpoint_url=message.url)
-    if world.boto3_lost == "closed":
+    if run.settings.lost_reply == "closed":
         raise ConnectionClosedError(endpoint_url=message.url)
-    status, headers, body = _refused(world, message, S3Error("InternalError"))
+    status, headers, body = _refused(run, message, S3Error("InternalError"))
     # S3 sends the headers of these before it knows how they will end.
     early = operation.name in ("CompleteMultipartUpload", "CopyObject", "UploadPartCopy")
     return codec.Answer(200 if early else status, headers, body)
 
 
-def _refused(world: Any, message: Message, error: S3Error) -> codec.Answer:
+def _refused(run: RunState, message: Message, error: S3Error) -> codec.Answer:
     resource = f"/{message.bucket}/{message.key}" if message.key else f"/{message.bucket}"
-    return codec.Answer(*error_answer(error, message.method, resource, _request_id(world)))
+    return codec.Answer(*error_answer(error, message.method, resource, _request_id(run)))
 
 
-def _request_id(world: Any) -> str:
+def _request_id(run: RunState) -> str:
     """Return the process of a request and its number there: the same in every run."""
-    process = world.running
+    process = run.running
     return "WORLD" if process is None else f"W{process.index:03X}{process.ops:012X}"

@@ -17,6 +17,8 @@ from typing import Any
 Reference = str
 """`module:name`."""
 Program = Callable[..., None]
+GOALS = ("reachable", "refinement")
+"""Kinds of properties that say nothing about a single run."""
 
 
 def load(reference: Reference) -> Any:
@@ -62,6 +64,9 @@ class System:
     """One line: what the protocol does."""
     model: Reference
     """The machine that `fencepost check` explores."""
+    observed: Reference = field(default="", kw_only=True)
+    """The machine of what the store shows, by which replay, lockstep and coverage judge runs; `model` refines
+    it. `fencepost check` has it under the name of the system and `-observed`."""
     further_models: Mapping[str, Reference] = field(default_factory=dict, kw_only=True)
     """Machines of what that one leaves out, by the names that `fencepost check` has for them."""
     checks: Reference
@@ -76,7 +81,7 @@ class System:
     mutants: Reference
     """A `Mutant` for each safeguard, by the same name."""
     refinement: Reference
-    """The class that maps events of the product to actions of the model."""
+    """The class that maps events of the product to actions of the observed machine."""
     run_is: str
     """What one run is when traces are replayed."""
     trace_fields: Reference
@@ -100,6 +105,14 @@ class System:
     def mutant_table(self) -> Mapping[str, Mutant]:
         found: Mapping[str, Mutant] = load(self.mutants)
         return found
+
+    def judged_properties(self) -> tuple[list[str], list[str]]:
+        """The properties of the model that the observed machine states as well, and the others."""
+        from fencepost.model import Model
+
+        stated = {one.name for one in Model(load(self.observed)).properties}
+        every = [one.name for one in Model(load(self.model)).properties if one.kind not in GOALS]
+        return [name for name in every if name in stated], [name for name in every if name not in stated]
 
     def without(self, safeguard: str) -> Any:
         """The table of safeguards with this one replaced by its mutant's. Equal for equal safeguards."""
