@@ -278,7 +278,7 @@ def _measured(options: argparse.Namespace, folder: Path) -> int:
         "times_stepping": round(built["events_per_processor_second"] / step["all_remembered"], 1),
         "planted": found,
         "mutated": changed,
-        "coverage": {key: counted.coverage[key] for key in ("taken", "of")},
+        "coverage": {key: getattr(counted.coverage, key) for key in ("taken", "of")},
     }
     del written, runs
     bars = {

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fencepost.reports.text import Uncut, amount, plural, table, verdict_line
-from fencepost.results import Objective, OperationStats, SimulatedRun, SimulateResult, SimulationCheck
+from fencepost.results import ObjectiveResult, OperationStats, SimulatedRun, SimulateResult, SimulationCheck
 
 RUNS_MAX = 60
 """Runs in the table with `-v`; the JSON has all."""
@@ -37,7 +37,7 @@ def simulate_text(result: SimulateResult, *, verbose: bool = False) -> Renderabl
 
 
 def _conflicts(result: SimulateResult) -> Iterator[Text]:
-    """How often conditional writes were refused, where writers contended."""
+    """Report the share of refused conditional writes of runs with contention."""
     counted = [(run.counters["conflicts"], run) for run in result.runs if "conflicts" in run.counters]
     if counted:
         most, run = max(counted, key=lambda pair: pair[0])
@@ -75,7 +75,7 @@ def _runs(result: SimulateResult, *, verbose: bool) -> Iterator[RenderableType]:
 
 
 def _rows(run: SimulatedRun, names: Sequence[str]) -> Iterator[list[str]]:
-    """A row for each operation; the run's own numbers stand in the first."""
+    """Yield a row for each operation; the first one has the numbers of the run."""
     values = [setting(run.parameters.get(name, "")) for name in names]
     if not run.operations:
         yield [*values, "none succeeded", "0"]
@@ -133,7 +133,7 @@ def _errors(checks: Sequence[SimulationCheck]) -> Iterator[Text]:
             yield Text(f"{check.name} ({100 * check.error:+.1f} %): {check.says}.")
 
 
-def objective_text(found: Objective, *, complete: bool = True) -> RenderableType:
+def objective_text(found: ObjectiveResult, *, complete: bool = True) -> RenderableType:
     """One objective: whether it holds, and the first run in which it does not."""
     if not found.broken_runs and not complete:
         return Text(

@@ -1,5 +1,6 @@
 """The table "To add ... edit ..." of CONTRIBUTING.md leads a newcomer to the right place."""
 
+import ast
 import importlib
 import re
 import shlex
@@ -69,3 +70,27 @@ def test_a_row_leads_to_the_place(row: dict[str, str], capsys: pytest.CaptureFix
 def test_a_name_that_is_missing_would_be_noticed() -> None:
     assert names({"a": 1}) == {"a"}
     assert names(["c"]) == {"c"}
+
+
+def test_every_benchmark_is_named() -> None:
+    """A benchmark that no session, page or other benchmark names measures nothing that anybody reads."""
+    named = (ROOT / "noxfile.py").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    files = sorted((ROOT / "bench").glob("*.py"))
+    imported = {
+        alias.name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module in ("bench", *(f"bench.{f.stem}" for f in files))
+        for alias in (
+            node.names if node.module == "bench" else [ast.alias(node.module.removeprefix("bench."))]
+        )
+    }
+    unnamed = [
+        file.stem
+        for file in files
+        if file.stem not in imported
+        and f'"{file.stem.replace("_", "-")}"' not in named
+        and f"bench.{file.stem}" not in named
+        and file.stem != "__init__"
+    ]
+    assert not unnamed

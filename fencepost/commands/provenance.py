@@ -1,4 +1,4 @@
-"""How a result was made: what a reader needs to make it again, kept beside the numbers.
+"""The provenance of a result: everything that is needed to compute it again.
 
 It names versions, the revision of the code in the current folder, and the command itself. It holds no date
 and no path of the machine, so that the same seed still gives the same bytes.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,8 +15,11 @@ from fencepost.commands.models import find_refinement
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
 from fencepost.reports.replay_text import replay_text
-from fencepost.results import ReplayResult, from_json, to_json
+from fencepost.results import ReplayResult, to_json
 from fencepost.sim.systems import SYSTEMS
+
+if TYPE_CHECKING:
+    from fencepost.sim.replay.local import Outcome
 
 _EXAMPLE = next(iter(SYSTEMS))
 EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 2 the request made no sense,
@@ -140,30 +143,28 @@ def _access_log(options: Mapping[str, Any]) -> ReplayResult:
     counted = statistics(events(table), table).as_json()
     seconds = perf_counter() - begun
     violated, undecided = (
-        [one.as_json() for one in found if (one.verdict == "violated") is expected]
+        tuple(one.listed() for one in found if (one.verdict == "violated") is expected)
         for expected in (True, False)
     )
-    data = {
-        "model": options["layout"],
-        "engine": "local",
-        "source": "access-log",
-        "verdict": "violated" if violated else "undecided" if undecided or problems else "holds",
-        "runs": len(table["run"].unique()),
-        "events": len(table) // 2,
-        "accepted": 0,
-        "rejected": len(violated),
-        "undecided": len(undecided),
-        "seconds": seconds,
-        "events_per_second": round(len(table) / 2 / max(seconds, 1e-9)),
-        "violations": violated,
-        "undecided_runs": undecided,
-        "problems": [str(problem) for problem in problems],
-        "damaged_lines": sum(problem.lines for problem in problems),
-        "statistics": counted,
-        "not_judged": NOT_JUDGED,
-    }
-    result: ReplayResult = from_json(ReplayResult, data)
-    return result
+    return ReplayResult(
+        model=options["layout"],
+        engine="local",
+        source="access-log",
+        verdict="violated" if violated else "undecided" if undecided or problems else "holds",
+        runs=len(table["run"].unique()),
+        events=len(table) // 2,
+        accepted=0,
+        rejected=len(violated),
+        undecided=len(undecided),
+        seconds=seconds,
+        events_per_second=round(len(table) / 2 / max(seconds, 1e-9)),
+        violations=violated,
+        undecided_runs=undecided,
+        problems=tuple(str(problem) for problem in problems),
+        damaged_lines=sum(problem.lines for problem in problems),
+        statistics=counted,
+        not_judged=NOT_JUDGED,
+    )
 
 
 def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
@@ -177,25 +178,25 @@ def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     begun = perf_counter()
     outcome, started = replay(options, files, refinement, grouping, folder)
     seconds = perf_counter() - begun - started
-    data = {
-        "model": options["model"],
-        "engine": options["engine"],
-        "grouped_by": str(getattr(grouping, "name", grouping)),
-        "started_seconds": started,
-        **outcome.as_json(seconds),
-        **_judged_by(options["model"]),
-    }
-    result: ReplayResult = from_json(ReplayResult, {**data, "coverage": data["coverage"] or None})
+    result = outcome.result(
+        options["model"],
+        options["engine"],
+        seconds,
+        grouped_by=str(getattr(grouping, "name", grouping)),
+        started_seconds=started,
+    )
+    result = _judged_by(result)
     return _located(result, files, as_recorded=grouping == "run")
 
 
-def _judged_by(name: str) -> dict[str, Any]:
-    """The machine by which the runs of a system are judged, and what its verdict says of the model."""
-    system = SYSTEMS.get(name)
+def _judged_by(result: ReplayResult) -> ReplayResult:
+    """Add the machine that judges the runs of a system, and the properties of the model that it states."""
+    system = SYSTEMS.get(result.model)
     if system is None or not system.observed:
-        return {}
+        return result
     stated, others = system.judged_properties()
-    return {"judged_by": f"{name}-observed", "properties": stated, "properties_not_judged": others}
+    judge = f"{result.model}-observed"
+    return replace(result, judged_by=judge, properties=tuple(stated), properties_not_judged=tuple(others))
 
 
 def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> ReplayResult:
@@ -214,7 +215,7 @@ def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> R
 
 def _locally(
     options: Mapping[str, Any], files: list[Path], refinement: Any, by: Any, folder: Path
-) -> tuple[Any, float]:
+) -> "tuple[Outcome, float]":
     from fencepost.properties.refinement import Automaton
     from fencepost.sim.replay.coverage import DrivenTransitions
     from fencepost.sim.replay.judging import Judge
@@ -252,7 +253,7 @@ def _covering(refinement: Any) -> Any:
 
 def _on_spark(
     options: Mapping[str, Any], files: list[Path], refinement: Any, by: Any, folder: Path
-) -> tuple[Any, float]:
+) -> "tuple[Outcome, float]":
     from fencepost.sim.replay.spark import Recipe, replay
     from fencepost.sim.spark import start
 

@@ -36,15 +36,18 @@ class WholeNumber(click.IntRange):
         return "" if self.min is None and self.max is None else super()._describe_range()
 
 
-def strict(kind: click.ParamType) -> click.ParamType:
-    """A type of numbers that refuses what is none."""
-    if isinstance(kind, click.FloatRange | click.IntRange):
-        made = FiniteNumber if isinstance(kind, click.FloatRange) else WholeNumber
-        return made(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
-    return {click.FLOAT: FiniteNumber(), click.INT: WholeNumber()}.get(kind, kind)
+def strict(kind: click.ParamType[Any]) -> click.ParamType[Any]:
+    """Return the type of numbers that refuses everything else; other types as they are."""
+    if isinstance(kind, click.FloatRange):
+        return FiniteNumber(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+    if isinstance(kind, click.IntRange):
+        return WholeNumber(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+    if kind is click.FLOAT:
+        return FiniteNumber()
+    return WholeNumber() if kind is click.INT else kind
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     """A number of bytes: `64M`, `1.5G`, `100000`."""
 
     name = "size"
@@ -75,7 +78,7 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-class AddressType(click.ParamType):
+class AddressType(click.ParamType[Address]):
     """`127.0.0.1:9000`, `[::1]:0`, `:9000`; port 0 is a free one."""
 
     name = "address"

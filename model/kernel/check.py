@@ -15,8 +15,8 @@ from fencepost.model.kernel.report.counterexample import found_at
 from fencepost.model.kernel.report.result import (
     DEADLOCK,
     NO_DEADLOCK,
+    CheckResult,
     PropertyResult,
-    Result,
     result_of,
 )
 from fencepost.model.kernel.report.vacuity import left_out, vacuity_warnings
@@ -45,7 +45,7 @@ def check(
     compiled: bool = False,
     progress: Callable[[Progress], None] | None = None,
     explore: Callable[..., Search] | None = None,
-) -> Result:
+) -> CheckResult:
     """Explore every reachable state and decide every property.
 
     Stops at the end of the level where the first property is violated, unless `keep_going`; properties that

@@ -19,7 +19,7 @@ waits for something that did not happen, and then the whole run counts.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from fencepost.impl.store.events import Event
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.explore import tokens
 from fencepost.sim.explore.minimise import minimise
+from fencepost.sim.explore.result import NearestPass, Violation
 from fencepost.sim.explore.runs import Diverged, Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
@@ -57,7 +58,7 @@ class Counterexample:
     raised_at: tuple[str, ...] | None = None
     """Lines of the user's code where the exception that ended a process was raised."""
     moves: int | None = None
-    nearest_pass: dict[str, Any] | None = None
+    nearest_pass: NearestPass | None = None
     """The run that goes along with this one for as long as a run can that violates nothing."""
     minimised: bool = True
     """Whether time sufficed to look for a shorter one."""
@@ -84,26 +85,21 @@ class Counterexample:
         again = [] if self.back_to is None else [f"      ... and again from step {self.back_to}"]
         return [*map(str, self.lines), *again, f"  => {self.property}: {self.reason}"]
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data; without what was not looked for."""
-        found: dict[str, Any] = {
-            "property": self.property,
-            "reason": self.reason,
-            "counterexample": self.text(),
-            "token": self.token,
-            "steps": [line.to_json() for line in self.lines],
-        }
-        if self.raised_at is not None:
-            found["raised_at"] = list(self.raised_at)
-        if self.back_to is not None:
-            found |= {"back_to": self.back_to, "events": event_rows(self.events)}
-        if self.moves is not None:
-            found |= {
-                "moves": self.moves,
-                "events": event_rows(self.events),
-                "nearest_pass": self.nearest_pass,
-            }
-        return found
+    def as_violation(self) -> Violation:
+        """The counterexample as a result has it."""
+        explained = self.back_to is not None or self.moves is not None
+        return Violation(
+            property=self.property,
+            reason=self.reason,
+            counterexample=tuple(self.text()),
+            token=self.token,
+            raised_at=self.raised_at or (),
+            moves=self.moves,
+            events=event_rows(self.events) if explained else (),
+            nearest_pass=self.nearest_pass,
+            steps=tuple(line.as_data() for line in self.lines),
+            back_to=self.back_to,
+        )
 
 
 def counterexample_of(setting: Setting, failure: Failure, footprints: Any, seconds: float) -> Counterexample:
@@ -135,12 +131,12 @@ def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay,
     return follow(setting, targets, watch=objects.look, locate=True), objects
 
 
-def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
+def event_rows(found: Sequence[Event]) -> tuple[Mapping[str, Any], ...]:
     """Events as plain data, without the columns that do not apply; the first few, however long the run."""
-    return [
+    return tuple(
         {name: value for name, value in asdict(event).items() if value not in ("", -1) and name != "run"}
         for event in found[:EVENTS_MAX]
-    ]
+    )
 
 
 _LANDED = frozenset(name for name, found in ALTERNATIVES.items() if found.lands)

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeVar
 
+from fencepost.sim.explore.result import AuditCoverage
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.threads.sharing import Sharing
 from fencepost.sim.world import NO_FAULTS, POWER_ACTOR, Budget, Footprints, Program, Violation, World
@@ -319,16 +320,16 @@ class Coverage:
         """Whether the runs met neither a conflict nor a fault, so that no order could matter."""
         return not self.conflicts and not self.faults.keys() - {"pick", *_PASSING}
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data, for results."""
-        return {
-            "outcomes": {f"{kind} {outcome}": n for (kind, outcome), n in sorted(self.outcomes.items())},
-            "faults": dict(sorted(self.faults.items())),
-            "steps": dict(sorted(self.steps.items())),
-            "conflicts": self.conflicts,
-            "sometimes": {name: name in self.met for name in sorted(self.wanted)},
-            "tested": dict(sorted(self.tested.items())),
-        }
+    def summary(self) -> AuditCoverage:
+        """The coverage as a result has it."""
+        return AuditCoverage(
+            outcomes={f"{kind} {outcome}": n for (kind, outcome), n in sorted(self.outcomes.items())},
+            faults=dict(sorted(self.faults.items())),
+            steps=dict(sorted(self.steps.items())),
+            conflicts=self.conflicts,
+            sometimes={name: name in self.met for name in sorted(self.wanted)},
+            tested=dict(sorted(self.tested.items())),
+        )
 
     def findings(self) -> list[str]:
         """What makes a pass worth little."""

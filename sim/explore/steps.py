@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from fencepost.impl.store.requests import Request
+from fencepost.sim.explore.result import CounterexampleStep
 from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.world.footprints import FLIGHTS_FROM
@@ -53,37 +54,43 @@ class Line:
         text = f"{self.number:>3} {mark} {self.process:<12} {self.operation:<40} {self.outcome}".rstrip()
         return f"{text:<78}  {self.at[-1]}" if self.at else text
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data, without what does not apply."""
-        found: dict[str, Any] = {
-            "number": self.number,
-            "process": self.process,
-            "incarnation": self.incarnation,
-            "kind": self.kind,
-            "subject": self.subject,
-            "condition": self.condition,
-            "operation": self.operation,
-            "outcome": self.outcome,
-            "fault": self.fault,
-            "time_s": self.time_s,
-            **_encoded("body", self.body),
-            **_encoded("previous", self.previous),
-            "etag": self.etag,
-            "etag_since": self.etag_since,
-        }
-        if self.at:
-            found |= self.at[-1]._asdict()
-            found["stack"] = [f"{line} in {line.function}" for line in self.at]
-        return {name: value for name, value in found.items() if value not in ("", None) or name == "outcome"}
+    def as_data(self) -> CounterexampleStep:
+        """The step as a result has it."""
+        body, body_base64 = _encoded(self.body)
+        previous, previous_base64 = _encoded(self.previous)
+        line = self.at[-1] if self.at else None
+        return CounterexampleStep(
+            number=self.number,
+            process=self.process,
+            kind=self.kind,
+            operation=self.operation,
+            outcome=self.outcome,
+            incarnation=self.incarnation,
+            subject=self.subject,
+            condition=self.condition,
+            fault=self.fault,
+            time_s=self.time_s,
+            body=body,
+            body_base64=body_base64,
+            previous=previous,
+            previous_base64=previous_base64,
+            etag=self.etag,
+            etag_since=self.etag_since,
+            file=line.file if line else "",
+            line=line.line if line else None,
+            function=line.function if line else "",
+            stack=tuple(f"{line} in {line.function}" for line in self.at),
+        )
 
 
-def _encoded(name: str, body: bytes | None) -> dict[str, str]:
+def _encoded(body: bytes | None) -> tuple[str | None, str | None]:
+    """Return the text of a body, or its base64 if it is no UTF-8, in the place of each."""
     if body is None:
-        return {}
+        return None, None
     try:
-        return {name: body.decode()}
+        return body.decode(), None
     except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(body).decode()}
+        return None, base64.b64encode(body).decode()
 
 
 @dataclass

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.sim.explore.audit import AuditRequest, AuditResult
+from fencepost.sim.explore.audit import AuditOutcome, AuditRequest
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.minimise import cost
 from fencepost.sim.explore.reporting import interruptible, replayed, silence
@@ -96,7 +96,7 @@ class _Random(_Recording, Random):
     pass
 
 
-def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | None = None) -> AuditResult:
+def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | None = None) -> AuditOutcome:
     """Sample schedules of the program's real processes, and judge."""
     started = time.perf_counter()
     seconds = _seconds(request)
@@ -134,7 +134,7 @@ def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | Non
         return _judge(request, searched, elapsed, tuple(found), interrupted=bool(stopped))
 
 
-def follow_over_http(request: AuditRequest, token: str) -> AuditResult:
+def follow_over_http(request: AuditRequest, token: str) -> AuditOutcome:
     """The one run that a token stands for. What the processes print is printed."""
     started = time.perf_counter()
     with interruptible() as stopped, Fleet(request.seed, lambda: bool(stopped)) as fleet:
@@ -243,8 +243,8 @@ def _parted(setting: Setting, failed: Replay) -> str:
 # Judging.
 
 
-def _error(request: AuditRequest, searched: Any, error: AuditError, elapsed: float) -> AuditResult:
-    return AuditResult(
+def _error(request: AuditRequest, searched: Any, error: AuditError, elapsed: float) -> AuditOutcome:
+    return AuditOutcome(
         request,
         request.strategy,
         "error",
@@ -266,7 +266,7 @@ def _judge(
     found: tuple[Counterexample, ...],
     *,
     interrupted: bool,
-) -> AuditResult:
+) -> AuditOutcome:
     coverage = searched.coverage
     processes = found[0].processes if found else coverage.processes or len(coverage.steps)
     scope = f"{processes} process{'' if processes == 1 else 'es'} over HTTP with "
@@ -289,7 +289,7 @@ def _judge(
         for one in found
         if not one.minimised
     ]
-    return AuditResult(
+    return AuditOutcome(
         request,
         request.strategy,
         verdict,

@@ -48,7 +48,7 @@ class Readers(Generic[K]):
         for reader in self._readers.values():
             for run in reader.runs():
                 driven.drive(run)
-        return {"model": driven.share().as_json()} if driven.runs else {}
+        return {"model": driven.share()} if driven.runs else {}
 
 
 class Lockstep:

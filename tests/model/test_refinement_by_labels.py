@@ -18,6 +18,7 @@ from fencepost.model import (
     NOTHING,
     Bag,
     Bool,
+    CheckResult,
     Each,
     Enum,
     Flags,
@@ -26,7 +27,6 @@ from fencepost.model import (
     Machine,
     ModellingMistake,
     PropertyResult,
-    Result,
     Role,
     Size,
     Truth,
@@ -138,7 +138,7 @@ def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def judged(machine: type[Machine], **options: Any) -> tuple[PropertyResult, Result]:
+def judged(machine: type[Machine], **options: Any) -> tuple[PropertyResult, CheckResult]:
     found = check(machine, **options)
     return found["observed"], found
 
@@ -648,7 +648,7 @@ def test_the_other_machine_keeps_switches_that_it_has_as_well() -> None:
     assert judged(refining(other=Observed), without=["look-and-take"])[0].verdict == "holds"
 
 
-def test_the_mapping_may_be_wrong_without_any_label() -> None:
+def test_a_bad_mapping_is_found_without_any_label() -> None:
     def lost(s: Any) -> dict[str, Truth]:
         return {"ever": HISTORY, "holder": pick(s.at[0] == "looked", 0, -1)}  # type: ignore[dict-item]  # a mapping
 

@@ -15,8 +15,8 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import Configuration, Node, Settings, StreamError
 from fencepost.impl.streams.stream import Stream
-from fencepost.properties.interleaving import Interleaved, Order, Threads
 from fencepost.properties.streams.checks import CHECKS, Acknowledged, Outcomes, StreamState
+from tests.properties.streams.interleaving import Interleaved, Order, Threads
 
 NAME, KIND = "/s", "text/old"
 WANTED = Configuration(KIND)
