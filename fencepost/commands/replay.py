@@ -1,7 +1,7 @@
 """`fencepost replay TRACES`: whether what happened in production is something the model allows."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,12 @@ EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 
 fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from access-log --layout
 {_EXAMPLE}."""
 
-SOURCES = ("traces", "access-log")
+SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
+    "traces": lambda options, folder: replay_traces(options, folder),
+    "access-log": lambda options, _folder: replay_access_log(options),
+}
+"""The kinds of input, and the function that judges files of each. It takes the options of the command and a
+folder for files; a kind that is another form of traces writes them there and calls `replay_traces`."""
 LOCATED_MAX = 20
 """Events whose places in the files are looked up, of each kind."""
 SLOTS = 8
@@ -40,7 +45,7 @@ SLOTS = 8
 @click.option(
     "--from",
     "source",
-    type=click.Choice(SOURCES),
+    type=click.Choice(tuple(SOURCES)),
     default="traces",
     show_default=True,
     help="Kind of input.",
@@ -75,7 +80,7 @@ def command(listing: bool, **options: Any) -> int:
 
     with _folder(options["out"]) as folder:
         try:
-            result = _access_log(options) if options["source"] == "access-log" else _replay(options, folder)
+            result = SOURCES[options["source"]](options, folder)
         except (TraceError, SparkAway) as error:
             raise BadRequest(str(error)) from error
         if options["out"]:
@@ -127,7 +132,8 @@ def _folder(out: str | None) -> Iterator[Path]:
     yield Path(out)
 
 
-def _access_log(options: Mapping[str, Any]) -> ReplayResult:
+def replay_access_log(options: Mapping[str, Any]) -> ReplayResult:
+    """Judge S3 server access logs by the promises of a layout."""
     from fencepost.sim.replay.access_rules import NOT_JUDGED, layout, violations
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.statistics import statistics
@@ -167,7 +173,8 @@ def _access_log(options: Mapping[str, Any]) -> ReplayResult:
     )
 
 
-def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
+def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
+    """Judge traces by the observed machine of a model; verdicts go to `folder`."""
     from fencepost.sim.trace import discover
     from fencepost.sim.trace.grouping import find_grouping
 
