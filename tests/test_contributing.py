@@ -7,6 +7,8 @@ import importlib
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,10 @@ from fencepost.reports import simulate_text
 from fencepost.sim.boto.buckets import Buckets
 from fencepost.sim.boto.sdk_requests import Refused
 from fencepost.sim.des import result
+from fencepost.sim.explore import audit
 from fencepost.sim.trace import table_of, write_parquet
+from fencepost.sim.world import NO_FAULTS, World
+from fencepost.sim.world.properties import Property
 from tests.commands.running import exit_of
 from tests.commands.test_replay import BAD, GOOD, MAP, traced
 from tests.sim.boto.test_same_as_s3_store import Driven
@@ -171,6 +176,93 @@ def test_a_name_that_is_missing_would_be_noticed() -> None:
     assert names(["c"]) == {"c"}
 
 
+ADDED_FAULT = """
+import json
+from dataclasses import asdict
+from fencepost.impl.store.requests import Outcome
+from fencepost.sim import faults
+
+faults.add(faults.FaultKind(
+    "refused", "answered 412; not applied", "wrong 412", "wrong 412s", 0, (faults.WORLD,),
+    (faults.Alternative("refused", "412 from the ADVERSARY", offered=faults.WRITES),),
+))
+
+from fencepost.impl.store import ABSENT
+from fencepost.sim.explore import audit, replay
+from fencepost.sim.world import NO_FAULTS, Budget
+from fencepost.sim.world.effects import effect
+from fencepost.commands.audit import read_faults
+
+
+@effect("refused")
+def refuse(steps, record, process, request, number):
+    return request.ends(Outcome.EXISTS, "by the adversary")
+
+
+def create(world):
+    world.note("outcome", world.store().put("k", b"", when=ABSENT).outcome.value)
+
+
+def program(world):
+    world.spawn(create, world, name="p")
+    world.always("created", lambda view: view.notes("outcome") in ([], ["done"]))
+
+
+budget = Budget(**{**asdict(NO_FAULTS), **read_faults(["refused=1"])})
+found = audit(program, budget=budget)
+one = found.counterexamples[0]
+print(json.dumps({
+    "budget": [budget.sentence(), budget.but(refused=2).sentence(), budget.most()],
+    "without": len(audit(program, budget=NO_FAULTS).counterexamples),
+    "verdict": found.verdict,
+    "bound": found.bound,
+    "text": "\\n".join(one.text()),
+    "faults": found.result().coverage.faults,
+    "token": one.token,
+    "replayed": replay(program, one.token, budget=NO_FAULTS).violation.name,
+}))
+"""
+
+
+def test_a_fault_kind_is_a_row_and_its_effect() -> None:
+    """Modules read the table when they are imported, so the kind is added in an interpreter of its own.
+
+    If this fails, some part of the audit has a list of faults besides the table.
+    """
+    ran = subprocess.run([sys.executable, "-c", ADDED_FAULT], capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    shown = json.loads(ran.stdout)
+    assert shown["budget"] == ["at most 1 wrong 412", "at most 2 wrong 412s", 1]
+    assert shown["without"] == 0
+    assert shown["verdict"] == "violated"
+    assert "at most 1 wrong 412" in shown["bound"]
+    assert "412 from the ADVERSARY" in shown["text"]
+    assert shown["faults"] == {"refused": 1}
+    assert shown["token"] == "p:put:k:1=refused"
+    assert shown["replayed"] == "created"
+
+
+def test_a_kind_of_world_property_is_a_class() -> None:
+    """A kind with a decision procedure of its own is judged without a change elsewhere."""
+
+    class Never(Property):
+        """The check must stay false."""
+
+        kind = "never"
+
+        __slots__ = ()
+
+        def decide(self, verdict: Any) -> str | None:
+            return "it happened" if verdict else None
+
+    def program(world: World) -> None:
+        world.spawn(lambda: world.note("seen"), name="p")
+        world._promise(Never, "unseen", lambda view: bool(view.notes("seen")))
+
+    result = audit(program, budget=NO_FAULTS)
+    assert [(one.property, one.reason) for one in result.counterexamples] == [("unseen", "it happened")]
+
+
 def test_every_benchmark_is_named() -> None:
     """A benchmark that no session, page or other benchmark names measures nothing that anybody reads."""
     named = (ROOT / "noxfile.py").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
@@ -193,3 +285,33 @@ def test_every_benchmark_is_named() -> None:
         and file.stem != "__init__"
     ]
     assert not unnamed
+
+
+FOLLOWED = {
+    "a fault kind": "tests/test_contributing.py:test_a_fault_kind_is_a_row_and_its_effect",
+    "a kind of property of a world": "tests/test_contributing.py:test_a_kind_of_world_property_is_a_class",
+    "an S3 error code": "tests/test_contributing.py:test_an_s3_error_code_is_a_row_of_each_side",
+    "a simulate column": (
+        "tests/test_contributing.py:test_a_simulate_column_is_a_field_its_measure_and_its_head"
+    ),
+    "a trace source": "tests/test_contributing.py:test_a_trace_source_is_a_row_and_its_reader",
+    "a kind of property": "tests/model/test_kinds.py:test_",
+    "a store operation": "tests/test_contributing_changes.py:test_a_store_operation",
+    "a probe row": "tests/test_contributing_changes.py:test_a_probe_row",
+    "a zoo entry": "tests/test_contributing_changes.py:test_a_zoo_entry",
+    "a latency distribution": "tests/test_contributing_changes.py:test_a_latency_distribution",
+    "a section of the report": "tests/test_contributing_changes.py:test_a_section_of_the_report",
+    "a command, or an option of one": "tests/test_contributing_changes.py:test_a_command_and_its_option",
+    "a capacity scenario": "tests/test_contributing_changes.py:test_a_capacity_scenario",
+    "a system": "tests/docs/test_add_a_system.py:test_every_command_lists_the_system",
+}
+"""The test that makes the change of each row, by the beginning of the row's first cell."""
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["to add"] for row in ROWS])
+def test_a_test_makes_the_change_of_a_row(row: dict[str, str]) -> None:
+    """If this fails, a row of the table is a claim that nothing tries."""
+    starts = [start for start in FOLLOWED if row["to add"].startswith(start)]
+    assert starts
+    file, _, function = FOLLOWED[max(starts, key=len)].partition(":")
+    assert f"\ndef {function}" in (ROOT / file).read_text()

@@ -1,8 +1,7 @@
 """The changes of CONTRIBUTING.md's table "To add ... edit ...", made as the table says, and their effect.
 
-Each test makes one change in the registry that the table names and sees it work. tests/test_contributing.py
-follows the rows of a fault kind, an S3 error code, a simulate column, a trace source and a property of worlds,
-tests/model/test_kinds.py a kind of property of a model, tests/docs/test_add_a_system.py a system.
+Each test makes one change in the registry that the table names and sees it work. Other rows are followed in
+tests/test_contributing.py, which lists the test of every row.
 """
 
 import json
