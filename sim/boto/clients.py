@@ -49,7 +49,7 @@ _DEFAULTS = Config(
 )
 
 
-class Session(boto3.session.Session):
+class Session(boto3.session.Session):  # type: ignore[misc]  # boto3 ships no types
     """A session whose clients are the world's."""
 
     def client(self, service_name: str, region_name: str | None = None, **options: Any) -> Any:

@@ -23,6 +23,8 @@ def _looking(method: Callable[..., Any]) -> Callable[..., Any]:
     return looks
 
 
+SECOND_NS = 1_000_000_000
+
 _METHODS = (
     "__lt__ __le__ __gt__ __ge__ __eq__ __ne__ __hash__ __add__ __radd__ __sub__ __rsub__ __str__ __repr__ "
     "__format__ timestamp isoformat strftime ctime timetuple utctimetuple toordinal date time timetz replace "
@@ -41,6 +43,11 @@ for _name in _FIELDS:
     setattr(Moment, _name, property(_looking(getattr(datetime.datetime, _name).__get__)))
 Moment.__name__ = Moment.__qualname__ = "datetime"
 Moment.__module__ = "datetime"
+
+
+def to_second(ns: int) -> int:
+    """Return a time to the second, which is S3's resolution."""
+    return ns // SECOND_NS * SECOND_NS
 
 
 @functools.lru_cache(4096)

@@ -26,7 +26,7 @@ from simpy.events import NORMAL
 from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
-from fencepost.impl.store.requests import Outcome, Reply
+from fencepost.impl.store.requests import Outcome, Reply, Request
 from fencepost.sim.des.engine import START_NS, Engine
 from fencepost.sim.des.faults import Faults, fate
 from fencepost.sim.des.latency import Constant, Profile
@@ -287,7 +287,7 @@ class Server:
 
     def _refusal(self, flight: Flight, now_ns: int) -> Reply | None:
         """Why it is not applied."""
-        request = flight.request
+        request: Request[Reply] = flight.request
         if flight.fate == "conflict":
             return request.ends(Outcome.CONFLICT, "drawn")
         if flight.fate == "throttled":

@@ -9,6 +9,7 @@ look only at what stands when it is completed answer `done` in those cases; that
 caller that has no other safeguard could take an A-B-A for its own A.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ class Write:
 
 
 PUT = Write("put", "wrote over", lambda _, key, token: lambda when: ask.Put(key, body_of(token), when))
-DELETE = Write("delete", "deleted", lambda _bench, key, _token: lambda when: ask.Delete(key, when))
+DELETE = Write("delete", "deleted", lambda _bench, key, _token: functools.partial(ask.Delete, key))
 COMPLETE = Write(
     "completion", "completed over", begin, (Outcome.EXISTS, Outcome.CONFLICT), NO_MATCH, NO_MATCH
 )

@@ -67,11 +67,11 @@ def _once(bench: Bench, samples: Samples, number: int, size: int, folder: str) -
     body = body_of(f"latency.{number}", size)
 
     def timed(request: Request[Any], bytes_: int = 0) -> Any:
-        bench.ground.before(request)
+        bench.scratch.before(request)
         started = bench.env.monotonic_ns()
         reply = bench.raw.send(request)
         elapsed = (bench.env.monotonic_ns() - started) / 1e6
-        bench.ground.after(request, reply)
+        bench.scratch.after(request, reply)
         if reply.done:
             samples[request.kind, bytes_].append(elapsed)
         return reply

@@ -140,7 +140,7 @@ class Actor:
         bench, recording = self._bench, self._recording
         if choice in recording.not_offered:
             return
-        bench.ground.before(request)
+        bench.scratch.before(request)
         called = bench.history.now_ns()
         try:
             reply = bench.raw.send(request)
@@ -151,7 +151,7 @@ class Actor:
             recording.stop.set()
             raise
         returned = bench.history.now_ns()
-        bench.ground.after(request, reply)
+        bench.scratch.after(request, reply)
         self._remember(request, reply)
         recording.steps.append((self._name, request, reply, called, returned))
         if recording.changed_means_missing and reply.outcome is Outcome.CHANGED:

@@ -20,11 +20,11 @@ from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import ANYTHING, Outcome
 from fencepost.sim.probe import latency
 from fencepost.sim.probe.bench import Bench
-from fencepost.sim.probe.crew import Opener
+from fencepost.sim.probe.clients import Opener
 from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature
-from fencepost.sim.probe.ground import Footprint
 from fencepost.sim.probe.history import body_of
 from fencepost.sim.probe.plan import Plan
+from fencepost.sim.probe.scratch import Footprint
 from fencepost.sim.probe.verdict import (
     Broken,
     Finding,
@@ -67,7 +67,7 @@ class Probe:
 
     @property
     def prefix(self) -> str:
-        return self._bench.ground.prefix
+        return self._bench.scratch.prefix
 
     def verify(self) -> None:
         """Raise `Unusable` when the store cannot be used, and leave it as it was found."""
@@ -129,7 +129,7 @@ class Probe:
 
     def _preflight(self) -> None:
         """Whatever we need can be done at all; raises otherwise."""
-        store, key = self._bench.store, self._bench.ground.key("preflight")
+        store, key = self._bench.store, self._bench.scratch.key("preflight")
         replies = [
             store.put(key, body_of("hello"), when=ANYTHING),
             store.get(key),
@@ -217,7 +217,7 @@ class Probe:
         watch("removing what was written", len(self.features) + 2, len(self.features) + 2)
         self._bench.close()
         try:
-            left = self._bench.ground.sweep() if self._bench.ground.touched else []
+            left = self._bench.scratch.sweep() if self._bench.scratch.touched else []
         except StoreError as error:
             left = [str(error)]
         self._footprint.remove()

@@ -92,7 +92,8 @@ class Proxy:
         try:
             _, writer = await self._connected()
         except OSError as error:
-            why = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else str(error)
             raise Unusable(
                 f"nobody answers at {self.plan.upstream.url}: {why}; start the store first"
             ) from error

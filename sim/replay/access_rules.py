@@ -300,7 +300,8 @@ def _known_as(log: Log, names: pa.Array) -> I64:
     exact = pc.index_in(log.key.values.array, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
     bare = pc.replace_substring_regex(log.key.values.array, r"(?:~[0-9]+)?\.[A-Za-z0-9]+$", "")
     stem = pc.index_in(bare, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
-    return np.where(exact != NONE, exact, stem)[log.key.codes]
+    known: I64 = np.where(exact != NONE, exact, stem)[log.key.codes]
+    return known
 
 
 def _behind(log: Log, rule: str, ahead: str, behind: str, number: str) -> list[Finding]:

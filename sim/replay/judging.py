@@ -21,7 +21,7 @@ from fencepost.properties.refinement.rules import Events, KeyKinds
 from fencepost.properties.refinement.symbols import SymbolReader, Symbols
 from fencepost.properties.refinement.text import firsts
 from fencepost.sim.replay.coverage import DrivenTransitions
-from fencepost.sim.replay.lockstep import Ends, Lockstep
+from fencepost.sim.replay.walk import Ends, VectorisedWalk
 from fencepost.sim.trace.schema import KINDS
 
 POSSIBLE_MAX = 10
@@ -54,11 +54,11 @@ class Judge:
     """Runs are as recorded, so that missing numbers are missing events."""
     driven: DrivenTransitions | None = None
     """Computes the share of the model's transitions that was driven, if requested."""
-    lockstep: Lockstep = field(init=False)
+    walk: VectorisedWalk = field(init=False)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self.lockstep = Lockstep(self.automaton, self._lock)
+        self.walk = VectorisedWalk(self.automaton, self._lock)
         self._reader = SymbolReader(self.automaton, self._lock)
         self._explained: dict[tuple[int, int], tuple[str, str, str]] = {}
 
@@ -71,7 +71,7 @@ class Judge:
         symbols = self._reader.read(seen, kinds=kinds)
         broken = {} if rules is None else breaches(rules, self._reader.rules.kinds, seen, kinds)
         unreadable = self._unreadable(seen, symbols, kinds)
-        ends = self.lockstep.follow(symbols.symbols, symbols.starts, symbols.lengths)
+        ends = self.walk.follow(symbols.symbols, symbols.starts, symbols.lengths)
         if self.driven is not None:
             self.driven.follow(symbols)
         return self._table(seen, symbols, ends, unreadable, broken)

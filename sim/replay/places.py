@@ -81,7 +81,8 @@ def _number(event: _Event, events: Sequence[_Event]) -> int:
     )
     order = ordered(table).table.select(IDENTITY).to_pylist()
     defaults = {"incarnation": 0, "op": -1}
-    return order.index({name: event.columns.get(name, defaults.get(name, "")) for name in IDENTITY})
+    place: int = order.index({name: event.columns.get(name, defaults.get(name, "")) for name in IDENTITY})
+    return place
 
 
 def _events(file: Path, runs: set[str] | None) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -9,11 +9,11 @@ from pathlib import Path as File
 from typing import Any, NoReturn
 
 from fencepost.sim.des.paths import Path
+from fencepost.sim.des.result import MEASURES
 from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.judging import (
     OF_A_RUN,
-    STATISTICS,
     read_checks,
     read_formula,
     read_objectives,
@@ -197,7 +197,7 @@ def _measures(system: str, path: Path | None) -> list[str]:
     """Everything that can be measured of the runs of this system."""
     found = [*OF_A_RUN]
     operations = [*WORKLOADS[system].operations] if path is None else [path.operation, *path.maintenance]
-    found += [f"{operation}.{statistic}" for operation in operations for statistic in STATISTICS]
+    found += [f"{operation}.{statistic}" for operation in operations for statistic in MEASURES]
     if path is None:
         return [*found, *(f"counter.{name}" for name in WORKLOADS[system].counters)]
     found += dict.fromkeys(f"part.{step.part or step.name}" for step in path.steps)

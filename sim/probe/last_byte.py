@@ -32,7 +32,7 @@ SECONDS_MAX = 60.0
 """For connecting and for an answer, as botocore's own default."""
 
 
-class HeldBack:
+class LastByteSync:
     """Sends a store's requests, each held back until a signal."""
 
     def __init__(self, store: Store, client: Any = None) -> None:
@@ -43,7 +43,7 @@ class HeldBack:
             client.meta.events.register("before-send.s3", self._before_send)
 
     @classmethod
-    def over(cls, store: Store) -> "HeldBack":
+    def over(cls, store: Store) -> "LastByteSync":
         """The innermost store decides: layers above it only pass requests on."""
         inner = store
         while hasattr(inner, "inner"):

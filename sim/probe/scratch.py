@@ -26,7 +26,7 @@ BATCH = 64
 """Removals sent in one parallel step."""
 
 
-class Ground:
+class ScratchPrefix:
     """Hands out keys, remembers what stands, sweeps it away."""
 
     def __init__(self, store: Store, env: Environment, root: str = ROOT) -> None:

@@ -36,7 +36,7 @@ class Ends:
     before: I64
 
 
-class Lockstep:
+class VectorisedWalk:
     """Runs one automaton for several threads, and remembers which of its transitions were taken."""
 
     few = FEW
