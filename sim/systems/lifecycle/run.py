@@ -108,7 +108,10 @@ class Watched(Layer):
         return reply
 
 
-READERS = Readers(lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(whole=1))
+COVERED = {"cursors": 2, "names": 1, "buckets": 1, "items": 1}
+"""The bound at which transitions are counted. A run that leaves it counts up to there: the bound of the replay
+has more states than can be explored."""
+READERS = Readers(lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(**COVERED, whole=1))
 _fields = cached(trace_fields)
 Founding = tuple[Mapping[str, bytes], Sequence[tuple[Request[Any], Any]]]
 """What lies in the store, and the requests that led there."""

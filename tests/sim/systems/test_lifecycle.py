@@ -71,3 +71,10 @@ def test_a_mutant_breaks_the_code_about_as_soon_as_the_model(mutant: str) -> Non
     row = mutant_row("lifecycle", mutant)
     assert row.found
     assert row.model is None or row.moves <= row.model["length"] + 8, row
+
+
+def test_the_share_of_driven_transitions_is_counted_at_a_bound_that_can_be_explored() -> None:
+    found = explored(scenario="overwritten", crash=0, reply_lost=0, coverage="on")
+    (report,) = found.coverage.reports
+    share = report["model"]
+    assert 0 < share["driven"] <= share["transitions"] < 500_000
