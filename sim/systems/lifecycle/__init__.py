@@ -26,6 +26,7 @@ SYSTEM = System(
     further_models={
         "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
         "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
+        "lifecycle-observed": "fencepost.model.lifecycle_observed:LifecycleObserved",
     },
     checks="fencepost.properties.lifecycle.checks:CHECKS",
     program=f"{_HERE}.scenarios:program",
