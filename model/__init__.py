@@ -26,7 +26,9 @@ others. `fencepost.model.kernel` is how it works.
 """
 
 from fencepost.model.kernel import (
+    HISTORY,
     NO_DEADLOCK,
+    NOTHING,
     BadSettings,
     Bag,
     Bool,
@@ -74,6 +76,8 @@ from fencepost.model.kernel import (
     constant,
     count_of,
     define,
+    does,
+    either,
     eventually,
     implies,
     infinitely_often,
@@ -88,6 +92,7 @@ from fencepost.model.kernel import (
     reachable,
     reachable_graph,
     refines,
+    related,
     step,
     together,
     total,
@@ -96,6 +101,8 @@ from fencepost.model.kernel import (
 )
 
 __all__ = [
+    "HISTORY",
+    "NOTHING",
     "NO_DEADLOCK",
     "BadSettings",
     "Bag",
@@ -144,6 +151,8 @@ __all__ = [
     "constant",
     "count_of",
     "define",
+    "does",
+    "either",
     "eventually",
     "implies",
     "infinitely_often",
@@ -158,6 +167,7 @@ __all__ = [
     "reachable",
     "reachable_graph",
     "refines",
+    "related",
     "step",
     "together",
     "total",

@@ -20,11 +20,13 @@ entries of a directory need not reach the disk before the directory is flushed.)
 """
 
 from fencepost.model import *
+from fencepost.model.objects_observed import ObjectsObserved
 from fencepost.model.store import Budget
 
 NOBODY = -1
 KINDS = ("create", "replace", "put", "delete")
 AT_WORK = ("staged", "locked", "checked", "published", "flushed", "indexed")
+SHOWN = ("new", "staged", "locked", "published", "flushed", "indexed", "acknowledged", "refused")
 
 
 class Objects(Machine):
@@ -346,3 +348,37 @@ class Objects(Machine):
     @may_end
     def done(s) -> Truth:
         return s.is_quiet() & ~s.at.any("new") & ~s.event.any("buffered")
+
+    # Refinement: what the directory shows.
+
+    @refines(
+        ObjectsObserved,
+        {
+            "stage": "staged",
+            "create": "created",
+            "refuse_create": "create_refused",
+            "take_lock": "locked",
+            "check_condition": lambda before, after, w: does("refused", w=w, when=after.at[w] == "refused"),
+            "rename": "renamed",
+            "flush_directory": "flushed",
+            "update_index": "indexed",
+            "answer": "acknowledged",
+            "power_loss": "power_lost",
+            "power_loss_after": "power_lost_after",
+            "reconcile": "reconciled",
+        },
+        writers=writers,
+    )
+    def observed(s, observed: ObjectsObserved) -> dict[str, object]:
+        """Every call is one that the directory allows; a kill is seen by nobody."""
+        return {
+            "at": related(all_of(s.shows_progress(w, observed.at[w]) for w in s.everyone())),
+            "unreconciled": related(implies(observed.unreconciled, s.unreconciled)),
+        }
+
+    def shows_progress(s, w: int, observed: Choice) -> Truth:
+        """The calls of a writer show its progress; one that was killed seems to be at work."""
+        is_alike = any_of((s.at[w] == at) & (observed == at) for at in SHOWN)
+        is_checked = (s.at[w] == "checked") & (observed == "locked")
+        has_ended = (s.at[w] == "ended") & ~observed.is_in("new", "acknowledged", "refused")
+        return is_alike | is_checked | has_ended

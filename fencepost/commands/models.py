@@ -32,6 +32,7 @@ SHIPPED = {
     "fenced-lease": "fencepost.model.fenced_lease:FencedLease",
     "cursor": "fencepost.model.cursor:Cursor",
     **{name: system.model for name, system in SYSTEMS.items()},
+    **{f"{name}-observed": system.observed for name, system in SYSTEMS.items() if system.observed},
     **{name: model for system in SYSTEMS.values() for name, model in system.further_models.items()},
 }
 

@@ -222,20 +222,20 @@ def _locally(
 
         judge = Judge(Automaton(refinement(), slots=options["slots"] or SLOTS), whole=by == "run")
         if options["coverage"] or options["gaps"]:
-            judge.driven = DrivenTransitions(judge.automaton, _modelled(judge.automaton.refinement))
+            judge.driven = DrivenTransitions(judge.automaton, _covering(judge.automaton.refinement))
         outcome = replay(judge, found.parts, verdicts=folder / "verdicts.parquet", progress=show)
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
     return outcome, 0.0
 
 
-def _modelled(refinement: Any) -> Any:
+def _covering(refinement: Any) -> Any:
     """The map by which transitions are counted."""
-    found = refinement.modelled()
+    found = refinement.covering()
     if found is None:
         raise BadRequest(
             "--coverage needs a model whose states are its own: this map is eager or forgets fields; let its "
-            "modelled() return a map that does not"
+            "covering() return a map that does not"
         )
     return found
 

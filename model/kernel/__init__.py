@@ -48,7 +48,7 @@ from fencepost.model.kernel.language.model import Label, Model, Successors
 from fencepost.model.kernel.language.numbers import Number, count_of, least, most, total
 from fencepost.model.kernel.language.process import Process
 from fencepost.model.kernel.language.records import Recorded
-from fencepost.model.kernel.language.refinement import refines
+from fencepost.model.kernel.language.refinement import HISTORY, NOTHING, does, either, refines, related
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
 from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
@@ -59,6 +59,8 @@ from fencepost.model.kernel.search.symmetry import Reduced
 from fencepost.model.kernel.search.walks import walk
 
 __all__ = [
+    "HISTORY",
+    "NOTHING",
     "NO_DEADLOCK",
     "Array",
     "BadSettings",
@@ -119,6 +121,8 @@ __all__ = [
     "constant",
     "count_of",
     "define",
+    "does",
+    "either",
     "eventually",
     "graph_of",
     "implies",
@@ -134,6 +138,7 @@ __all__ = [
     "reachable",
     "reachable_graph",
     "refines",
+    "related",
     "step",
     "together",
     "total",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,17 @@ from fencepost.model.kernel.language.layout import packed
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.counterexample import found_at
-from fencepost.model.kernel.report.result import DEADLOCK, PropertyResult, Result, result_of
+from fencepost.model.kernel.report.result import (
+    DEADLOCK,
+    NO_DEADLOCK,
+    PropertyResult,
+    Result,
+    result_of,
+)
 from fencepost.model.kernel.report.vacuity import left_out, vacuity_warnings
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Found, Progress, Search, least_memory
 from fencepost.model.kernel.search.keys import odds
+from fencepost.model.kernel.search.refinement import prove
 from fencepost.model.kernel.search.symmetry import Reduced
 from fencepost.model.kernel.temporal import decide as temporal
 
@@ -96,12 +104,28 @@ def check(
             notes.append(f"{kinds} {are} decided without symmetry, on {whole.distinct:,} states")
     if search.cut:
         notes.append(f"{_cut(search)}: what holds, holds within it")
-    properties = [
-        decide(whole if wanted.kind in OF_RUNS else search, wanted, memory=memory, workers=workers)
+    found = {
+        wanted.name: decide(
+            whole if wanted.kind in OF_RUNS else search, wanted, memory=memory, workers=workers
+        )
         for wanted in model.properties
-    ]
+        if wanted.kind != "refinement"
+    }
     if deadlock:
-        properties.append(_decided(search, DEADLOCK, search.deadlock))
+        found[NO_DEADLOCK] = _decided(search, DEADLOCK, search.deadlock)
+    warnings = [*vacuity_warnings(search, whole=not isinstance(model, Reduced))]
+    for wanted in (each for each in model.properties if each.kind == "refinement"):
+        # Last, as each takes an exploration of its own.
+        if not search.complete or (not keep_going and _breaks(found.values())):
+            reason = "another property is violated first" if search.complete else search.reason
+            found[wanted.name] = PropertyResult.of(wanted, "undecided", reason=reason)
+            continue
+        found[wanted.name], more = prove(
+            wanted, search.model, partial(explore, **options, deadlocks=False, progress=progress)
+        )
+        warnings += more
+    order = [*(each.name for each in model.properties), NO_DEADLOCK]
+    properties = [found[name] for name in order if name in found]
     return result_of(
         search.model,
         search.fired,
@@ -116,9 +140,14 @@ def check(
         stopped_by=search.stopped_by,
         cut=search.cut,
         notes=tuple(notes),
-        vacuity_warnings=vacuity_warnings(search, whole=not isinstance(model, Reduced)),
+        vacuity_warnings=tuple(warnings),
         left_out=left_out(search, whole=not isinstance(model, Reduced)),
     )
+
+
+def _breaks(found: Iterable[PropertyResult]) -> bool:
+    """True if something bad can happen; a goal that no state reaches breaks nothing."""
+    return any(each.verdict == "violated" and each.kind != "reachable" for each in found)
 
 
 def _explore_locally(model: Model, **options: Any) -> Search:

@@ -116,7 +116,7 @@ class IngestRefinement(Refinement):
             Role("generation", ("generation",), COUNTED, start=1, most=horizons - USABLE - 1),
         )
 
-    def modelled(self) -> Refinement:
+    def covering(self) -> Refinement:
         return AsModelled()
 
     def actions(self, seen: Observation) -> Actions:

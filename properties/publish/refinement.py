@@ -359,7 +359,7 @@ class PublishRefinement(PublishMap):
             ]
         return self._by_epoch[key]
 
-    def modelled(self) -> "AsModelled":
+    def covering(self) -> "AsModelled":
         return AsModelled()
 
     def renamed(self, seen: Observation, label: Label) -> Observation | None:

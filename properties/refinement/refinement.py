@@ -142,9 +142,9 @@ class Refinement:
         """Whether an event shows this label."""
         return not self.hides(label) and label.action not in (*self.eager, *self.left_out)
 
-    def modelled(self) -> "Refinement | None":
-        """The map into the model as it is checked, whose transitions can be counted: this one, unless its
-        states represent others.
+    def covering(self) -> "Refinement | None":
+        """The map into the observed machine at the bound at which its transitions are counted: this one,
+        unless its states represent others.
         """
         return None if self.eager or self.forgets else self
 

@@ -6,7 +6,7 @@ labels, all possible ones count, so the true share is at most the share shown.
 
 `DrivenTransitions` counts transitions, as an audit does for its runs. The model for verdicts is made for
 verdicts: some of its states represent many, and it may have no bound. So every symbol is read a second time
-by the model as it is checked, whose transitions can be counted (`Refinement.modelled`, `refinement.Driven`).
+by the observed machine at a bound, whose transitions can be counted (`Refinement.covering`, `Driven`).
 The observation is known by then, so this costs one more look-up an event. A run that leaves the bound counts
 up to there; so does a run that is read through a window, up to where the window moves.
 """
@@ -86,17 +86,17 @@ def label_coverage(automaton: Automaton, labels: set[int]) -> dict[str, Any]:
 class DrivenTransitions:
     """Follows the symbols of an automaton in the model as it is checked. Thread-safe."""
 
-    def __init__(self, automaton: Automaton, modelled: Refinement) -> None:
+    def __init__(self, automaton: Automaton, covering: Refinement) -> None:
         self._source = automaton
         self._lock = threading.Lock()
-        self._automaton = Automaton(modelled, slots=automaton.slots)
+        self._automaton = Automaton(covering, slots=automaton.slots)
         self._lockstep = Lockstep(self._automaton, self._lock)
         self._translation = np.zeros(1, np.int64)
         self._ends: set[int] = set()
         self._runs = self._beyond = 0
         self._names = {
             entry.partition("@")[0].rstrip("?") + (f" in {role.name}" if "?" in entry else ""): role
-            for role in modelled.roles
+            for role in covering.roles
             for entry in role.of
         }
 

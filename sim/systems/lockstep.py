@@ -29,12 +29,12 @@ RunOf = Callable[[str, str], str]
 
 
 class Readers(Generic[K]):
-    """The event readers of each kind of run, and what they drove of the model so far."""
+    """The event readers of each kind of run, and the transitions that they drove so far."""
 
-    def __init__(self, refinement: Callable[[K], Refinement], modelled: Callable[[], Refinement]) -> None:
-        """`modelled` is the refinement at the bound of the model at which coverage is counted."""
+    def __init__(self, refinement: Callable[[K], Refinement], covering: Callable[[], Refinement]) -> None:
+        """`covering` returns the map into the observed machine at the bound at which coverage is counted."""
         self._refinement = refinement
-        self._modelled = modelled
+        self._covering = covering
         self._readers: dict[K, Reader] = {}
 
     def of(self, kind: K) -> Reader:
@@ -43,8 +43,8 @@ class Readers(Generic[K]):
         return self._readers[kind]
 
     def driven(self) -> dict[str, Any]:
-        """The share of the model's transitions, at its bound, that runs of this process drove so far."""
-        driven = Driven(Automaton(self._modelled()))
+        """The share of the observed machine's transitions that runs of this process drove so far."""
+        driven = Driven(Automaton(self._covering()))
         for reader in self._readers.values():
             for run in reader.runs():
                 driven.drive(run)

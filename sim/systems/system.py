@@ -62,6 +62,9 @@ class System:
     """One line: what the protocol does."""
     model: Reference
     """The machine that `fencepost check` explores."""
+    observed: Reference = field(default="", kw_only=True)
+    """The machine of what the store shows, by which replay, lockstep and coverage judge runs; `model` refines
+    it. `fencepost check` has it under the name of the system and `-observed`."""
     further_models: Mapping[str, Reference] = field(default_factory=dict, kw_only=True)
     """Machines of what that one leaves out, by the names that `fencepost check` has for them."""
     checks: Reference
@@ -76,7 +79,7 @@ class System:
     mutants: Reference
     """A `Mutant` for each safeguard, by the same name."""
     refinement: Reference
-    """The class that maps events of the product to actions of the model."""
+    """The class that maps events of the product to actions of the observed machine."""
     run_is: str
     """What one run is when traces are replayed."""
     trace_fields: Reference

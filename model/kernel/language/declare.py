@@ -62,6 +62,7 @@ Kind = Literal[
     "infinitely_often",
     "leads_to",
     "always_recoverable",
+    "refinement",
     "deadlock",
 ]
 OF_RUNS: tuple[Kind, ...] = ("eventually", "infinitely_often", "leads_to")
@@ -160,6 +161,8 @@ class Property:
     """Of a property of runs: the others have joined their choices already."""
     starts: Callable[..., Any] | None = None
     """What must hold of every start, beside what holds of every step."""
+    refines: Any = None
+    """Of a refinement: its declaration, see `refinement.Refines`."""
 
     def cases(self, sizes: Mapping[str, int]) -> Iterator[tuple[str, "Property", "Property | None"]]:
         """For each choice of the parameters: its text, the goal, and what leads to it (None: everything)."""

@@ -68,6 +68,13 @@ class Frame:
         self._put = [0] * len(words)
         self._masks: list[Mask | I64] = []
 
+    def part(self, model: "Model", first: int, end: int, *, read_only: bool) -> "Frame":
+        """Some words of the same rows as a frame of another model."""
+        return Frame(model, self._some_words(first, end), self.label, read_only=read_only)
+
+    def _some_words(self, first: int, end: int) -> Any:
+        return self.before[first:end]
+
     def word(self, number: int) -> U64:
         """The current content of a word, for the remaining rows."""
         if self.epoch == _OVER:

@@ -1,7 +1,7 @@
 """The result of a check: plain values, the same for people, for JSON and for tests."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from fencepost.model.kernel.language.declare import Kind, Property
@@ -20,6 +20,20 @@ DEADLOCK = Property(
 
 
 @dataclass(frozen=True)
+class Proof:
+    """The exploration that decided a refinement: both machines, at the sizes of the proof."""
+
+    refines: str
+    """The other machine."""
+    parameters: dict[str, int]
+    other_parameters: dict[str, int]
+    distinct: int
+    generated: int
+    depth: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class PropertyResult:
     """One property's verdict. The counterexample is of the violation, or for `reachable` a path there."""
 
@@ -29,6 +43,7 @@ class PropertyResult:
     counterexample: Counterexample | None = None
     doc: str = ""
     reason: str = ""
+    proof: Proof | None = None
 
     def __post_init__(self) -> None:
         assert self.reason or self.verdict != "undecided", f"{self.name} is undecided without a reason"
@@ -51,6 +66,7 @@ class PropertyResult:
             "trace": self.counterexample.as_json() if self.counterexample is not None else [],
             "doc": self.doc,
             **({"reason": self.reason} if self.reason else {}),
+            **({"proof": asdict(self.proof)} if self.proof is not None else {}),
         }
 
 

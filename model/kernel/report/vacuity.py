@@ -193,7 +193,7 @@ def _goal_of_runs(search: Search, wanted: Property) -> Iterator[str]:
 
 def _antecedents(search: Search, wanted: Property) -> Iterator[str]:
     """Every `implies` in a property of states whose condition is true in no reachable state."""
-    if wanted.kind == "step":
+    if wanted.kind in ("step", "refinement"):
         return
     conditions = [wanted]
     if wanted.kind in OF_RUNS:

@@ -8,6 +8,7 @@ SYSTEM = System(
     name="objects",
     summary="The object server: a directory whose conditional writes hold through kills and power losses.",
     model="fencepost.model.objects:Objects",
+    observed="fencepost.model.objects_observed:ObjectsObserved",
     further_models={
         "uploads": "fencepost.model.uploads:Uploads",
         "handoff": "fencepost.model.handoff:Handoff",

@@ -1,0 +1,74 @@
+"""Deciding a refinement: explore the product of both machines, at the sizes of the proof."""
+
+from collections.abc import Callable, Iterator
+
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.report.counterexample import chain, counterexample_of
+from fencepost.model.kernel.report.result import Proof, PropertyResult
+from fencepost.model.kernel.search.explore import Found, Search
+from fencepost.model.kernel.search.product import Product
+
+_CHUNK = 1 << 15
+
+
+def prove(
+    wanted: Property, model: Model, explore: Callable[[Model], Search]
+) -> tuple[PropertyResult, list[str]]:
+    """The verdict on a refinement of `model`, and sentences on what its proof never tests."""
+    sizes = wanted.refines.proven_at(model)
+    concrete = model if sizes == model.sizes else Model(model.machine, sizes, without=model.without)
+    product = Product(wanted, concrete)
+    search = explore(product)
+    proof = Proof(
+        refines=product.other.name,
+        parameters=dict(concrete.sizes),
+        other_parameters=dict(product.other.sizes),
+        distinct=search.distinct,
+        generated=search.generated,
+        depth=search.depth,
+        seconds=search.seconds,
+    )
+    found = search.found.get(wanted.name)
+    if found is not None:
+        return _violated(wanted, product, search, found, proof), []
+    if not search.complete or search.cut:
+        reason = search.reason if not search.complete else f"a bound cut {search.cut:,} states"
+        return PropertyResult(wanted.name, wanted.kind, "undecided", None, wanted.doc, reason, proof), []
+    return (
+        PropertyResult(wanted.name, wanted.kind, "holds", doc=wanted.doc, proof=proof),
+        list(vacuity(product, search)),
+    )
+
+
+def _violated(
+    wanted: Property, product: Product, search: Search, found: Found, proof: Proof
+) -> PropertyResult:
+    steps = chain(product, search.levels, found.depth, found.state, search.compiled)
+    before, label = steps[-1] if steps else (None, None)
+    reason = product.reason(before, label, found.state)
+    shown = counterexample_of(product, steps, found.state)
+    return PropertyResult(wanted.name, wanted.kind, "violated", shown, wanted.doc, reason, proof)
+
+
+def vacuity(product: Product, search: Search) -> Iterator[str]:
+    """Actions of the other machine that no label performs, and fields of it that the proof does not tie."""
+    other, name = product.other, product.wanted.name
+    unseen = set(other.actions)
+    for level in search.levels:
+        for start in range(0, level.shape[1], _CHUNK):
+            chunk = level[:, start : start + _CHUNK]
+            for label in product.labels:
+                if search.fired[label.number] and product.names_of(label) & unseen:
+                    unseen -= product.performed(chunk, label)
+            if not unseen:
+                break
+        if not unseen:
+            break
+    never = [action for action in other.actions if action in unseen]
+    if never:
+        yield f"{name}: no action performs {', '.join(never)} of {other.name} at the sizes of the proof"
+    changed = product.changed_fields(search.levels)
+    still = [field for field in product.history() if field not in changed]
+    if still:
+        yield f"{name}: neither mapped nor changed is {', '.join(still)} of {other.name}"
