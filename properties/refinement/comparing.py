@@ -4,7 +4,7 @@ Positions, revisions, generations and epochs rise without end, so a bounded mode
 protocol promises of them is an order: a revision is the next one, a position only rises. So a map may compare
 such a value with the one that the last write of the same document showed:
 
-    Compared("revision_is", "revision", shown_by="cursor", of="cursor")
+    Compared("revision_is", "revision", shown_by="cursor", of=("cursor",))
     Compared("reach_is", "reach", shown_by="bucket", against="began", largest=True)
 
 The observation gets a trace field with the result: `same`, `next` (a number that is larger by one), `more`,
@@ -26,8 +26,9 @@ class Compared:
     """The trace field, or the group of the key, of this event."""
     shown_by: str
     """The kind of keys of the earlier write."""
-    of: str = ""
-    """The value that both events have in common, such as the name of a document; empty for none."""
+    of: tuple[str, ...] = ()
+    """The value that both events have in common, such as the name of a document: the first of these that the
+    event has. Without any, all of a run are compared."""
     against: str = ""
     """The trace field of the earlier write; empty for the same as `value`."""
     largest: bool = False
@@ -91,4 +92,4 @@ def after_delete(wanted: Sequence[Compared], shown: Shown, kind: str, values: Ma
 
 
 def _common(one: Compared, values: Mapping[str, str | None]) -> str:
-    return values.get(one.of) or "" if one.of else ""
+    return next((text for name in one.of if (text := values.get(name)) is not None), "")

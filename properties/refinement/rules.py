@@ -178,7 +178,7 @@ class Rules:
             name for _, values in self._roles for value in values for name in (value.source, value.scope)
         ]
         self.compared = refinement.compared
-        named += [name for one in self.compared for name in (one.value, one.of, one.shown)]
+        named += [name for one in self.compared for name in (one.value, one.shown, *one.of)]
         wanted = dict.fromkeys([*named, refinement.owned, *refinement.trace_fields])
         self._names = [name for name in wanted if name and name not in (PROCESS, LIFE)]
 
@@ -229,7 +229,7 @@ class Rules:
 
     def values(self, read: ReadEvents, places: I64) -> list[dict[str, str | None]]:
         """For some rows the values that comparisons read, with the kinds of the key and of the request."""
-        named = (name for one in self.compared for name in (one.value, one.of, one.shown) if name)
+        named = (name for one in self.compared for name in (one.value, one.shown, *one.of))
         names = list(dict.fromkeys(named))
         columns = [read.texts.shown(read.texts.of(name)[places]) for name in names]
         kinds = read.events.take(places).kind.texts()

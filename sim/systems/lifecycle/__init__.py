@@ -23,10 +23,10 @@ SYSTEM = System(
     name="lifecycle",
     summary="Lifecycle, the shipped worker: objects expire by what the change log says.",
     model="fencepost.model.lifecycle:Lifecycle",
+    observed="fencepost.model.lifecycle_observed:LifecycleObserved",
     further_models={
         "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
         "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
-        "lifecycle-observed": "fencepost.model.lifecycle_observed:LifecycleObserved",
     },
     checks="fencepost.properties.lifecycle.checks:CHECKS",
     program=f"{_HERE}.scenarios:program",

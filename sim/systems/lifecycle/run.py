@@ -108,7 +108,7 @@ class Watched(Layer):
         return reply
 
 
-COVERED = {"cursors": 2, "names": 1, "buckets": 1, "items": 1}
+COVERED = {"streams": 2, "names": 1, "buckets": 1, "items": 1}
 """The bound at which transitions are counted. A run that leaves it counts up to there: the bound of the replay
 has more states than can be explored."""
 READERS = Readers(lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(**COVERED, whole=1))
