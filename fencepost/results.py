@@ -68,6 +68,20 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """The exploration that decided a refinement: both machines side by side, at the sizes of the proof."""
+
+    refines: str
+    parameters: Object
+    other_parameters: Object
+    """The sizes of the other machine."""
+    distinct: int
+    generated: int
+    depth: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class PropertyResult:
     name: str
     kind: str
@@ -75,6 +89,7 @@ class PropertyResult:
     trace: tuple[Step, ...] = ()
     doc: str = ""
     reason: str = ""
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True)

@@ -199,9 +199,7 @@ class ObjectsObserved(Machine):
     @reachable
     def rolled_back(s) -> Truth:
         """A power loss can take back a version that was visible and not yet acknowledged."""
-        return any_of(
-            (s.at[w] == "ended") & (s.rank[w] > s.rank_of(s.entry)) for w in range(s.writers)
-        )
+        return any_of((s.at[w] == "ended") & (s.rank[w] > s.rank_of(s.entry)) for w in range(s.writers))
 
     @may_end
     def done(s) -> Truth:

@@ -33,7 +33,7 @@ def check_text(result: CheckResult, again: str = "", *, verbose: bool = False) -
     warnings = [f"warning: {warning}" for warning in [*_never_fired(result), *result.vacuity_warnings]]
     return Group(
         verdict_line(result.verdict, _about(result, violated)),
-        *map(Text, [_size(result), *(f"note: {note}" for note in result.notes)]),
+        *map(Text, [_size(result), *_proofs(result), *(f"note: {note}" for note in result.notes)]),
         *([Uncut(_properties(result.properties), folded=True)] if verbose else []),
         *([_actions(result)] if verbose and result.coverage else []),
         *([_left_out(result)] if result.left_out else []),
@@ -64,6 +64,19 @@ def _size(result: CheckResult) -> str:
         f"  {amount(result.distinct)} distinct states, {amount(result.generated)} generated, depth "
         f"{result.depth}, {result.seconds:.2f} s, {byte_size(result.peak_bytes)} ({share}){hidden}"
     )
+
+
+def _proofs(result: CheckResult) -> Iterator[str]:
+    """A line for each refinement that was explored."""
+    for row in result.properties:
+        proof = row.proof
+        if proof is not None:
+            at = settings(proof.parameters.items()) if proof.parameters != result.parameters else ""
+            other = f"{proof.refines}{settings(proof.other_parameters.items())}"
+            yield (
+                f"  {row.name}: refines {other}{at and f' at{at}'}: {amount(proof.distinct)} pairs of states, "
+                f"{amount(proof.generated)} generated, depth {proof.depth}, {proof.seconds:.2f} s"
+            )
 
 
 def _properties(properties: Sequence[PropertyResult]) -> Table:

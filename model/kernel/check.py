@@ -120,10 +120,11 @@ def check(
             reason = "another property is violated first" if search.complete else search.reason
             found[wanted.name] = PropertyResult.of(wanted, "undecided", reason=reason)
             continue
-        found[wanted.name], more = prove(
+        found[wanted.name], of_proof, untested = prove(
             wanted, search.model, partial(explore, **options, deadlocks=False, progress=progress)
         )
-        warnings += more
+        notes += of_proof
+        warnings += untested
     order = [*(each.name for each in model.properties), NO_DEADLOCK]
     properties = [found[name] for name in order if name in found]
     return result_of(

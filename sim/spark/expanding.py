@@ -20,6 +20,7 @@ from fencepost.model.kernel.language.layout import U64, one_row, packed
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.expand import expand
 from fencepost.model.kernel.search.keys import Batch
+from fencepost.model.kernel.search.product import Product
 from fencepost.model.kernel.search.symmetry import Reduced
 
 
@@ -31,15 +32,22 @@ class Recipe:
     sizes: tuple[tuple[str, int], ...]
     without: tuple[str, ...]
     reduced: bool
+    refinement: str = ""
+    """The refinement whose product is explored."""
 
     @classmethod
     def of(cls, model: Model) -> "Recipe":
         sizes = tuple(sorted(model.sizes.items()))
-        return cls(model.machine, sizes, tuple(sorted(model.without)), isinstance(model, Reduced))
+        refinement = model.wanted.name if isinstance(model, Product) else ""
+        without = tuple(sorted(model.without))
+        return cls(model.machine, sizes, without, isinstance(model, Reduced), refinement)
 
     def model(self) -> Model:
         kind = Reduced if self.reduced else Model
-        return kind(self.machine, dict(self.sizes), without=self.without)
+        made = kind(self.machine, dict(self.sizes), without=self.without)
+        if not self.refinement:
+            return made
+        return Product(next(one for one in made.properties if one.name == self.refinement), made)
 
 
 @functools.lru_cache(maxsize=4)

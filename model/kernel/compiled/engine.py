@@ -14,6 +14,7 @@ import numpy as np
 
 from fencepost.model.kernel.compiled.build import NoCompiler, library_of
 from fencepost.model.kernel.compiled.job import Job
+from fencepost.model.kernel.compiled.product import ProductTracer
 from fencepost.model.kernel.compiled.text import c_text
 from fencepost.model.kernel.compiled.thin import WIDEST, Levels, narrow_levels
 from fencepost.model.kernel.compiled.trace import NotCovered, Program, Tracer
@@ -21,6 +22,7 @@ from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, packed
 from fencepost.model.kernel.language.model import Model, Transition
 from fencepost.model.kernel.search.expand import PENDING, Begun, Expanded, expand, keep_first, set_of
+from fencepost.model.kernel.search.product import Product
 
 _RECENT = 1 << 20
 """Bytes, at most, for the successors that were written last: they fit into the nearer caches."""
@@ -50,7 +52,7 @@ class Compiled:
         self._steps = tuple(steps)
         self.notes: list[str] = []
         left: dict[str, str] = {}
-        tracer = Tracer(model)
+        tracer = ProductTracer(model) if isinstance(model, Product) else Tracer(model)
         labels: dict[int, Program] = {}
         judged = []
         for wanted in steps:

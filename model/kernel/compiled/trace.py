@@ -283,6 +283,10 @@ class Words(list[Any]):
 
     shape = (1, 1)
 
+    def part(self, first: int, end: int) -> "Words":
+        """Some of the words."""
+        return Words(self[first:end])
+
 
 class TracedFrame(Frame):
     """The rows of a traced call. Guards are recorded; no row is removed, so old columns stay as they are."""
@@ -294,6 +298,10 @@ class TracedFrame(Frame):
         self.before = words
         self._words = list(words)
         self.trace: Trace = words[0].trace
+
+    def part(self, model: Model, first: int, end: int, *, read_only: bool) -> Frame:
+        words = Words([*self.before][first:end])
+        return TracedFrame(model, words, self.label, read_only=read_only)
 
     def _narrow(self, mask: Any) -> None:
         if not isinstance(mask, Traced):
@@ -354,8 +362,13 @@ class Tracer:
     def label(self, label: Label) -> Program | None:
         """The program of a label; None if no row can pass its guards."""
         words = self._words(1)[0]
-        frame = self._traced(words, lambda: self._model.apply(words, label))  # type: ignore[arg-type]  # they are traced
-        return None if frame is None else self._program(words, frame.finish())
+        after = self._traced(words, lambda: self._after(words, label))
+        return None if after is None else self._program(words, after)
+
+    def _after(self, words: Words, label: Label) -> list[Any] | None:
+        """The words after a label; None if no row can pass its guards."""
+        frame = self._model.apply(words, label)  # type: ignore[arg-type]  # they are traced
+        return None if frame is None else [*frame.finish()]
 
     def truth(self, wanted: Property) -> Program:
         """The program of a property of states."""

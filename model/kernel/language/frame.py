@@ -70,10 +70,7 @@ class Frame:
 
     def part(self, model: "Model", first: int, end: int, *, read_only: bool) -> "Frame":
         """Some words of the same rows as a frame of another model."""
-        return Frame(model, self._some_words(first, end), self.label, read_only=read_only)
-
-    def _some_words(self, first: int, end: int) -> Any:
-        return self.before[first:end]
+        return Frame(model, self.before[first:end], self.label, read_only=read_only)
 
     def word(self, number: int) -> U64:
         """The current content of a word, for the remaining rows."""

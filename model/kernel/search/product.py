@@ -13,20 +13,19 @@ Symmetry is not used here: that members of the concrete machine are interchangea
 of the other one are, nor that the labels are named alike for all of them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.bags import Place
-from fencepost.model.kernel.language.columns import Column, Truth, describe
-from fencepost.model.kernel.language.declare import ActionDeclared, Property
-from fencepost.model.kernel.language.errors import ModellingMistake, names, raise_with_place, suggestion
-from fencepost.model.kernel.language.fields import Bool, Received
+from fencepost.model.kernel.language.columns import Column, Truth
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
+from fencepost.model.kernel.language.fields import Bool
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, one_row
-from fencepost.model.kernel.language.machine import Machine, marked
+from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.language.refinement import (
     HISTORY,
@@ -34,13 +33,11 @@ from fencepost.model.kernel.language.refinement import (
     Either,
     Refines,
     Related,
-    Shown,
     assign,
     mapping_of,
 )
+from fencepost.model.kernel.search.performed import Performed, rows_of, rows_where
 
-OBSERVED = "observed"
-"""The parameter of a function of the author that is the state of the other machine."""
 REFUSED = "refused_"
 """The flag of the abstract part: its machine did not allow a label."""
 
@@ -73,7 +70,15 @@ class Product(Model):
         slot = self.abstract.layout.slots[REFUSED]
         word, shift = slot.place(0)
         self.flag = concrete.words + word, np.uint64(1 << shift)
-        self._shows = {label.number: _Shows(self, label) for label in concrete.labels}
+        for action in link.shows:
+            if action not in self.actions:
+                raise ModellingMistake(
+                    f"`{wanted.name}` has labels for '{action}', which is no action of {self.name}"
+                    f"{suggestion(action, self.actions)}; its actions are {names(self.actions)}"
+                )
+        self.performed = [
+            Performed(link, wanted.name, concrete, self.other, label) for label in concrete.labels
+        ]
 
     @property
     def words(self) -> int:
@@ -100,13 +105,17 @@ class Product(Model):
 
     def apply(self, states: U64, label: Label) -> Frame | None:
         assert not self.is_refused(states).any(), "a state that violates the refinement is not expanded"
-        words = self.concrete.words
-        frame = self.concrete.apply(states[:words], label)
-        if frame is None:
+        paired, performed = self._paired(states, label), self.performed[label.number]
+        if paired is None:
             return None
-        paired = _Paired(self, states, frame)
-        self._shows[label.number].perform(paired)
+        for choice in performed.choices(paired.rows_before, paired.rows_after, paired.rows_observed):
+            paired.abstract = _perform(self, performed, choice, paired.abstract)
         return paired
+
+    def _paired(self, states: U64, label: Label) -> "_Paired | None":
+        """The rows after the concrete part of a label."""
+        frame = self.concrete.apply(states[: self.concrete.words], label)
+        return None if frame is None else _Paired(self, states, frame)
 
     def within_bounds(self, states: U64) -> Mask:
         return self.concrete.within_bounds(states[: self.concrete.words])
@@ -193,7 +202,10 @@ class Product(Model):
             return f"no start of {self.other.name}: {self._difference(after)}"
         state = one_row(before)
         if self.is_refused(one_row(after)).any():
-            return self._shows[label.number].refusal(state)
+            paired = self._paired(state, label)
+            assert paired is not None, "the label led to the violation"
+            refused = _refusal(self, self.performed[label.number], paired)
+            return f"{self.text(label, before)} is {refused}"
         return f"after {self.text(label, before)}, {self._difference(after)}"
 
     def text(self, label: Label, state: PackedState) -> str:
@@ -229,17 +241,11 @@ class Product(Model):
         frame = Frame(self, self.initial()[:, :1], read_only=True)
         return [name for name, value in self.mapped(*self._parts(frame)).items() if value is HISTORY]
 
-    def names_of(self, label: Label) -> set[str]:
-        """The actions of the other machine that a label may perform; all of them, if a function decides."""
-        return self._shows[label.number].names()
-
-    def performed(self, states: U64, label: Label) -> set[str]:
+    def performed_in(self, states: U64, label: Label) -> set[str]:
         """The actions of the other machine that a label performs in some of these states."""
-        words = self.concrete.words
-        frame = self.concrete.apply(states[:words], label)
-        if frame is None:
-            return set()
-        return self._shows[label.number].performed(frame, states[words:].take(frame.origin(), axis=1))
+        performed = self.performed[label.number]
+        paired = None if performed.is_invisible else self._paired(states, label)
+        return set() if paired is None else _performed_in_some(self, performed, paired)
 
     def changed_fields(self, levels: Sequence[U64]) -> set[str]:
         """The fields of the other machine that differ between two states of a search."""
@@ -256,13 +262,6 @@ class Product(Model):
         }
 
 
-def rows_of(frame: Frame) -> Machine:
-    """The rows of a frame as its machine's functions take them."""
-    rows: Machine = object.__new__(frame.model.machine)
-    object.__setattr__(rows, "frame", frame)
-    return rows
-
-
 def _flagged(other: Model) -> Model:
     """The other machine with the flag."""
     machine = type(other.machine.__name__, (other.machine,), {REFUSED: Bool()})
@@ -277,13 +276,6 @@ def _shown(value: object) -> str:
     return format_value(value)
 
 
-@dataclass
-class _Part:
-    """The abstract part of some states, while labels are performed on it."""
-
-    states: U64
-
-
 class _Paired(Frame):
     """The rows of one label on the product: those of the concrete part, and the abstract part beside it."""
 
@@ -295,11 +287,20 @@ class _Paired(Frame):
         self.concrete = frame
         self._origin: I64 | None = None
         abstract = states[product.concrete.words :]
-        whole = frame.size == states.shape[1]
-        self.abstract = _Part(abstract if whole else abstract.take(self.origin(), axis=1))
+        self.abstract = abstract if frame.size == states.shape[1] else abstract.take(self.origin(), axis=1)
+
+    def rows_before(self) -> Frame:
+        return Frame(self.concrete.model, self.concrete.kept_before(), self.label, read_only=True)
+
+    def rows_after(self) -> Frame:
+        return Frame(self.concrete.model, np.stack(self.concrete.finish()), self.label, read_only=True)
+
+    def rows_observed(self) -> Frame:
+        assert isinstance(self.model, Product)
+        return Frame(self.model.abstract, self.abstract, read_only=True)
 
     def finish(self) -> list[U64]:
-        return [*self.concrete.finish(), *self.abstract.states]
+        return [*self.concrete.finish(), *self.abstract]
 
     def origin(self) -> I64:
         if self._origin is None:
@@ -313,254 +314,78 @@ class _Paired(Frame):
         self.concrete.mark_origin(marks)
 
 
-class _Shows:
-    """The abstract labels of one concrete label."""
-
-    def __init__(self, product: Product, label: Label) -> None:
-        self._product = product
-        self._label = label
-        self._labels: dict[str, list[Label]] = {}
-        for each in product.other.labels:
-            self._labels.setdefault(each.action, []).append(each)
-        self._parameters = {
-            action: tuple(name for name, _ in labels[0].parameters) for action, labels in self._labels.items()
-        }
-        self._domains = next(
-            each.domains
-            for each in marked(product.machine, ActionDeclared)
-            if each.part == "action" and each.name == label.action
-        )
-        shown = product.link.shows.get(label.action, ())
-        self._shown: tuple[Shown, ...] = self._flat(shown)
-
-    def _flat(self, shown: Any) -> tuple[Shown, ...]:
-        parts = shown if isinstance(shown, tuple | list) else (shown,)
-        for part in parts:
-            if isinstance(part, str):
-                self._check_action(part)
-            elif not callable(part):
-                raise ModellingMistake(
-                    f"`{self._product.wanted.name}` names {describe(part)} for {self._label.action}: give "
-                    f"the name of an action of {self._product.other.name}, a function, or a tuple of these"
-                )
-        return tuple(parts)
-
-    def _check_action(self, action: str) -> None:
-        if action not in self._labels:
-            other = self._product.other
-            raise ModellingMistake(
-                f"{self._label.action} performs '{action}', which is no action of {other.name}"
-                f"{suggestion(action, other.actions)}; its actions are {names(other.actions)}"
-            )
-
-    def names(self) -> set[str]:
-        """The actions that may be performed."""
-        if any(callable(shown) for shown in self._shown):
-            return set(self._labels)
-        return {shown for shown in self._shown if isinstance(shown, str)}
-
-    def done(self, frame: Frame, part: "_Part") -> Iterator[Either]:
-        """The abstract labels of rows of the concrete machine, in order; columns line up with the rows.
-
-        `part` is the abstract part as the labels so far have left it.
-        """
-        if not self._shown:
-            return
-        concrete = self._product.concrete
-        before = Frame(concrete, frame.kept_before(), self._label, read_only=True)
-        given = self._given(before)
-        after: Frame | None = None
-        for shown in self._shown:
-            if isinstance(shown, str):
-                yield Either((self._named(shown, given),), or_nothing=False)
+def _perform(product: Product, performed: Performed, choice: Either, states: U64) -> U64:
+    """The abstract states after the first of these labels that is enabled; flagged where none is."""
+    rows = states.shape[1]
+    result = states.copy()
+    waiting = np.ones(rows, np.bool_)
+    refused = np.zeros(rows, np.bool_)
+    for one in choice.labels:
+        where = rows_where(one.when)
+        refused |= where
+        open_rows = waiting & where
+        if not open_rows.any():
+            continue
+        for label, mask in performed.labels(one):
+            at = open_rows if mask is None else open_rows & mask
+            whole = bool(at.all())
+            places = None if whole else np.flatnonzero(at)
+            if places is not None and not len(places):
                 continue
-            assert callable(shown), "checked when the labels were read"
-            reads = _parameters(shown)
-            rows = [rows_of(before)]
-            if reads[:2] == ("before", "after"):
-                after = after or Frame(concrete, np.stack(frame.finish()), self._label, read_only=True)
-                rows.append(rows_of(after))
-            wanted = {name: given[name] for name in reads[len(rows) :] if name in given}
-            if OBSERVED in reads:
-                wanted[OBSERVED] = rows_of(Frame(self._product.abstract, part.states, read_only=True))
-            yield from self._returned(self._call(shown, rows, wanted))
-
-    def _named(self, action: str, given: Mapping[str, Any]) -> Does:
-        """The abstract action with the parameters of the same names."""
-        missing = [name for name in self._parameters[action] if name not in given]
-        if missing:
-            raise ModellingMistake(
-                f"{self._label.action} performs '{action}', and has no parameter {names(missing)} of it: "
-                "give a function that returns does(...)"
-            )
-        return Does(action, {name: given[name] for name in self._parameters[action]})
-
-    def _call(self, shown: Callable[..., Any], rows: list[Machine], given: Mapping[str, object]) -> Any:
-        try:
-            return shown(*rows, **given)
-        except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
-            raise_with_place(error, f"the refinement `{self._product.wanted.name}` of {self._label.action}")
-
-    def _returned(self, returned: Any) -> Iterator[Either]:
-        for each in returned if isinstance(returned, tuple | list) else (returned,):
-            if not isinstance(each, Does | Either):
-                raise ModellingMistake(
-                    f"the labels of {self._label.action} are {describe(each)}: return does(...), "
-                    "either(...), or a tuple of them"
-                )
-            choice = each if isinstance(each, Either) else Either((each,), or_nothing=False)
-            for one in choice.labels:
-                self._check(one)
-            yield choice
-
-    def _check(self, one: Does) -> None:
-        self._check_action(one.action)
-        wanted = self._parameters[one.action]
-        if set(one.parameters) != set(wanted):
-            raise ModellingMistake(
-                f"{self._label.action} performs {one.action} with {names(one.parameters)}: its parameters "
-                f"are {names(wanted)}"
-            )
-
-    def _given(self, before: Frame) -> dict[str, Any]:
-        """The parameters of the concrete label; for a place of a bag, the item there."""
-        given: dict[str, Any] = {}
-        for name, value in self._label.parameters:
-            domain = self._domains[name]
-            if isinstance(value, Place) and isinstance(domain, Received):
-                before.read_only = False  # the place holds an item in every row
-                given[name] = domain.take(rows_of(before), value)
-                before.read_only = True
-            else:
-                given[name] = value
-        return given
-
-    def perform(self, paired: _Paired) -> None:
-        """Perform the abstract labels on the abstract part."""
-        part = paired.abstract
-        for choice in self.done(paired.concrete, part):
-            part.states = self._perform(choice, part.states)
-
-    def _perform(self, choice: Either, states: U64) -> U64:
-        """The abstract states after the first of these labels that is enabled; the flag where none is."""
-        abstract = self._product.abstract
-        rows = states.shape[1]
-        result = states.copy()
-        waiting = np.ones(rows, np.bool_)
-        applies = np.zeros(rows, np.bool_)
-        for one in choice.labels:
-            where = _mask(one.when, rows)
-            applies |= True if where is None else where
-            open_rows = waiting if where is None else waiting & where
-            if not open_rows.any():
+            frame = product.abstract.apply(states if places is None else states.take(places, axis=1), label)
+            if frame is None:
                 continue
-            for label, at in self._chosen(one, None if open_rows.all() else open_rows):
-                part = states if at is None else states.take(at, axis=1)
-                frame = abstract.apply(part, label)
-                if frame is None:
-                    continue
-                after = frame.origin() if at is None else at.take(frame.origin())
-                result[:, after] = np.stack(frame.finish())
-                waiting[after] = False
-        refused = waiting & applies
-        if refused.any() and not choice.or_nothing:
-            word, bit = self._product.flag
-            result[word - self._product.concrete.words, refused] |= bit
-        return result
-
-    def _chosen(self, done: Does, where: Mask | None) -> Iterator[tuple[Label, I64 | None]]:
-        """The abstract labels with the rows in which each is performed."""
-        for label in self._labels[done.action]:
-            mask = where
-            for name, value in label.parameters:
-                found = _equal(done.parameters[name], value)
-                if found is False:
-                    break
-                if found is not True:
-                    mask = found if mask is None else mask & found
-            else:
-                if mask is None:
-                    yield label, None
-                elif mask.any():
-                    yield label, np.flatnonzero(mask)
-
-    def performed(self, frame: Frame, states: U64) -> set[str]:
-        """The abstract actions that are performed in some row."""
-        found: set[str] = set()
-        part = _Part(states)
-        for choice in self.done(frame, part):
-            states = part.states
-            for one in choice.labels:
-                where = _mask(one.when, states.shape[1])
-                if one.action in found or (where is not None and not where.any()):
-                    continue
-                for label, at in self._chosen(one, where):
-                    some = states if at is None else states.take(at, axis=1)
-                    if self._product.abstract.apply(some, label) is not None:
-                        found.add(one.action)
-                        break
-            part.states = self._perform(choice, states)
-        return found
-
-    def refusal(self, state: U64) -> str:
-        """The abstract label that is not allowed after this state, and the guard that it fails."""
-        product = self._product
-        text = product.text(self._label, tuple(int(word) for word in state[:, 0]))
-        frame = product.concrete.apply(state[: product.concrete.words], self._label)
-        assert frame is not None, "the label led to the violation"
-        part = _Part(state[product.concrete.words :])
+            after = frame.origin() if places is None else places.take(frame.origin())
+            result[:, after] = np.stack(frame.finish())
+            waiting[after] = False
+    refused &= waiting
+    if not choice.or_nothing and refused.any():
         word, bit = product.flag
-        for choice in self.done(frame, part):
-            after = self._perform(choice, part.states)
-            if after[word - product.concrete.words, 0] & bit:
-                reasons = [self._refused(one, part.states) for one in choice.labels if _applies(one)]
-                return f"{text} is {', or '.join(reasons)}"
-            part.states = after
-        raise AssertionError("the flag is set by a label that is refused")
-
-    def _refused(self, one: Does, state: U64) -> str:
-        """Why a label is not possible in a single state."""
-        other = self._product.other
-        label = next((each for each, _ in self._chosen(one, None)), None)
-        if label is None:
-            given = ", ".join(f"{name}={_first(value)}" for name, value in one.parameters.items())
-            return f"{one.action}({given}), which is no label of {other.name}"
-        guard = self._product.abstract.failed_guard(state, label)
-        return f"{label}, which {other.name} does not allow here: {guard}"
+        result[word - product.concrete.words, refused] |= bit
+    return result
 
 
-def _applies(one: Does) -> bool:
-    """True if the condition holds in a single state."""
-    where = _mask(one.when, 1)
-    return where is None or bool(where[0])
+def _performed_in_some(product: Product, performed: Performed, paired: _Paired) -> set[str]:
+    """The abstract actions that are performed in some row."""
+    found: set[str] = set()
+    for choice in performed.choices(paired.rows_before, paired.rows_after, paired.rows_observed):
+        states = paired.abstract
+        for one in choice.labels:
+            where = np.broadcast_to(rows_where(one.when), states.shape[1])
+            for label, mask in performed.labels(one) if one.action not in found else ():
+                at = np.flatnonzero(where if mask is None else where & mask)
+                if len(at) and product.abstract.apply(states.take(at, axis=1), label) is not None:
+                    found.add(one.action)
+                    break
+        paired.abstract = _perform(product, performed, choice, states)
+    return found
 
 
-def _parameters(shown: Callable[..., Any]) -> tuple[str, ...]:
-    """The names of all parameters of a function of the author."""
-    code = shown.__code__
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+def _refusal(product: Product, performed: Performed, paired: _Paired) -> str:
+    """The abstract label that is not allowed after a single state, and the guard that it fails."""
+    word, bit = product.flag
+    for choice in performed.choices(paired.rows_before, paired.rows_after, paired.rows_observed):
+        state = paired.abstract
+        after = _perform(product, performed, choice, state)
+        if after[word - product.concrete.words, 0] & bit:
+            refused = [one for one in choice.labels if np.all(rows_where(one.when))]
+            return ", or ".join(_refused(product, performed, one, state) for one in refused)
+        paired.abstract = after
+    raise AssertionError("the flag is set by a label that is refused")
 
 
-def _mask(when: Truth | bool, rows: int) -> Mask | None:
-    """The rows of a condition; None for all."""
-    if isinstance(when, bool):
-        return None if when else np.zeros(rows, np.bool_)
-    mask = when.mask()
-    return mask if mask.ndim else _mask(bool(mask), rows)
+def _refused(product: Product, performed: Performed, one: Does, state: U64) -> str:
+    """Why a label is not possible in a single state."""
+    other = product.other
+    possible = (label for label, mask in performed.labels(one) if mask is None or mask.all())
+    label = next(possible, None)
+    if label is None:
+        given = ", ".join(f"{name}={_single(value)}" for name, value in one.parameters.items())
+        return f"{one.action}({given}), which is no label of {other.name}"
+    guard = product.abstract.failed_guard(state, label)
+    return f"{label}, which {other.name} does not allow here: {guard}"
 
 
-def _equal(given: Any, value: object) -> Mask | bool:
-    """Where a parameter has a value; True or False for a constant."""
-    if isinstance(given, Truth):
-        mask = given.mask() == bool(value)
-    elif isinstance(given, Column):
-        mask = (given == value).mask()
-    else:
-        return bool(given == value)
-    return mask if mask.ndim else bool(mask)
-
-
-def _first(value: Any) -> object:
-    if not isinstance(value, Column):
-        return value
-    return repr(value).rpartition(": ")[2].rstrip(">")
+def _single(value: Any) -> object:
+    """The only entry of a column, as text."""
+    return repr(value).rpartition(": ")[2].rstrip(">") if isinstance(value, Column) else value

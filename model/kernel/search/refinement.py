@@ -1,6 +1,7 @@
 """Deciding a refinement: explore the product of both machines, at the sizes of the proof."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.model import Model
@@ -14,8 +15,8 @@ _CHUNK = 1 << 15
 
 def prove(
     wanted: Property, model: Model, explore: Callable[[Model], Search]
-) -> tuple[PropertyResult, list[str]]:
-    """The verdict on a refinement of `model`, and sentences on what its proof never tests."""
+) -> tuple[PropertyResult, list[str], list[str]]:
+    """The verdict on a refinement of `model`, notes on the search, and what the proof never tests."""
     sizes = wanted.refines.proven_at(model)
     concrete = model if sizes == model.sizes else Model(model.machine, sizes, without=model.without)
     product = Product(wanted, concrete)
@@ -29,16 +30,16 @@ def prove(
         depth=search.depth,
         seconds=search.seconds,
     )
+    notes = [f"{wanted.name}: {note}" for note in search.notes]
     found = search.found.get(wanted.name)
     if found is not None:
-        return _violated(wanted, product, search, found, proof), []
-    if not search.complete or search.cut:
-        reason = search.reason if not search.complete else f"a bound cut {search.cut:,} states"
-        return PropertyResult(wanted.name, wanted.kind, "undecided", None, wanted.doc, reason, proof), []
-    return (
-        PropertyResult(wanted.name, wanted.kind, "holds", doc=wanted.doc, proof=proof),
-        list(vacuity(product, search)),
-    )
+        return _violated(wanted, product, search, found, proof), notes, []
+    made = PropertyResult(wanted.name, wanted.kind, "holds", doc=wanted.doc, proof=proof)
+    if not search.complete:
+        return replace(made, verdict="undecided", reason=search.reason), notes, []
+    if search.cut:
+        return replace(made, verdict="undecided", reason=f"a bound cut {search.cut:,} states"), notes, []
+    return made, notes, list(vacuity(product, search))
 
 
 def _violated(
@@ -59,8 +60,8 @@ def vacuity(product: Product, search: Search) -> Iterator[str]:
         for start in range(0, level.shape[1], _CHUNK):
             chunk = level[:, start : start + _CHUNK]
             for label in product.labels:
-                if search.fired[label.number] and product.names_of(label) & unseen:
-                    unseen -= product.performed(chunk, label)
+                if search.fired[label.number] and product.performed[label.number].names() & unseen:
+                    unseen -= product.performed_in(chunk, label)
             if not unseen:
                 break
         if not unseen:
