@@ -18,6 +18,7 @@ moves the position on from late entries behind it that it has not seen.
 """
 
 from fencepost.model import *
+from fencepost.model.lifecycle_observed import LifecycleObserved
 from fencepost.model.store import Budget, restart
 
 
@@ -232,3 +233,21 @@ class Cursor(Machine):
     out_of_order = reachable("An entry can be finished before an earlier one.", i=entries)(
         lambda s, i: s.done.has(i) & ~all_of(s.done.has(j) for j in range(i)) if i else ~s.done.has(0)
     )
+
+    # Refinement: what the store shows.
+
+    @refines(
+        LifecycleObserved,
+        {
+            "save": lambda s, r: does(
+                "saved", k=0, n=0, to=s.position[r] - 1, past=1, current=s.seen[r] == s.generation
+            ),
+            "rewind": lambda s, target: does("rewound", k=0, n=0, to=s.rewound(target)),
+        },
+        part=("saved", "rewound"),
+        positions=entries,
+        found=1,
+    )
+    def observed(s, observed: LifecycleObserved) -> dict[str, object]:
+        """Every save and every rewind is one that the protocol of a lifecycle allows for its cursors."""
+        return {"position": related(observed.position[0] == s.saved)}

@@ -185,6 +185,8 @@ class Product(Model):
         for name in self.other.access:
             if name in given:
                 found[name] = given[name]
+            elif link.part:
+                found[name] = HISTORY
             elif name in self.concrete.access:
                 found[name] = getattr(concrete, name)
             else:
