@@ -11,7 +11,23 @@ A batch has read ahead: events of a stream that was blocked a moment ago still a
 """
 
 from fencepost.model import *
+from fencepost.model.lifecycle_observed import LifecycleObserved
 from fencepost.model.store import Budget
+
+
+def _pass_one(s, k: int, observed: LifecycleObserved) -> Does:
+    """The cursor is saved behind its next event."""
+    to = s.cursor[k] + 1
+    return does("saved", k=k, n=0, to=to - 1, past=observed.item[k] < to, current=1)
+
+
+def _pass_two(s, k: int, observed: LifecycleObserved) -> Does:
+    to = s.cursor[k] + 2
+    return does("saved", k=k, n=0, to=to - 1, past=observed.item[k] < to, current=1)
+
+
+def _clear_count(before, after, k: int) -> Does:
+    return does("cleared", k=k, when=(before.count[k] > 0) & (after.count[k] == 0))
 
 
 class LifecycleBlockers(Machine):
@@ -213,3 +229,35 @@ class LifecycleBlockers(Machine):
         lambda s, k: s.blocker[k] & any_of(s.cursor[o] == s.events for o in range(s.streams))
     )
     worked_off = may_end(lambda s: s.cursor.all(s.events))
+
+    # Refinement: what the store shows.
+
+    @refines(
+        LifecycleObserved,
+        {
+            "work": (_pass_one, _clear_count),
+            "try_later": lambda s, k: does("counted", k=k, first=s.count[k] == 0),
+            "block": (
+                lambda s, k: does("counted", k=k, first=s.count[k] == 0),
+                lambda s, k: does("blocked", k=k, at=s.cursor[k] + 1),
+                "cleared",
+            ),
+            "arrive": (_pass_two, "unblocked", "cleared"),
+            "set_aside": (_pass_one, "unblocked"),
+            "retry": (_pass_one, "unblocked", "cleared"),
+            "resume": ("unblocked", "cleared"),
+            "quarantine": ("given_up", "unblocked", _pass_one, "cleared"),
+        },
+        part=("counted", "cleared", "blocked", "unblocked", "given_up", "saved"),
+        streams=streams,
+        positions=events,
+        tries=tries,
+        found=1,
+    )
+    def observed(s, observed: LifecycleObserved) -> dict[str, object]:
+        """Every step of a worker or an operator is one that the protocol of a lifecycle allows."""
+        return {
+            "position": related(all_of(observed.position[k] == s.cursor[k] for k in range(s.streams))),
+            "waits": related(all_of(observed.waits[k] == s.blocker[k] for k in range(s.streams))),
+            "failures": related(all_of(observed.failures[k] == s.count[k] for k in range(s.streams))),
+        }

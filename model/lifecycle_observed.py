@@ -29,7 +29,7 @@ class LifecycleObserved(Machine):
     # Constants.
 
     streams = Size(1, most=20, doc="cursors, walks and pending lists")
-    positions = Size(2, least=2, most=10, doc="positions of a cursor, beside the one before all")
+    positions = Size(2, most=10, doc="positions of a cursor, beside the one before all")
     names = Size(1, most=6, doc="actions that are counted one by one: this number stands for more")
     buckets = Size(1, most=3, doc="buckets, each with one record")
     times = Size(2, least=0, most=6, doc="times at which a walk can begin, beside the first")

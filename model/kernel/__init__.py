@@ -48,7 +48,7 @@ from fencepost.model.kernel.language.model import Label, Model, Successors
 from fencepost.model.kernel.language.numbers import Number, count_of, least, most, total
 from fencepost.model.kernel.language.process import Process
 from fencepost.model.kernel.language.records import Recorded
-from fencepost.model.kernel.language.refinement import HISTORY, NOTHING, does, either, refines, related
+from fencepost.model.kernel.language.refinement import HISTORY, NOTHING, Does, does, either, refines, related
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
 from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
@@ -121,6 +121,7 @@ __all__ = [
     "constant",
     "count_of",
     "define",
+    "Does",
     "does",
     "either",
     "eventually",
