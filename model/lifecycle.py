@@ -16,7 +16,10 @@ the times. It needs what the other does not: that no event becomes visible behin
 (`flush-lag`).
 """
 
+from collections.abc import Iterator
+
 from fencepost.model import *
+from fencepost.model.lifecycle_observed import LifecycleObserved
 from fencepost.model.store import Budget, restart
 
 AGES = (0, 1)
@@ -25,6 +28,45 @@ RULES = (0, 1)
 DELAYS = (1, 2)
 LATE = {"lag": 1, "others": 1, "writes": 1}
 """Sizes of the configurations in which events become visible late."""
+
+
+def _cursor_passes(
+    s, e: Number, shard: Number, p: int, observed: LifecycleObserved, *, current: Truth, when: Truth | bool = True
+) -> Iterator[Does]:
+    """The cursor of a pass is saved behind an event, unless it is there."""
+    for k in range(s.shards):
+        at = s.number(p, k)
+        is_moved = (shard == k) & (s.cursor[p][s.stream(k)] <= e) & when
+        yield does(
+            "saved", k=at, n=observed.serves[at], to=e, past=1, current=current, when=is_moved
+        )
+
+
+def _object_is_passed(s, w: int, observed: LifecycleObserved) -> tuple[Does, ...]:
+    """The worker saves by the epoch of its lease, which is the cursor's until another worker has the lease."""
+    e, shard = s.event[w], case(*((s.event[w] == e, s.shard[e]) for e in range(s.writes + s.tags + s.others)), otherwise=-1)
+    return tuple(
+        one
+        for p in (*AGES, TAGS)
+        for one in _cursor_passes(
+            s, e, shard, p, observed, current=s.owner == w, when=(s.doing[w] == p) & ~s.void[w]
+        )
+    )
+
+
+def _rule_is_edited(before, after, rule: int) -> tuple[Does, ...]:
+    """What is removed is forgotten; what is added begins with a walk, and with the first event."""
+    is_added, found = after.policy[rule], []
+    found.append(does("walk_began", b=0, n=1, d=before.driven(), at=0, when=is_added))
+    found.append(does("demoted", b=0, d=after.driven(), when=~is_added))
+    for p in (0,) if rule == 0 else (1, TAGS):
+        for k in {before.stream(k) for k in range(before.shards)}:
+            at = before.number(p, k)
+            found.append(does("named", k=at, n=0, to=0, late=0, when=is_added))
+            found.append(does("forgot", k=at, n=0, when=~is_added))
+            found.append(does("rewound", k=at, n=0, to=0, when=~is_added))
+    found.append(does("walk_ended", b=0, d=after.driven(), when=is_added))
+    return tuple(found)
 
 
 class Lifecycle(Machine):
@@ -423,3 +465,41 @@ class Lifecycle(Machine):
         lambda s: all_of(~(s.policy[r] & s.matches(r) & s.is_due(r)) | s.locked for r in RULES)
     )
     done = may_end(lambda s: s.clock == s.ticks)
+
+    # Refinement: what the store shows of the cursors of the three passes, and of the record of the bucket.
+
+    def number(s, p: int, k: int) -> int:
+        """The number of a cursor among the streams."""
+        return p * s.shards + s.stream(k)
+
+    def driven(s) -> Number:
+        """The number of actions that events drive."""
+        return pick(s.policy[0], 1, 0) + pick(s.policy[1] & ~s.demoted, 1, 0)
+
+    @refines(
+        LifecycleObserved,
+        {
+            "edit": _rule_is_edited,
+            "pass_over": lambda s, p, e, observed: tuple(
+                _cursor_passes(s, e, s.shard[e], p, observed, current=1)
+            ),
+            "advance": _object_is_passed,
+            "set_aside": lambda before, after: does("demoted", b=0, d=after.driven(), when=after.room == 0),
+        },
+        part=("named", "rewound", "forgot", "saved", "walk_began", "walk_ended", "demoted"),
+        streams=(TAGS + 1) * shards,
+        positions=writes + tags + others,
+        names=2,
+        times=0,
+        found=2,
+    )
+    def observed(s, observed: LifecycleObserved) -> dict[str, object]:
+        """Every write of a worker is one that the protocol of a lifecycle allows."""
+        cursors = [(p, k, s.number(p, k)) for p in (*AGES, TAGS) for k in range(s.shards)]
+        return {
+            "position": related(all_of(observed.position[at] == s.cursor[p][k] for p, k, at in cursors)),
+            "serves": related(
+                all_of(observed.serves[at] == pick(s.policy[min(p, 1)], 1, 0) for p, _, at in cursors)
+            ),
+            "driven": related(observed.driven[0] == s.driven()),
+        }

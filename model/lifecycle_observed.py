@@ -34,7 +34,7 @@ class LifecycleObserved(Machine):
     buckets = Size(1, most=3, doc="buckets, each with one record")
     times = Size(2, least=0, most=6, doc="times at which a walk can begin, beside the first")
     tries = Size(1, most=4, doc="failures that are counted one by one: this number stands for more")
-    found = Size(0, least=0, most=1, doc="cursors are there from the beginning, and name nothing: 1 or 0")
+    found = Size(0, least=0, most=2, doc="what is there when a run begins: 1 for cursors, 2 also for driven actions")
 
     # State: a stream.
 
@@ -55,9 +55,13 @@ class LifecycleObserved(Machine):
     latest = Int(0, times)  # the latest beginning of a walk
 
     @initial
-    def cursors_found(s) -> None:
+    def found_at_first(s) -> None:
         for k in range(s.streams):
             s.present[k] = s.found > 0
+            s.serves[k] = anything() if s.found > 1 else 0
+        for b in range(s.buckets):
+            s.driven[b] = anything() if s.found > 1 else 0
+        s.ever = s.found > 1
 
     # Definitions.
 

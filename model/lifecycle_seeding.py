@@ -17,10 +17,77 @@ yet.
 """
 
 from fencepost.model import *
+from fencepost.model.lifecycle_observed import LifecycleObserved
 
 DELAYS = (2, 1)
 LAST = 0
 """The tick of the last event of the shard that departs."""
+
+
+RECORDS = ("walk_began", "walk_went_on", "walk_ended", "demoted")
+
+
+def _walk_begins(s) -> Does:
+    """The record names action 0, unless it is complete."""
+    begins = s.mode[0].is_in("new", "walked")
+    return does("walk_began", b=0, n=begins, d=s.mode[0] == "event_driven", at=s.clock)
+
+
+def _walk_of_others_ends(s) -> Does:
+    """A walk with which action 0 does not begin. Otherwise it is complete when its cursors are moved back."""
+    is_complete = s.mode[0].is_in("event_driven", "scan_only")
+    return does("walk_ended", b=0, d=s.mode[0] == "event_driven", when=is_complete)
+
+
+def _cursor_is_seeded(before, after, a: int, k: int) -> tuple[Does, ...]:
+    return () if a else (does("named", k=k, n=0, to=after.reach(k), late=0),)
+
+
+def _action_is_driven(s, a: int) -> tuple[Does, ...]:
+    """Cursors that named the action before a crash are named anew, where they are."""
+    if a:
+        return ()
+    again = (
+        does("rewound", k=k, n=1, to=s.reach(k), when=s.serves[0][k] & s.has_cursor(0, k))
+        for k in range(s.shards)
+    )
+    others = does("walk_began", b=0, n=0, d=1, at=s.began, when=s.walk == "walks")
+    return (*again, does("walk_ended", b=0, d=1), others)
+
+
+def _cursor_moves(before, after, a: int, k: int) -> tuple[Does, ...]:
+    if a:
+        return ()
+    is_moved = after.reach(k) > before.reach(k)
+    n = pick(before.serves[0][k], 1, 0)
+    return (does("saved", k=k, n=n, to=after.reach(k) - 1, past=1, current=1, when=is_moved),)
+
+
+def _action_is_demoted(s, a: int) -> tuple[Does, ...]:
+    """When its walk ends, or while events drive it."""
+    if a:
+        return ()
+    begins, walks = s.mode[0] == "walked", s.walk == "walks"
+    return (
+        does("walk_ended", b=0, d=0, when=begins),
+        does("walk_began", b=0, n=0, d=0, at=s.began, when=begins & walks),
+        does("walk_went_on", b=0, n=0, d=0, when=~begins & walks),
+        does("demoted", b=0, d=0, when=~begins & ~walks),
+    )
+
+
+def _action_begins_anew(before, after, a: int) -> tuple[Does, ...]:
+    """The cursors forget it, and go on from where the log begins. A walk under way begins anew."""
+    if a:
+        return ()
+    found = [does("walk_began", b=0, n=1, d=0, at=before.clock, when=before.walk == "walks")]
+    for k in range(before.shards):
+        here = before.has_cursor(0, k)
+        found.append(does("forgot", k=k, n=0, when=here & before.serves[0][k] & ~after.serves[0][k]))
+        is_moved = after.reach(k) > before.reach(k)
+        found.append(does("saved", k=k, n=0, to=after.reach(k) - 1, past=1, current=1, when=is_moved))
+        found.append(does("removed", k=k, when=here & ~after.has_cursor(0, k)))
+    return tuple(found)
 
 
 class LifecycleSeeding(Machine):
@@ -272,3 +339,42 @@ class LifecycleSeeding(Machine):
     by_events = reachable(
         "An object can be gone when its action is active and the cursor has passed it.", i=objects
     )(lambda s, i: s.written[i] & ~s.there[i] & (s.mode[0] == "event_driven") & (s.cursor[0][0] > 0))
+
+    # Refinement: what the store shows of action 0, of its cursors and of the record of the bucket.
+
+    def reach(s, k: int) -> Number:
+        """The position of a cursor of action 0 with the delay of the action; 0 for none, and before all events."""
+        at = s.cursor[0][k]
+        return pick(s.has_cursor(0, k) & (at > 0), at + DELAYS[0], 0)
+
+    @refines(
+        LifecycleObserved,
+        {
+            "begin_walk": _walk_begins,
+            "end_walk": _walk_of_others_ends,
+            "seed": _cursor_is_seeded,
+            "activate": _action_is_driven,
+            "sweep": _cursor_moves,
+            "skip_lost": _cursor_moves,
+            "degrade": _action_is_demoted,
+            "collect": lambda s, a: () if a else does("removed", k=0),
+            "reseed": _action_begins_anew,
+        },
+        at={"departs": 1},
+        part=("named", "rewound", "forgot", "saved", "removed", *RECORDS),
+        streams=shards,
+        positions=ticks + 3,
+        times=ticks,
+        found=1,
+    )
+    def observed(s, observed: LifecycleObserved) -> dict[str, object]:
+        """Every write for action 0 is one that the protocol of a lifecycle allows."""
+        shards = range(s.shards)
+        return {
+            "position": related(all_of(observed.position[k] == s.reach(k) for k in shards)),
+            "present": related(all_of(observed.present[k] == s.has_cursor(0, k) for k in shards)),
+            "serves": related(
+                all_of((observed.serves[k] > 0) == (s.serves[0][k] & s.has_cursor(0, k)) for k in shards)
+            ),
+            "driven": related((observed.driven[0] > 0) == (s.mode[0] == "event_driven")),
+        }
