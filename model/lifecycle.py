@@ -497,7 +497,7 @@ class Lifecycle(Machine):
         """Every write of a worker is one that the protocol of a lifecycle allows."""
         cursors = [(p, k, s.number(p, k)) for p in (*AGES, TAGS) for k in range(s.shards)]
         return {
-            "position": related(all_of(observed.position[at] == s.cursor[p][k] for p, k, at in cursors)),
+            "position": related(all_of(observed.position[at] == s.cursor[p][s.stream(k)] for p, k, at in cursors)),
             "serves": related(
                 all_of(observed.serves[at] == pick(s.policy[min(p, 1)], 1, 0) for p, _, at in cursors)
             ),
