@@ -535,6 +535,12 @@ class ReplayResult(Result):
     statistics: Object = field(default_factory=dict)
     not_judged: tuple[str, ...] = ()
     """What the verdict says nothing about."""
+    judged_by: str = ""
+    """The machine that judges the runs, as `fencepost check` names it."""
+    properties: tuple[str, ...] = ()
+    """The properties that hold in every run that is accepted: those of this machine."""
+    properties_not_judged: tuple[str, ...] = ()
+    """The properties of the model that this machine does not state."""
 
 
 COMMANDS: Mapping[str, type[Result]] = {

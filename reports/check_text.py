@@ -74,8 +74,8 @@ def _proofs(result: CheckResult) -> Iterator[str]:
             at = settings(proof.parameters.items()) if proof.parameters != result.parameters else ""
             other = f"{proof.refines}{settings(proof.other_parameters.items())}"
             yield (
-                f"  {row.name}: refines {other}{at and f' at{at}'}: {amount(proof.distinct)} pairs of states, "
-                f"{amount(proof.generated)} generated, depth {proof.depth}, {proof.seconds:.2f} s"
+                f"  {row.name}: refines {other}{at and f' at{at}'}: {amount(proof.distinct)} pairs of "
+                f"states, {amount(proof.generated)} generated, depth {proof.depth}, {proof.seconds:.2f} s"
             )
 
 

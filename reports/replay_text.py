@@ -35,6 +35,10 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
         lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
     if result.not_judged:
         lines.append(f"NOT JUDGED  {'; '.join(result.not_judged)}")
+    if result.judged_by:
+        lines.append(f"judged by {result.judged_by}: {', '.join(result.properties)}")
+    if result.properties_not_judged:
+        lines.append(f"NOT JUDGED  by {result.judged_by}: {', '.join(result.properties_not_judged)}")
     lines += _coverage(result.coverage, verbose=verbose, gaps=gaps)
     lines += _statistics(result.statistics) if verbose else []
     return Group(verdict_line(result.verdict, _about(result)), *map(Text, lines))

@@ -183,9 +183,19 @@ def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
         "grouped_by": str(getattr(grouping, "name", grouping)),
         "started_seconds": started,
         **outcome.as_json(seconds),
+        **_judged_by(options["model"]),
     }
     result: ReplayResult = from_json(ReplayResult, {**data, "coverage": data["coverage"] or None})
     return _located(result, files, as_recorded=grouping == "run")
+
+
+def _judged_by(name: str) -> dict[str, Any]:
+    """The machine by which the runs of a system are judged, and what its verdict says of the model."""
+    system = SYSTEMS.get(name)
+    if system is None or not system.observed:
+        return {}
+    stated, others = system.judged_properties()
+    return {"judged_by": f"{name}-observed", "properties": stated, "properties_not_judged": others}
 
 
 def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> ReplayResult:

@@ -49,6 +49,7 @@ from fencepost.model.kernel.language.numbers import Number, count_of, least, mos
 from fencepost.model.kernel.language.process import Process
 from fencepost.model.kernel.language.records import Recorded
 from fencepost.model.kernel.language.refinement import HISTORY, NOTHING, Does, does, either, refines, related
+from fencepost.model.kernel.language.roles import Role
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
 from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
@@ -97,6 +98,7 @@ __all__ = [
     "Recorded",
     "Reduced",
     "Result",
+    "Role",
     "Search",
     "Seq",
     "Sequence",

@@ -24,6 +24,7 @@ from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import IntKind, PackedState, Slot
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.roles import Member, reset
 from fencepost.model.kernel.language.views import Array
 
 CREATE = ("done", "exists")
@@ -236,7 +237,7 @@ class Budget(_OneCell[BudgetView]):
     """At most `most` faults in one run; None is no bound."""
 
     def __init__(self, most: AnyExtent | None) -> None:
-        super().__init__(Int(0, most or 0), Unlimited if most is None else BudgetView)
+        super().__init__(Int(0, 0 if most is None else most), Unlimited if most is None else BudgetView)
         self._most = most
 
     def first(self, sizes: Mapping[str, int]) -> object:
@@ -270,11 +271,19 @@ class _OneCellAccess(Access):
         self._cell.encode(state, flat, value)
 
 
-def restart(s: Machine, member: int | Number, *volatile: str) -> None:
+def restart(s: Machine | Member, member: "int | Number | str" = 0, *volatile: str) -> None:
     """A process has crashed and comes back: these fields of `member` begin anew.
+
+        restart(s.writer[w])                    # all fields of a member of a role
+        restart(s.writer[w], "at", "kind")      # some of them
+        restart(s, w, "at", "kind")             # of arrays with one element for each process
 
     What is not named stays: the store, requests that are under way, and what the process keeps on disk.
     """
+    if isinstance(s, Member):
+        reset(s, *((member,) if isinstance(member, str) else ()), *volatile)
+        return
+    assert not isinstance(member, str)
     model = s.frame.model
     for name in volatile:
         field = model.fields.get(name)

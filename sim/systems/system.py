@@ -17,6 +17,8 @@ from typing import Any
 Reference = str
 """`module:name`."""
 Program = Callable[..., None]
+GOALS = ("reachable", "refinement")
+"""Kinds of properties that say nothing about a single run."""
 
 
 def load(reference: Reference) -> Any:
@@ -103,6 +105,14 @@ class System:
     def mutant_table(self) -> Mapping[str, Mutant]:
         found: Mapping[str, Mutant] = load(self.mutants)
         return found
+
+    def judged_properties(self) -> tuple[list[str], list[str]]:
+        """The properties of the model that the observed machine states as well, and the others."""
+        from fencepost.model import Model
+
+        stated = {one.name for one in Model(load(self.observed)).properties}
+        every = [one.name for one in Model(load(self.model)).properties if one.kind not in GOALS]
+        return [name for name in every if name in stated], [name for name in every if name not in stated]
 
     def without(self, safeguard: str) -> Any:
         """The table of safeguards with this one replaced by its mutant's. Equal for equal safeguards."""

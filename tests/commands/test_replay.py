@@ -236,6 +236,20 @@ def test_a_trace_that_the_map_does_not_read_is_not_decided(
     assert "no event is one that the map of this model reads" in capsys.readouterr().out
 
 
+def test_the_judging_machine_and_the_properties_of_its_verdict_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An accepted run keeps the properties of the observed machine, which are fewer than the model has."""
+    write_parquet(tmp_path / "t.parquet", table_of(history()))
+    _, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "objects")
+    assert (found["model"], found["judged_by"]) == ("objects", "objects-observed")
+    assert found["properties"] == ["one_winner", "cas_exact", "ack_durable", "list_true"]
+    assert found["properties_not_judged"] == ["untorn", "event_complete", "event_true", "served"]
+    reported = " ".join(capsys.readouterr().out.split())
+    assert "judged by objects-observed: one_winner, cas_exact, ack_durable, list_true" in reported
+    assert "NOT JUDGED by objects-observed: untorn, event_complete, event_true, served" in reported
+
+
 def line(second: int, operation: str, key: str, status: int) -> str:
     when = f"18/Nov/2026:10:00:{second:02d} +0000"
     return (

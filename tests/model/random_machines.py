@@ -29,6 +29,7 @@ from fencepost.model import (
     invariant,
     leads_to,
     may_end,
+    pick,
     reachable,
     together,
 )
@@ -107,6 +108,11 @@ class Condition:
             first = first & other if self.conjunction else first | other
         return first
 
+    def decided(self, s: Any) -> bool:
+        """The condition in plain Python, which stops at the first literal that decides it."""
+        join = all if self.conjunction else any
+        return join(literal.column(s) for literal in self.literals)
+
 
 @dataclass(frozen=True)
 class Assignment:
@@ -122,16 +128,50 @@ class Assignment:
         self.cell.put(values, (value + self.plus) % size if self.plus else value)
 
     def write(self, s: Any, size: int) -> None:
+        self.cell.assign(s, self._new(s, size))
+
+    def write_where(self, s: Any, size: int, where: Truth) -> None:
+        """The same in some rows only."""
+        self.cell.assign(s, pick(where, self._new(s, size), self.cell.column(s)))
+
+    def _new(self, s: Any, size: int) -> Any:
         value = self.value if self.source is None else self.source.column(s)
-        self.cell.assign(s, (value + self.plus) % size if self.plus else value)
+        return (value + self.plus) % size if self.plus else value
+
+
+@dataclass(frozen=True)
+class Branch:
+    """`if condition: then else: otherwise`, written with `if` or, in `write_where`, with `pick`."""
+
+    condition: Condition
+    then: "tuple[Statement, ...]"
+    otherwise: "tuple[Statement, ...]"
+
+    def run(self, values: dict[str, Any], size: int) -> None:
+        for statement in self.then if self.condition.true(values) else self.otherwise:
+            statement.run(values, size)
+
+    def write(self, s: Any, size: int) -> None:
+        for statement in self.then if self.condition.decided(s) else self.otherwise:
+            statement.write(s, size)
+
+    def write_where(self, s: Any, size: int, where: Truth) -> None:
+        holds = self.condition.column(s)
+        for statement in self.then:
+            statement.write_where(s, size, where & holds)
+        for statement in self.otherwise:
+            statement.write_where(s, size, where & ~holds)
+
+
+Statement = Assignment | Branch
 
 
 @dataclass(frozen=True)
 class Act:
-    """Guards one after the other, then assignments one after the other; perhaps repeated for a parameter."""
+    """Guards one after the other, then statements one after the other; perhaps repeated for a parameter."""
 
     guards: tuple[Condition, ...]
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[Statement, ...]
     with_parameter: bool
 
 
@@ -173,8 +213,11 @@ class Spec:
                 found.append((label, tuple(values.items())))
         return found
 
-    def machine(self) -> type[Machine]:
-        """The same machine for the kernel, with every kind of property on `goal`."""
+    def machine(self, *, picked: bool = False) -> type[Machine]:
+        """The same machine for the kernel, with every kind of property on `goal`.
+
+        Run-time choice is written with `if`, or with `pick`.
+        """
         f, n, colour, row = self.first
         text: dict[str, Any] = {
             "f": Bool(start=f),
@@ -194,7 +237,7 @@ class Spec:
 
         text["begin"] = initial(other=(False, True) if self.second_start else (False,))(begin)
         for number, act in enumerate(self.actions):
-            text[f"act{number}"] = self._action(number, act)
+            text[f"act{number}"] = self._action(number, act, picked)
         goal, end = self.goal, self.end
         kinds = {
             "never": (invariant, lambda s: ~goal.column(s)),
@@ -226,12 +269,15 @@ class Spec:
         }
         return type("RandomMachineOfRuns", (self.machine(),), text)
 
-    def _action(self, number: int, act: Act) -> Any:
+    def _action(self, number: int, act: Act, picked: bool) -> Any:
         def run(s: Any, k: int | None = None) -> None:
             for guard in act.guards:
                 s.require(guard.column(s))
             for assignment in act.assignments:
-                assignment.write(s, self.size)
+                if picked:
+                    assignment.write_where(s, self.size, Truth.constant(True))
+                else:
+                    assignment.write(s, self.size)
             if k is not None:
                 s.row[k] = k
 
@@ -263,8 +309,8 @@ def naive_search(spec: Spec) -> Naive:
 
 
 @st.composite
-def specs(draw: st.DrawFn) -> Spec:
-    """A random machine of at most a few hundred states."""
+def specs(draw: st.DrawFn, *, branches: bool = False) -> Spec:
+    """A random machine of at most a few hundred states; with `branches` its actions have `if`."""
     size = draw(st.integers(2, 4))
     numbers = st.integers(0, size - 1)
     in_row = st.builds(lambda i, by: Cell("row", i, by), st.integers(0, LENGTH - 1), st.booleans())
@@ -282,10 +328,18 @@ def specs(draw: st.DrawFn) -> Spec:
         st.builds(Assignment, number_cells, numbers),
         st.builds(Assignment, number_cells, source=number_cells, plus=st.integers(0, size - 1)),
     )
+
+    def branched(inner: st.SearchStrategy[Statement]) -> st.SearchStrategy[Branch]:
+        block = st.lists(inner, max_size=2).map(tuple)
+        return st.builds(Branch, conditions, block, block)
+
+    statements = assignments
+    if branches:
+        statements = st.one_of(assignments, branched(st.one_of(assignments, branched(assignments))))
     acts = st.builds(
         Act,
         st.lists(conditions, max_size=2).map(tuple),
-        st.lists(assignments, max_size=3).map(tuple),
+        st.lists(statements, max_size=3).map(tuple),
         st.booleans(),
     )
     actions = tuple(draw(st.lists(acts, min_size=1, max_size=4)))

@@ -6,6 +6,7 @@ If these fail, some state was missed or invented, and no verdict of the kernel i
 from collections import Counter
 
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fencepost.model import Model, Stepper, check, reachable_graph
 from tests.depth import examples
@@ -23,7 +24,7 @@ def as_naive(values: dict[str, object]) -> State:
 
 
 @thorough
-@given(specs())
+@given(st.one_of(specs(), specs(branches=True)))
 def test_the_same_states_and_the_same_edges(spec: Spec) -> None:
     naive = naive_search(spec)
     model = Model(spec.machine())
@@ -42,7 +43,7 @@ def test_the_same_states_and_the_same_edges(spec: Spec) -> None:
 
 
 @thorough
-@given(specs())
+@given(st.one_of(specs(), specs(branches=True)))
 def test_the_same_verdicts_with_shortest_counterexamples_that_can_be_replayed(spec: Spec) -> None:
     naive = naive_search(spec)
     result = check(spec.machine(), keep_going=True, workers=1)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fencepost.model import *
+from fencepost.model.kernel.language import paths
 from fencepost.model.two_phase import TwoPhase
 
 HERE = "test_mistakes.py"
@@ -30,9 +31,8 @@ class Base(Machine):
 
 def message_of(work: Any, kind: Any = action) -> str:
     """The error message for the author of an action (or a property)."""
-    machine = type("Invalid", (Base,), {"work": kind(work)})
     with pytest.raises(ModellingMistake) as error:
-        check(machine)
+        check(type("Invalid", (Base,), {"work": kind(work)}))
     return str(error.value)
 
 
@@ -175,26 +175,118 @@ def test_the_place_in_the_modellers_text_is_named() -> None:
     assert message_of(lambda s: s.phase == "nowhere", invariant).startswith(f"in property `work` ({HERE}:")
 
 
+def loops_forever(s: Any) -> None:
+    while s.count < 3:
+        s.flag = True
+
+
+def converts_to_a_number(s: Any) -> None:
+    s.count = int(s.count)
+
+
+def decides_by_a_number(s: Any) -> None:
+    if s.count:
+        s.flag = True
+
+
+def decides_by_a_name(s: Any) -> None:
+    if s.phase:
+        s.flag = True
+
+
+def decides_by_a_sequence(s: Any) -> None:
+    s.flag = not s.queue
+
+
+def decides_by_an_array(s: Any) -> None:
+    s.flag = not s.place
+
+
+def looks_for_a_member(s: Any) -> None:
+    s.require("r" in s.marks)
+
+
 @pytest.mark.parametrize(
-    "work",
+    ("work", "expected"),
     [
-        lambda s: s.require(s.flag and s.count == 1),
-        lambda s: s.require(s.flag or s.count == 1),
-        lambda s: s.require(not s.flag),
-        lambda s: s.require(0 < s.count < 3),
-        lambda s: s.require("r" in s.marks),
-        lambda s: s.require(s.phase in ("init", "done")),
-        lambda s: setattr(s, "flag", True if s.flag else False),  # noqa: SIM210  # the mistake under test
-        lambda s: setattr(s, "flag", True if s.queue else False),  # noqa: SIM210  # the mistake under test
-        lambda s: setattr(s, "flag", True if s.place else False),  # noqa: SIM210  # the mistake under test
+        (loops_forever, "decides more than 1,024 conditions on one path: a loop on a column must end"),
+        (converts_to_a_number, "Python cannot do this (TypeError: int()"),
+        (
+            decides_by_a_number,
+            "a number column is neither true nor false: compare it first, as in s.count > 0",
+        ),
+        (decides_by_a_name, "a name column is neither true nor false: compare it first"),
+        (
+            decides_by_a_sequence,
+            "`queue` is neither true nor false: compare it first, as in s.count > 0 or s.queue",
+        ),
+        (decides_by_an_array, "`place` is neither true nor false: compare it first"),
+        (looks_for_a_member, "for `in` write .is_in(...) or .has(...)"),
     ],
-    ids=["and", "or", "not", "chained", "in a set", "in a tuple", "if", "if a sequence", "if an array"],
 )
-def test_python_branching_on_a_column_suggests_the_alternative(work: Any) -> None:
-    message = message_of(work)
-    assert "a column holds one value a state, so it has no single truth value" in message
-    for cure in ("& for `and`", "| for `or`", "~ for `not`", "s.require(...) for `if`", ".has(...) for `in`"):
-        assert cure in message
+def test_what_python_cannot_decide_is_refused_with_the_alternative(work: Any, expected: str) -> None:
+    assert expected in message_of(work)
+
+
+def test_an_action_with_too_many_paths_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is one of time: each `if` may double the paths."""
+    monkeypatch.setattr(paths, "MOST_PATHS", 3)
+
+    class Doubling(Machine):
+        flags = Each(3, Bool())
+
+        @initial
+        def begin(s) -> None:
+            s.flags = anything()
+
+        @action
+        def work(s) -> None:
+            for i in range(3):
+                if s.flags[i]:
+                    s.flags[i] = False
+
+    with pytest.raises(ModellingMistake, match=r"work\(\) has more than 3 paths: every `if` on a column may"):
+        check(Doubling)
+
+
+def test_a_branch_on_a_declaration_is_refused() -> None:
+    """In the body of a class there is no state, so there is nothing to decide."""
+    for declared in (Bool(), Int(0, 3), Each(2, Bool()), Size(3), Size(3) + 1):
+        with pytest.raises(
+            ModellingMistake, match="is a declaration: it has a value in an action or a property"
+        ):
+            bool(declared)
+
+
+def test_a_branch_on_a_column_of_an_earlier_call_is_refused() -> None:
+    kept: list[Any] = []
+
+    class Keeping(Machine):
+        flag = Bool()
+
+        @action
+        def work(s) -> None:
+            kept.append(s.flag)
+            s.flag = ~s.flag
+
+    check(Keeping)
+    with pytest.raises(ModellingMistake, match=r"was read from `s` in an earlier call"):
+        bool(kept[0])
+
+
+def test_a_chained_comparison_of_joined_truths_is_refused() -> None:
+    """`a == b & c == d` is `a == (b & c)` and `(b & c) == d` to Python, which nobody means."""
+
+    def work(s: Any) -> None:
+        s.require(s.flag == s.flag & s.flag == s.flag)
+
+    line = work.__code__.co_firstlineno + 1
+    with pytest.raises(ModellingMistake) as error:
+        type("Invalid", (Base,), {"work": work})
+    assert str(error.value) == (
+        f"in work ({HERE}:{line}): & and | bind tighter than ==, so `a == b & c == d` compares b & c: "
+        "write (a == b) & (c == d)"
+    )
 
 
 def test_an_index_column_out_of_range_names_the_state() -> None:
@@ -324,12 +416,12 @@ def test_packing_an_incomplete_state_names_the_missing_fields() -> None:
         model.pack({**values, "manager": ("working",) * 2})
 
 
-def test_a_column_is_neither_hashed_nor_truthy() -> None:
+def test_a_column_is_not_hashed_and_a_constant_one_is_its_value() -> None:
     column = Truth.constant(True)
     with pytest.raises(TypeError):
         hash(column)
-    with pytest.raises(ModellingMistake):
-        bool(column)
+    assert bool(column)
+    assert not bool(~column)
     assert np.asarray(column.codes()).all()
 
 
@@ -381,17 +473,15 @@ def _go(s: Any, w: int) -> None: ...
     ("work", "expected"),
     [
         (lambda s: None, "is a `return` missing?"),
-        (lambda s: s.count == 1 & s.count == 2, "& and | bind tighter than ==, so write (a == 1) & (b == 2)"),
+        (lambda s: s.count == 1 & s.count == 2, "compares b & c: write (a == b) & (c == d)"),
+        (lambda s: s.flag & s.count, "& and | bind tighter than ==, so write (a == 1) & (b == 2)"),
         (lambda s: s.flag & s.count == 2, "& and | bind tighter than =="),
         (lambda s: ~s.count == 2, "~ negates truth values, and a number column is none"),
         (lambda s: ~s.count == 2, "~ binds tighter than ==, so write ~(a == 1)"),
-        (lambda s: any(each == 1 for each in s.place), "any_of(...) and all_of(...) for `any` and `all`"),
         (
             lambda s: s.flag & (lambda: None)(),
             "& joins truth values, and None is none: is a `return` missing?",
         ),
-        (lambda s: max(s.count, 1) == 1, "most(...) and least(...) for `max` and `min`"),
-        (lambda s: s.flag or s.flag, "case((c, x), otherwise=y) for `x if c else y`"),
         (lambda s: least([]) == 1, "least of nothing"),
         (lambda s: most([s.flag]) == 1, "most is of numbers, and a truth column is none"),
     ],

@@ -220,35 +220,44 @@ NOT_REACHED = None
 """Nothing was answered: the expression is a guard that no state passes."""
 
 
-def _per_row(value: Any) -> list[Any]:
+def _per_row(value: Any, rows: int) -> list[Any]:
     """What the kernel answered, state by state, as plain values."""
     if isinstance(value, Column):
-        codes = np.broadcast_to(value.codes(), (ROWS,))
+        codes = np.broadcast_to(value.codes(), (rows,))
         if isinstance(value, Number | Truth):
             return list(codes.tolist())
         return [value.kind.decode(code) for code in codes.tolist()]
     if isinstance(value, Sequence):
-        items = [_per_row(value.item(i)) for i in range(value.capacity)]
-        return [[item[row] for item in items[:length]] for row, length in enumerate(_per_row(value.length))]
+        items = [_per_row(value.item(i), rows) for i in range(value.capacity)]
+        lengths = _per_row(value.length, rows)
+        return [[item[row] for item in items[:length]] for row, length in enumerate(lengths)]
     if isinstance(value, BagView | SetView):
-        items = [(_per_row(there), _per_row(item)) for there, item in value.each()]
-        return [PlainItems(item[row] for there, item in items if there[row]) for row in range(ROWS)]
+        items = [(_per_row(there, rows), _per_row(item, rows)) for there, item in value.each()]
+        return [PlainItems(item[row] for there, item in items if there[row]) for row in range(rows)]
     if isinstance(value, tuple | list | Array):
-        columns = [_per_row(each) for each in value]
-        return [[column[row] for column in columns] for row in range(ROWS)]
-    return [NO_VALUE if isinstance(value, NoValue) else value] * ROWS
+        columns = [_per_row(each, rows) for each in value]
+        return [[column[row] for column in columns] for row in range(rows)]
+    return [NO_VALUE if isinstance(value, NoValue) else value] * rows
 
 
 def _by_kernel(expression: str) -> list[Any]:
     """What `expression` gives inside an action, or the refusal as the author sees it."""
-    found: list[Any] = []
+    found: list[Any] = [NOT_REACHED] * ROWS
     name = "<expression>"
-    text = f"def work(s):\n    found.append(per_row({expression}))\n"
+    text = f"def work(s):\n    keep(s, {expression})\n"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    scope: dict[str, Any] = {"found": found, "per_row": _per_row, **WORDS}
+
+    def keep(s: Any, value: Any) -> None:
+        """Called once for each path through the expression, with the rows that take it."""
+        rows = s.frame.numbers()
+        for row, each in zip(rows.tolist(), _per_row(value, len(rows)), strict=True):
+            assert found[row] is NOT_REACHED
+            found[row] = each
+
+    scope: dict[str, Any] = {"keep": keep, **WORDS}
     exec(compile(text, name, "exec"), scope)
     MODEL._run(STATES, Label(0, "work", ()), scope["work"], {})
-    return found[0] if found else [NOT_REACHED] * ROWS
+    return found
 
 
 def _by_python(expression: str) -> "list[Any] | Exception":
@@ -299,7 +308,7 @@ def _same(answered: Any, meant: Any) -> bool:
 def _is_clear(message: str, expression: str) -> bool:
     """One sentence that names the action, the file, the line, and with the line's text the fields."""
     return (
-        re.match(r"in work\(\) \(<expression>:2: `found\.append\(per_row\(", message) is not None
+        re.match(r"in work\(\) \(<expression>:2: `keep\(s, ", message) is not None
         and expression in message
         and " object at 0x" not in message
         and "\n" not in message

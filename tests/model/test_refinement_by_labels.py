@@ -27,6 +27,7 @@ from fencepost.model import (
     ModellingMistake,
     PropertyResult,
     Result,
+    Role,
     Size,
     Truth,
     action,
@@ -234,6 +235,37 @@ def test_labels_in_sequence_are_performed_in_order() -> None:
     assert found.verdict == "violated"
 
 
+def test_a_function_may_decide_on_columns() -> None:
+    """As an action does; the definitions that it calls as well."""
+
+    def branching(s: Any) -> Any:
+        if s.holder == 0:
+            return does("freed", c=0)
+        if s.holder == 1:
+            return (does("freed", c=s.holder),)
+        return ()
+
+    def observing(before: Any, after: Any, observed: Any) -> Any:
+        if observed.holder == before.holder:
+            return does("freed", c=before.holder if after.at[0] == "idle" else 1)
+        return does("granted", c=0)
+
+    def mapping(s: Any) -> dict[str, object]:
+        return {"ever": HISTORY, "holder": 0 if s.at[0] == "holds" else s.holder}
+
+    for compiled in (False, True):
+        for shown in (branching, observing):
+            found, result = judged(refining({**SHOWS, "release": shown}, mapping), compiled=compiled)
+            assert (found.verdict, found.reason) == ("holds", "")
+            assert found.proof is not None
+            assert found.proof.distinct == 24
+            assert not [note for note in result.notes if "not covered" in note]
+        found, _ = judged(
+            refining({**SHOWS, "release": lambda s: does("freed", c=0) if s.holder == 0 else ()})
+        )
+        assert found.verdict == "violated"
+
+
 def test_either_performs_the_first_label_that_is_enabled() -> None:
     anybody = lambda s: either(does("freed", c=0), does("freed", c=1))  # noqa: E731  as a model writes it
     nobody = lambda s: either(does("freed", c=0), NOTHING)  # noqa: E731
@@ -281,6 +313,50 @@ def test_an_item_of_a_bag_is_a_parameter_like_any_other() -> None:
     assert judged(refining(shows, machine=Mail))[0].verdict == "holds"
     shows = {"receive": lambda s, m: does("granted", c=1 - m)}
     assert judged(refining(shows, machine=Mail))[0].verdict == "violated"
+
+
+class Roles(Machine):
+    """The same lock, with a role."""
+
+    clients = Size(3)
+
+    client = Role(clients, holds=Bool(), grants=Int(0, 1))
+
+    @action(c=clients)
+    def granted(s, c: int) -> None:
+        s.require(~s.client.any(holds=True))
+        s.client[c].holds = True
+        s.client[c].grants = 1
+
+    @action(c=clients)
+    def freed(s, c: int) -> None:
+        s.require(s.client[c].holds)
+        s.client[c].holds = False
+
+
+def test_a_field_of_a_role_is_mapped_by_member() -> None:
+    def members(s: Any) -> dict[str, object]:
+        return {"client.holds": [s.at[c] == "holds" for c in range(s.clients)], "client.grants": HISTORY}
+
+    def few(s: Any) -> dict[str, object]:
+        return {"client.holds": [s.at[0] == "holds"], "client.grants": HISTORY}
+
+    class Same(Roles):
+        clients = Size(2)
+        observed = refines(Roles, {"granted": "granted", "freed": "freed"}, clients=clients)(
+            lambda s: {"client.grants": HISTORY}
+        )
+
+    assert judged(refining(mapping=members, other=Roles))[0].verdict == "holds"
+    assert judged(Same)[0].verdict == "holds"
+    found, _ = judged(refining({}, members, other=Roles))
+    assert found.reason == (
+        "after acquire(c=0), `client.holds` of roles is [False, False], and the mapping gives [True, False]"
+    )
+    with pytest.raises(ModellingMistake, match="mapped to 1 values: give one for each of 2 members"):
+        check(refining(mapping=few, other=Roles))
+    with pytest.raises(ModellingMistake, match=r"maps no expression to `client\.holds` of roles"):
+        check(refining(mapping=lambda s: {}, other=Roles))
 
 
 # What a proof does not test.

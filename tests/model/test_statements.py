@@ -286,7 +286,7 @@ def keeps_a_view(s: Any) -> None:
         (lambda s: s.require(s.queue[s.count + 7] == 0), "work() accesses `queue[7]` in state"),
         (lambda s: s.require(s.queues[1][s.count - 1] == 0), "work() accesses `queues[-1]` in state"),
         (lambda s: s.require(s.queue[True] == 0), "`queue` is indexed by numbers 0..1, not by True"),
-        (lambda s: s.faults.spend("reply_lost"), "'reply_lost' is nothing that becomes of a request"),
+        (lambda s: s.faults.spend("reply-lost"), "'reply-lost' is nothing that becomes of a request"),
         (lambda s: s.faults.spend("unknown"), "'unknown' is nothing that becomes of a request"),
         (
             lambda s: s.require(s.count.real == 1),

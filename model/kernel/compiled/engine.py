@@ -53,7 +53,7 @@ class Compiled:
         self.notes: list[str] = []
         left: dict[str, str] = {}
         tracer = ProductTracer(model) if isinstance(model, Product) else Tracer(model)
-        labels: dict[int, Program] = {}
+        labels: dict[int, list[Program]] = {}
         judged = []
         for wanted in steps:
             try:
@@ -65,12 +65,12 @@ class Compiled:
         self._is_plain = type(model).representatives is Model.representatives
         for label in model.labels if not left else ():
             try:
-                program = tracer.label(label)
-                if program is not None:
-                    if size + program.size > MOST_EXPRESSIONS:
+                paths = tracer.label(label)
+                if paths:
+                    if size + paths[0].size > MOST_EXPRESSIONS:
                         raise NotCovered(f"more than {MOST_EXPRESSIONS:,} expressions in all")
-                    size += program.size
-                    labels[label.number] = program
+                    size += paths[0].size
+                    labels[label.number] = paths
             except NotCovered as reason:
                 left.setdefault(label.action, str(reason))
                 self._left.append(label)

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.model.kernel.compiled.trace import Trace, Traced, TracedFrame, Tracer, Words
+from fencepost.model.kernel.compiled.trace import Node, Trace, Traced, TracedFrame, Tracer, Words, paths_of
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.language.refinement import Either
 from fencepost.model.kernel.search.performed import Performed, rows_where
 from fencepost.model.kernel.search.product import Product
+
+Checks = list[tuple[str, Node]]
 
 
 class ProductTracer(Tracer):
@@ -24,17 +26,21 @@ class ProductTracer(Tracer):
         self._product = product
         self._concrete, self._abstract = _traced(product.concrete), _traced(product.abstract)
 
-    def _after(self, words: Words, label: Label) -> list[Any] | None:
+    def _after(self, words: Words, label: Label) -> list[tuple[Checks, list[Any]]]:
+        frame = self._concrete.apply(words.part(0, self._concrete.words), label)  # type: ignore[arg-type]  # they are traced
+        return [(path.checks, self._performed(words, label, path)) for path in paths_of(frame)]
+
+    def _performed(self, words: Words, label: Label, path: TracedFrame) -> list[Any]:
+        """The words after a path of the concrete label and the labels that it performs."""
+        trace = path.trace
+        trace.checks = path.checks
         before, states = words.part(0, self._concrete.words), words.part(self._concrete.words, len(words))
-        frame = self._concrete.apply(before, label)  # type: ignore[arg-type]  # they are traced
-        if frame is None:
-            return None
-        after = Words(frame.finish())
+        after = Words(path.finish())
         performed = self._product.performed[label.number]
         choices = performed.choices(
-            lambda: TracedFrame(self._concrete, before, label, read_only=True),
-            lambda: TracedFrame(self._concrete, after, label, read_only=True),
-            lambda: TracedFrame(self._abstract, states, label, read_only=True),
+            lambda: trace.beside(self._concrete, before, label),
+            lambda: trace.beside(self._concrete, after, label),
+            lambda: trace.beside(self._abstract, states, label),
         )
         for choice in choices:
             states = _perform(self._product, self._abstract, performed, choice, states)
@@ -60,24 +66,17 @@ def _perform(product: Product, abstract: Model, performed: Performed, choice: Ei
         refused = where if refused is False else _or(refused, where)
         for label, mask in performed.labels(one):
             enabled = _and(_and(waiting, where), True if mask is None else mask)
-            begun = len(trace.checks)
-            frame = abstract.apply(states, label)  # type: ignore[arg-type]  # they are traced
-            own = trace.checks[begun:]
-            del trace.checks[begun:]
-            if frame is None:
-                continue
-            for kind, node in own:
-                holds = Traced(trace, node)
-                if kind == "guard":
-                    enabled = _and(enabled, holds)
-                else:
-                    trace.trap(_and(enabled, holds).node)
-            for number, after in enumerate(frame.finish()):
-                if after is not states[number]:
-                    result[number] = after if enabled is True else np.where(enabled, after, result[number])
-            waiting = False if enabled is True else _and(waiting, ~enabled)
-            if waiting is False:
-                return Words(result)
+            checks = trace.checks
+            paths = paths_of(abstract.apply(states, label))  # type: ignore[arg-type]  # they are traced
+            trace.checks = checks
+            for path in paths:
+                taken = _passed(trace, path, enabled)
+                for number, after in enumerate(path.finish()):
+                    if after is not states[number]:
+                        result[number] = after if taken is True else np.where(taken, after, result[number])
+                waiting = False if taken is True else _and(waiting, ~taken)
+                if waiting is False:
+                    return Words(result)
     refused = _and(refused, waiting)
     if not choice.or_nothing and refused is not False:
         word, bit = product.flag
@@ -85,6 +84,17 @@ def _perform(product: Product, abstract: Model, performed: Performed, choice: Ei
         flagged = result[number] | bit
         result[number] = flagged if refused is True else np.where(refused, flagged, result[number])
     return Words(result)
+
+
+def _passed(trace: Trace, path: TracedFrame, enabled: Any) -> Any:
+    """The rows that take a path of an abstract label, of those in which the label is to be performed."""
+    for kind, node in path.checks:
+        holds = Traced(trace, node)
+        if kind == "trap":
+            trace.trap(_and(enabled, holds).node)
+        else:
+            enabled = _and(enabled, ~holds if kind == "unless" else holds)
+    return enabled
 
 
 def _and(one: Any, other: Any) -> Any:

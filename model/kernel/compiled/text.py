@@ -14,7 +14,7 @@ Every variable has the type that NumPy gives it, whole numbers wrap around (`-fw
 more gives what it gives there: the text has NumPy's meaning even in branches whose value nobody looks at.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from fencepost.model.kernel.compiled import job, thin
 from fencepost.model.kernel.compiled.trace import Node, Program
@@ -110,7 +110,7 @@ _JUDGE_STEP = """\
 
 
 def c_text(
-    words: int, labels: Mapping[int, Program], truths: Iterable[Program], steps: Iterable[Program]
+    words: int, labels: Mapping[int, Sequence[Program]], truths: Iterable[Program], steps: Iterable[Program]
 ) -> str:
     """The text for some labels, by number, and some properties of states and of steps."""
     judged = list(steps)
@@ -129,10 +129,16 @@ def c_text(
     return "\n".join(parts)
 
 
-def _label(number: int, program: Program, words: int) -> str:
-    after = ", ".join(variable(each) for each in program.values)
+def _label(number: int, paths: Sequence[Program], words: int) -> str:
     before = ", ".join(f"w{k}" for k in range(words))
-    body = statements(program, {"guard": "continue;", "trap": "return 1;"})
+    leave = {"guard": "continue;", "trap": "return 1;"}
+    if len(paths) == 1 and not any(kind in _BRANCHES for kind, _ in paths[0].checks):
+        body = statements(paths[0], leave)
+        after = "after[] = {" + ", ".join(variable(each) for each in paths[0].values) + "}"
+    else:
+        lines = [f"u64 next[{words}];", *_tree(paths, 0, set(), leave)]
+        body = "\n".join(f"        {line}" for line in lines)
+        after = "*after = next"
     return f"""\
 static int label_{number}(Job *job, i64 from, i64 to) {{
     i64 fired = 0;
@@ -140,7 +146,7 @@ static int label_{number}(Job *job, i64 from, i64 to) {{
 {_inputs("job->states", "job->stride", "row", words)}
 {body}
         fired++;
-        const u64 before[] = {{{before}}}, after[] = {{{after}}};
+        const u64 before[] = {{{before}}}, {after};
         int ended = successor(job, row, {number}, before, after);
         if (ended) return ended;
     }}
@@ -150,7 +156,28 @@ static int label_{number}(Job *job, i64 from, i64 to) {{
 """
 
 
-def _expand(labels: Mapping[int, Program]) -> str:
+def _tree(paths: Sequence[Program], start: int, known: set[int], leave: Mapping[str, str]) -> list[str]:
+    """The checks that all paths have in common, a branch, and what follows on both of its sides."""
+    lines: list[str] = []
+    first = paths[0]
+    for place, (kind, truth) in enumerate(first.checks[start:], start + 1):
+        lines += _settled([truth], known)
+        if kind in _BRANCHES:
+            lines.append(f"if ({variable(truth)}) {{")
+            for side in _BRANCHES:
+                there = [path for path in paths if path.checks[place - 1][0] == side]
+                inner = _tree(there, place, set(known), leave) if there else ["continue;"]
+                lines += [*(f"    {line}" for line in inner), "} else {" if side == "if" else "}"]
+            return lines
+        lines.append(f"if ({'!' if kind == 'guard' else ''}{variable(truth)}) {leave[kind]}")
+    lines += _settled(first.values, known)
+    return [*lines, *(f"next[{k}] = {variable(value)};" for k, value in enumerate(first.values))]
+
+
+_BRANCHES = ("if", "unless")
+
+
+def _expand(labels: Mapping[int, Sequence[Program]]) -> str:
     calls = "\n".join(f"        if (label_{number}(job, from, to)) return 1;" for number in labels)
     finds = "\n".join(
         f"    if ((found = label_{number}(job, 0, job->end))) return found;" for number in labels

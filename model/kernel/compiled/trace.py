@@ -1,10 +1,13 @@
-"""What an action or a property computes, as expressions: the author's text is run once, on traced columns.
+"""What an action or a property computes, as expressions: the author's text is run on traced columns.
 
-Theory. The text of a machine is a straight line of operations on columns: it cannot branch on the content of
-one. So it is run once with `Traced` arrays instead of NumPy arrays; each operation adds an expression, and
-NumPy hands its functions over to `Traced` by its own protocols. The result is a `Program`:
+Theory. A path through the text of a machine (see `language.paths`) is a straight line of operations on
+columns. So each is run once with `Traced` arrays instead of NumPy arrays; each operation adds an expression,
+and NumPy hands its functions over to `Traced` by its own protocols. There are no rows to decide a condition,
+so both branches are run, of every condition that the path has not decided yet. The result is a `Program` for
+each path of an action, and one for a property, whose paths are joined:
 
     guards   conditions after which the row is dropped, in their order between the traps
+    branches conditions after which the row belongs to another path
     traps    conditions under which this trace does not know what the text does in the row
     values   the words after an action, or the truth of a property
 
@@ -27,8 +30,9 @@ import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import ModelError, ModellingMistake
-from fencepost.model.kernel.language.frame import KEPT_TOO_LONG, Frame
+from fencepost.model.kernel.language.frame import KEPT_TOO_LONG, Frame, Joined
 from fencepost.model.kernel.language.model import Label, Model
+from fencepost.model.kernel.language.paths import ExecutionPath
 
 T = TypeVar("T")
 _TRIAL = 1 << 32
@@ -39,6 +43,10 @@ _BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "ri
 _COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _DTYPES = {name: dtype for dtype, name in _TYPES.items()}
 _COVERED = frozenset((*_ARITHMETIC, *_BITS, *_COMPARE, "divmod"))
+MOST_DECISIONS = 1 << 5
+MOST_PATHS = 1 << 8
+"""Of one label or property; beyond that it stays with NumPy, which runs only the paths that have rows."""
+
 MOST_EXPRESSIONS = 1 << 14
 """A label or a property with more of them stays with NumPy: compiling it takes longer than it saves."""
 
@@ -59,7 +67,10 @@ class Node:
 
 @dataclass
 class Program:
-    """What a label or a property computes for one row. `checks` are "guard" or "trap", each with a truth."""
+    """What a path of a label, or a property, computes for one row.
+
+    `checks` are "guard", "trap", or a branch: "if" or "unless", each with a truth.
+    """
 
     checks: list[tuple[str, Node]]
     values: list[Node]
@@ -74,6 +85,7 @@ class Trace:
         self._nodes: dict[Any, Node] = {}
         self.checks: list[tuple[str, Node]] = []
         self.trials: list[Node] = []
+        self.paths = 0
         self.failed = ""
 
     def node(self, operation: str, dtype: "np.dtype[Any]", *arguments: "Node | int") -> Node:
@@ -100,6 +112,15 @@ class Trace:
         for trial in self.trials:
             where = self.node("bitwise_and", _BOOL, trial, where)
         self.checks.append(("trap", where))
+
+    def beside(
+        self, model: Model, words: Any, label: Label | None = None, *, read_only: bool = True
+    ) -> "TracedFrame":
+        """Some words as rows of a model, whose traps belong to the present call."""
+        checks = self.checks
+        frame = TracedFrame(model, words, label, read_only=read_only)
+        frame.checks = self.checks = checks
+        return frame
 
     def not_covered(self, what: str) -> NotCovered:
         self.failed = self.failed or what
@@ -288,27 +309,90 @@ class Words(list[Any]):
         return Words(self[first:end])
 
 
+_OTHERS = np.empty(0, np.int64)
+"""The rows of a path that is still to be traced: all there may be."""
+
+
+def _positive(condition: Node) -> tuple[Node, bool]:
+    """A condition without its negations, and whether there is an odd number of them."""
+    negated = False
+    while condition.operation == "invert" and isinstance(condition.arguments[0], Node):
+        condition, negated = condition.arguments[0], not negated
+    return condition, negated
+
+
 class TracedFrame(Frame):
     """The rows of a traced call. Guards are recorded; no row is removed, so old columns stay as they are."""
 
     def __init__(
-        self, model: Model, words: Any, label: Label | None = None, *, read_only: bool = False
+        self,
+        model: Model,
+        words: Any,
+        label: Label | None = None,
+        *,
+        read_only: bool = False,
+        path: ExecutionPath | None = None,
     ) -> None:
-        super().__init__(model, [[0]] * len(words), label, read_only=read_only)  # type: ignore[arg-type]  # the length counts
+        super().__init__(model, [[0]] * len(words), label, read_only=read_only, path=path)  # type: ignore[arg-type]  # the length counts
         self.before = words
         self._words = list(words)
         self.trace: Trace = words[0].trace
+        self.checks: list[tuple[str, Node]] = []
+        self.trace.checks = self.checks
+
+    @staticmethod
+    def some_of(words: Any, path: ExecutionPath) -> Any:  # noqa: ARG004  # every path has all rows
+        return words
+
+    def first_path(self) -> ExecutionPath:
+        return ExecutionPath(1)
+
+    def divide(self, path: ExecutionPath, mask: Any) -> Any:
+        node, negated = _positive(mask.node)
+        if node.number in path.known:
+            return path.known[node.number] is not negated, None
+        self.trace.paths += 1
+        if self.trace.paths == MOST_PATHS or len(path.decided) == MOST_DECISIONS:
+            raise self.trace.not_covered("many paths, or a loop on a column")
+        return True, _OTHERS
+
+    def keep(self, path: ExecutionPath, mask: Any, value: bool) -> None:
+        self.guarded = True
+        node, negated = _positive(mask.node)
+        if node.number in path.known:
+            return
+        path.known[node.number] = value is not negated
+        if self.trials:
+            taken = mask if value else ~mask
+            path.conditions.append(taken)
+            self.trace.trials.append(taken.node)
+        else:
+            self.checks.append(("if" if value is not negated else "unless", node))
+
+    def mask_of(self, rows: Any) -> Any:
+        return None
+
+    def rows_of(self, path: ExecutionPath) -> Any:
+        if not path.conditions:
+            return np.ones(1, np.bool_)
+        mask = path.conditions[0]
+        for condition in path.conditions[1:]:
+            mask = mask & condition
+        return mask
+
+    def leave(self, path: ExecutionPath) -> None:
+        del self.trace.trials[len(self.trace.trials) - len(path.conditions) :]
 
     def part(self, model: Model, first: int, end: int, *, read_only: bool) -> Frame:
         words = Words([*self.before][first:end])
-        return TracedFrame(model, words, self.label, read_only=read_only)
+        return self.trace.beside(model, words, self.label, read_only=read_only)
 
     def _narrow(self, mask: Any) -> None:
         if not isinstance(mask, Traced):
             if not mask.all():
                 self._stop()
             return
-        self.trace.checks.append(("guard", mask.node))
+        self.checks.append(("guard", mask.node))
 
     def narrowed(self, array: Any, epoch: int) -> Any:
         trial = epoch // _TRIAL
@@ -317,24 +401,28 @@ class TracedFrame(Frame):
         return array
 
     def where(self, mask: Any, work: Callable[[], T]) -> T:
-        if not isinstance(mask, Traced):
+        if mask is not None and not isinstance(mask, Traced):
             raise self.trace.not_covered("a branch on a constant")
         before = self.epoch, self.read_only
         self.begun_trials += 1
         self.trials.append(self.begun_trials)
-        self.trace.trials.append(mask.node)
+        if mask is not None:
+            self.trace.trials.append(mask.node)
         self.epoch, self.read_only = self.begun_trials * _TRIAL, True
         try:
             return work()
         finally:
             self.trials.pop()
-            self.trace.trials.pop()
+            if mask is not None:
+                self.trace.trials.pop()
             self.epoch, self.read_only = before
 
     def occurs(self, mask: Any) -> bool:
         return True
 
     def spread(self, mask: Any, codes: Any) -> Any:
+        if not isinstance(mask, Traced):
+            return codes
         return np.where(mask, codes, np.zeros(1, codes.dtype))
 
     def mark_origin(self, marks: Any) -> None:
@@ -352,6 +440,14 @@ class TracedFrame(Frame):
         raise self.trace.not_covered("a state as a value")
 
 
+def paths_of(frame: Frame | None) -> list[TracedFrame]:
+    """The paths of a label whose guards some row may pass."""
+    if frame is None:
+        return []
+    parts = frame.parts if isinstance(frame, Joined) else [frame]
+    return [part for part in parts if isinstance(part, TracedFrame)]
+
+
 class Tracer:
     """Traces the labels and the properties of one model."""
 
@@ -359,16 +455,19 @@ class Tracer:
         self._model = copy(model)
         self._model.frame_type = TracedFrame
 
-    def label(self, label: Label) -> Program | None:
-        """The program of a label; None if no row can pass its guards."""
+    def label(self, label: Label) -> list[Program]:
+        """The programs of the paths of a label whose guards some row may pass."""
         words = self._words(1)[0]
-        after = self._traced(words, lambda: self._after(words, label))
-        return None if after is None else self._program(words, after)
+        programs = []
+        for checks, after in self._traced(words, lambda: self._after(words, label)):
+            words[0].trace.checks = checks
+            programs.append(self._program(words, after))
+        return programs
 
-    def _after(self, words: Words, label: Label) -> list[Any] | None:
-        """The words after a label; None if no row can pass its guards."""
+    def _after(self, words: Words, label: Label) -> list[tuple[list[tuple[str, Node]], list[Any]]]:
+        """The checks and the words after each path of a label."""
         frame = self._model.apply(words, label)  # type: ignore[arg-type]  # they are traced
-        return None if frame is None else [*frame.finish()]
+        return [(part.checks, part.finish()) for part in paths_of(frame)]
 
     def truth(self, wanted: Property) -> Program:
         """The program of a property of states."""

@@ -36,6 +36,11 @@ class Choice(Column):
 
     def __eq__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
         if isinstance(other, Choice):
+            if isinstance(self.kind, _Chosen):
+                self, other = other, self  # == is symmetric
+            if isinstance(other.kind, _Chosen) and isinstance(self.kind, EnumKind):
+                table = np.array([other.kind.encode(name) for name in self.kind.options], np.int64)
+                return Truth.of(self._frame_with(other), look_up(table, self.codes()) == other.codes())
             if other.kind != self.kind:
                 raise ModellingMistake(
                     f"two enums with different names are compared: {self.kind.describe()}, "
@@ -54,6 +59,7 @@ class Choice(Column):
 
 
 if TYPE_CHECKING:
+    from fencepost.model.kernel.language.frame import Frame
     from fencepost.model.kernel.language.members import Members
     from fencepost.model.kernel.language.records import Recorded
 
@@ -127,6 +133,21 @@ class _Picked(EnumKind):
     """The names that `pick` collected from constants: not yet those of a field."""
 
 
+class _Chosen(_Picked):
+    """The names that the paths of a definition gave. It may give others where no row is now."""
+
+    def encode(self, value: object) -> int:
+        code = self._codes.get(value) if isinstance(value, str) else None
+        return -1 if code is None else code
+
+
+def chosen(frame: Frame, names: Choice | str) -> Choice | str:
+    """The names that a definition chose with `if`; those of a field, and constants, stay what they are."""
+    if isinstance(names, str) or not isinstance(names.kind, _Picked):
+        return names
+    return Choice(frame, _Chosen(names.kind.options), names.codes())
+
+
 def _common_names(*sides: Choice | str) -> EnumKind:
     """The names that `pick` chooses from: those of a field if one takes part, else all constants."""
     kinds = [side.kind for side in sides if isinstance(side, Choice)]
@@ -141,7 +162,8 @@ def _common_names(*sides: Choice | str) -> EnumKind:
         for side in sides
         for name in ((side,) if isinstance(side, str) else side.kind.options)  # type: ignore[attr-defined]  # a Choice's kind is an EnumKind
     ]
-    return _Picked(tuple(dict.fromkeys(names)))
+    is_chosen = any(isinstance(kind, _Chosen) for kind in kinds)
+    return (_Chosen if is_chosen else _Picked)(tuple(dict.fromkeys(names)))
 
 
 def _codes_alike(side: object, kind: Kind) -> np.ndarray[Any, Any] | int:

@@ -18,8 +18,8 @@ the packed word does not allow, such as a sum, is computed on the codes themselv
 A guard removes rows, and a column that was read before it still has them all. The column keeps the `epoch` in
 which it was read and drops the same rows when it is used next, see `frame`.
 
-Python's `if`, `and`, `or`, `not` and chained comparisons need one truth value where there are many; all of
-them raise the same explanation.
+Python's `if`, `and`, `or`, `not` and chained comparisons need one truth value where there are many: the text
+is run once for each path, see `paths`. Only truths decide; other columns are compared first.
 """
 
 from __future__ import annotations
@@ -43,11 +43,8 @@ AS_TEXT = (
     "a column holds one value a state, so it is no text: in an action or a property compare it, and to look "
     "at it while you write the model, print(repr(...))"
 )
-ONE_TRUTH = (
-    "a column holds one value a state, so it has no single truth value: write & for `and`, | for `or`, "
-    "~ for `not`, (a < b) & (b < c) for `a < b < c` or `a == b & c == d`, s.require(...) for `if`, "
-    "case((c, x), otherwise=y) for `x if c else y`, most(...) and least(...) for `max` and `min`, "
-    "any_of(...) and all_of(...) for `any` and `all`, and .is_in(...) or .has(...) for `in`"
+NO_TRUTH = (
+    "compare it first, as in s.count > 0 or s.queue.is_empty(), and for `in` write .is_in(...) or .has(...)"
 )
 _SHOWN = 20
 _CLASSES: dict[type[Kind], type[Column]] = {}
@@ -91,11 +88,11 @@ class Column(NoValue):
         self._raw = raw
         self._shift = shift
 
-    def __bool__(self) -> NoReturn:
-        raise ModellingMistake(ONE_TRUTH)
+    def __bool__(self) -> bool:
+        raise ModellingMistake(f"{self.describe()} is neither true nor false: {NO_TRUTH}")
 
     def __contains__(self, item: object) -> NoReturn:
-        raise ModellingMistake(ONE_TRUTH)
+        raise ModellingMistake(NO_TRUTH)
 
     def no_value(self) -> str:
         return AS_TEXT
@@ -188,6 +185,14 @@ class Truth(Column):
     @staticmethod
     def constant(value: bool) -> Truth:  # the value itself, not a switch
         return Truth(None, BoolKind(), np.asarray(value))
+
+    def __bool__(self) -> bool:
+        """The branch of an `if`, an `and`, an `or` or a `not`; see `paths`."""
+        mask = self.mask()
+        frame = self._frame
+        if frame is None or mask.ndim == 0:
+            return bool(mask)
+        return frame.branching.decide(mask)
 
     def mask(self) -> Mask:
         """The boolean array of the remaining rows (a scalar array for a constant)."""
@@ -283,10 +288,10 @@ def evaluated(where: Truth, value: Any) -> Any:
         return None
 
     def trial() -> tuple[Any, Any]:
-        column = value()
+        column = frame.branching.computed(value)
         return column, column.codes() if isinstance(column, Column) else None
 
-    found, codes = frame.where(mask, trial)
+    found, codes = frame.branching.where(mask, trial)
     if codes is None:
         return found
     every = frame.spread(mask, codes)

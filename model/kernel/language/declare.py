@@ -49,11 +49,13 @@ from fencepost.model.kernel.language.errors import ModellingMistake, missing_ret
 from fencepost.model.kernel.language.fairness import Together
 from fencepost.model.kernel.language.fields import AnyPlace, Extent, Field, Received, Subsets, resolve
 from fencepost.model.kernel.language.numbers import Number
+from fencepost.model.kernel.language.paths import may_branch
+from fencepost.model.kernel.language.roles import Role
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
-Values = int | str | Extent | Subsets | Received[Any, Any] | AnyPlace | Sequence[object]
+Values = int | str | Extent | Subsets | Received[Any, Any] | AnyPlace | Role | Sequence[object]
 Kind = Literal[
     "invariant",
     "step",
@@ -83,13 +85,22 @@ class Among:
         """Whether `member` is one of them; `parameters` are those of the action."""
         return all_of(
             any_of(as_truth(cell == _named(cell, value, parameters)) for value in _alternatives(wanted))
-            for cell, wanted in ((getattr(s, name)[member], wanted) for name, wanted in self.wanted.items())
+            for cell, wanted in (
+                (self._cell(s, name, member), wanted) for name, wanted in self.wanted.items()
+            )
         )
+
+    def _cell(self, s: Any, name: str, member: object) -> object:
+        if isinstance(self.domain, Role):
+            return getattr(getattr(s, self.domain.name)[member], name)
+        return getattr(s, name)[member]
 
     def text(self, member: str, parameters: Container[str] = ()) -> str:
         """The guard as a statement would write it."""
+        role = self.domain.name if isinstance(self.domain, Role) else ""
         return " and ".join(
-            f"s.{name}[{member}] {_compared(wanted, parameters)}" for name, wanted in self.wanted.items()
+            f"s.{role or name}[{member}]{f'.{name}' if role else ''} {_compared(wanted, parameters)}"
+            for name, wanted in self.wanted.items()
         )
 
 
@@ -120,13 +131,15 @@ def _alternatives(wanted: object) -> tuple[object, ...]:
 def among(domain: Values, /, **wanted: object) -> Among:
     """In the domains of an action: the members of `domain` with these values in these arrays.
 
+    Of a role they are its fields: `among(writer, at="commit")` is s.require(s.writer[w].at == "commit").
+
         @action(w=among(writers, at="commit"))
         def create_manifest(s, w: int) -> None: ...        # s.require(s.at[w] == "commit")
 
     A tuple of values is any of them. The name of another parameter is a number to compare with: with
     `o=among(openers, whose="w"), w=writers` opener o is one of w. All choices of `domain` are labels.
     """
-    if isinstance(domain, Field):
+    if isinstance(domain, Field) and not isinstance(domain, Role):
         raise ModellingMistake("among is of numbers: of an item require its parts, s.require(m.type == ...)")
     if not wanted:
         raise ModellingMistake('among(members) needs an array and a value, as in among(clients, at="idle")')
@@ -238,6 +251,11 @@ def check_statements(function: Callable[..., Any]) -> None:
         return
     line, before = code.co_firstlineno, ""
     for instruction in get_instructions(code):
+        if instruction.opname in _CHAINED and before in _JOINS:
+            raise ModellingMistake(
+                f"in {function.__name__} ({Path(code.co_filename).name}:{line}): & and | bind tighter than "
+                "==, so `a == b & c == d` compares b & c: write (a == b) & (c == d)"
+            )
         if instruction.opname == "POP_TOP" and before in _LEAVE_A_VALUE:
             raise ModellingMistake(
                 f"in {function.__name__} ({Path(code.co_filename).name}:{line}): a statement that compares "
@@ -245,7 +263,13 @@ def check_statements(function: Callable[..., Any]) -> None:
             )
         line = (instruction.positions.lineno if instruction.positions else None) or line
         before = instruction.opname
+        if before == "BINARY_OP":
+            before = instruction.argrepr
 
+
+_JOINS = ("&", "|", "^")
+_CHAINED = ("SWAP", "DUP_TOP")
+"""The first instruction after the middle operand of a chained comparison."""
 
 _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 """Instructions whose result must be used."""
@@ -341,6 +365,7 @@ def _quantified(
     function: Callable[..., Any], domains: Mapping[str, Domain], join: Callable[..., Truth]
 ) -> Callable[..., Any]:
     """The property for all choices of its parameters at once."""
+    branches = may_branch(function)
 
     @wraps(function)
     def joined(*rows: Any) -> Truth:
@@ -350,7 +375,8 @@ def _quantified(
 
         def truths() -> Iterator[Any]:
             for each in values:
-                truth = function(*rows, **dict(zip(domains, each, strict=True)))
+                given = partial(function, *rows, **dict(zip(domains, each, strict=True)))
+                truth = rows[0].frame.branching.computed(given) if branches else given()
                 if isinstance(truth, Truth | bool):
                     yield truth
                 else:
@@ -549,6 +575,8 @@ def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
 def choices(domain: Domain, sizes: Mapping[str, int]) -> tuple[object, ...]:
     """The values of a parameter, in order."""
     values = domain.domain if isinstance(domain, Among) else domain
+    if isinstance(values, Role):
+        return tuple(range(resolve(values.extent, sizes)))
     if isinstance(values, int | str | Extent):
         return tuple(range(resolve(values, sizes)))
     if isinstance(values, Subsets | Received | AnyPlace):

@@ -83,7 +83,7 @@ class NoValue:
     def _raise(self, *_: object) -> NoReturn:
         raise ModellingMistake(self.no_value())
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         self._raise()
 
     __eq__ = __ne__ = __str__ = __format__ = _raise
@@ -105,12 +105,23 @@ class Bound(NoValue, partial):  # type: ignore[type-arg]  # of whatever the meth
         return f"`{name}` is a method, and without brackets it is no value: write {name}(...)"
 
 
+class BoundDefinition(Bound):
+    """A definition with an `if`, before its call: its paths are joined to one result, see `paths`."""
+
+    __slots__ = ()
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self.args[0].frame.branching.computed(partial(self.func, *self.args, *given, **named))
+
+
 class MustCall:
     """The descriptor of `must_call`; a machine's method may also be replaced (see `declare.without`)."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.is_replaceable = False
+        self.may_branch: Callable[[Callable[..., Any]], bool] | None = None
+        """Of a definition of a machine: the test for an `if`."""
         update_wrapper(cast(Any, self), function)
 
     def __getattr__(self, name: str) -> Any:
@@ -124,6 +135,8 @@ class MustCall:
         function = self.function
         if self.is_replaceable:
             function = instance.frame.model.replacements.get(function, function)
+        if self.may_branch is not None and self.may_branch(function):
+            return BoundDefinition(function, instance)
         return Bound(function, instance)
 
 

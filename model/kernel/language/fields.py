@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, overload
 
 from fencepost.model.kernel.language.access import Access, CellAccess
 from fencepost.model.kernel.language.bags import BagAccess, BagView, Place, SetAccess, SetView
@@ -50,11 +50,20 @@ if TYPE_CHECKING:
     from fencepost.model.kernel.language.machine import Machine
 
 
+NOT_YET = (
+    "this is a declaration: it has a value in an action or a property, and none in the body of the class, "
+    "where an `if` is a choice that is made when the machine is built"
+)
+
+
 class Extent:
     """A whole number that is known once the sizes are known."""
 
     def __init__(self, resolve: Callable[[Mapping[str, int]], int]) -> None:
         self.resolve = resolve
+
+    def __bool__(self) -> NoReturn:
+        raise ModellingMistake(NOT_YET)
 
     def __add__(self, other: "int | Extent") -> "Extent":
         return Extent(lambda sizes: resolve(self, sizes) + resolve(other, sizes))
@@ -192,6 +201,9 @@ class Field(Generic[R, W]):
     """A named part of the state; `R` is the type of a read, `W` the type of a value to write."""
 
     name = ""
+
+    def __bool__(self) -> NoReturn:
+        raise ModellingMistake(NOT_YET)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

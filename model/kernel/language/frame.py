@@ -11,12 +11,14 @@ when the word is read or the action ends.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from fencepost.model.kernel.language.errors import ModellingMistake
 from fencepost.model.kernel.language.layout import U64, Mask
+from fencepost.model.kernel.language.paths import Branching, ExecutionPath, refuse_write
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.language.access import Access, Index
@@ -46,8 +48,18 @@ class Frame:
     """A batch of states in the middle of an action; read-only during the call of a property."""
 
     def __init__(
-        self, model: "Model", words: U64, label: "Label | None" = None, *, read_only: bool = False
+        self,
+        model: "Model",
+        words: U64,
+        label: "Label | None" = None,
+        *,
+        read_only: bool = False,
+        path: ExecutionPath | None = None,
     ) -> None:
+        self._branching = None if path is None else Branching((self,), path)
+        self.writes = 0
+        """Assignments and guards so far."""
+        self.is_property = read_only
         self.model = model
         self.before = words
         self.label = label
@@ -99,6 +111,80 @@ class Frame:
         """Replace a word (read through `word`) by a new array."""
         self._check_writable()
         self._words[number] = word
+
+    @staticmethod
+    def some_of(words: U64, path: ExecutionPath) -> U64:
+        """The states of a batch that take a path."""
+        return words if path.rows is None else words.take(path.rows, axis=1)
+
+    @property
+    def branching(self) -> Branching:
+        """The paths of this call."""
+        if self._branching is None:
+            self._branching = Branching((self,))
+        return self._branching
+
+    @property
+    def path(self) -> ExecutionPath | None:
+        """The path of an action; None as long as it has decided nothing."""
+        return None if self._branching is None else self._branching.path
+
+    @staticmethod
+    def together(frames: "tuple[Frame, ...]") -> None:
+        """Make frames lose their rows together, as those before and after a step."""
+        branching = Branching(frames)
+        for frame in frames:
+            frame._branching = branching  # noqa: SLF001  # of its own class
+
+    def numbers(self) -> "I64":
+        """For each remaining row, its number in the batch before the first path."""
+        return self.origin() if self.path is None else self._numbers(self.path)
+
+    def first_path(self) -> ExecutionPath:
+        """The path of all rows."""
+        return ExecutionPath(len(self.before[0]))
+
+    @property
+    def narrowings(self) -> int:
+        """How often rows were removed."""
+        return len(self._masks)
+
+    def divide(self, path: ExecutionPath, mask: Mask) -> "tuple[bool, I64 | None]":
+        """The branch that some rows take, and the numbers of the rows that take the other one, if any."""
+        if mask.all():
+            return True, None
+        if not mask.any():
+            return False, None
+        others = self._numbers(path).compress(~mask)
+        return True, np.unique(others) if self.is_start else others
+
+    def keep(self, path: ExecutionPath, mask: Mask, value: bool) -> None:
+        """Keep the rows of one branch."""
+        self.guarded = True
+        self._narrow(mask if value else ~mask)
+
+    def mask_of(self, rows: "I64 | None") -> Mask:
+        """Which of the present rows these are."""
+        mask = np.full(self.size, rows is None)
+        if rows is not None:
+            mask[rows] = True
+        return mask
+
+    def rows_of(self, path: ExecutionPath) -> Mask:
+        """Which of the rows before a path have taken it."""
+        mask = np.zeros(path.before, np.bool_)
+        mask[self._numbers(path)] = True
+        return mask
+
+    def leave(self, path: ExecutionPath) -> None:
+        """End a path of a computation."""
+
+    def _numbers(self, path: ExecutionPath) -> "I64":
+        """The numbers of the remaining rows in the batch before a path."""
+        rows = np.arange(path.before) if path.rows is None else path.rows
+        for mask in self._masks[path.base :]:
+            rows = _kept(rows, mask)
+        return rows
 
     def replace(self, access: "Access", flat: "Index") -> None:
         """Invalidate the older views of an array or a sequence before it is assigned as a whole."""
@@ -246,14 +332,51 @@ class Frame:
         return str(self.label) if self.label is not None else "a property"
 
     def _check_writable(self) -> None:
+        self.writes += 1
         if self.read_only:
-            if self.trials:
+            path = self.path
+            is_path = path is not None and len(self.trials) == path.trials
+            if is_path and not self.is_property:
+                refuse_write()
+            if self.trials and not is_path:
                 raise ModellingMistake(
                     "the function of a branch only computes a value: require and assign outside of it"
                 )
             raise ModellingMistake(
                 "a property only reads: require and assign in an action, and return a condition here"
             )
+
+
+class Joined(Frame):
+    """What the paths of an action left of its rows, in the order of the batch."""
+
+    def __init__(self, parts: "list[Frame]", before: U64) -> None:
+        self.parts = parts
+        self.model = parts[0].model
+        self.label = parts[0].label
+        self.before = before
+        self.size = sum(part.size for part in parts)
+
+    @cached_property
+    def _origins(self) -> "tuple[I64, I64]":
+        """The numbers of the rows in the batch, sorted, and the order that sorts the rows of all parts."""
+        origins = np.concatenate([part.numbers() for part in self.parts])
+        order = origins.argsort(kind="stable")
+        return origins.take(order), order
+
+    def finish(self) -> list[U64]:
+        _, order = self._origins
+        words = zip(*(part.finish() for part in self.parts), strict=True)
+        return [np.concatenate(word).take(order) for word in words]
+
+    def origin(self) -> "I64":
+        return self._origins[0]
+
+    def kept_before(self) -> U64:
+        return self.before.take(self.origin(), axis=1)
+
+    def mark_origin(self, marks: Mask) -> None:
+        marks[self.origin()] = True
 
 
 def _kept(array: "np.ndarray[Any, Any]", mask: "Mask | I64") -> "np.ndarray[Any, Any]":

@@ -204,7 +204,11 @@ class Item(dict[str, object]):
 
 
 def _printed(value: object) -> str:
-    return "{" + ", ".join(map(str, sorted(value))) + "}" if isinstance(value, frozenset) else str(value)
+    if isinstance(value, frozenset):
+        return "{" + ", ".join(map(str, sorted(value))) + "}"
+    if type(value) is tuple:
+        return "[" + ", ".join(map(_printed, value)) + "]"
+    return str(value)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from fencepost.model.kernel.language.declare import (
     Property,
     Replacement,
     action,
+    check_statements,
     parameters_of,
 )
 from fencepost.model.kernel.language.errors import (
@@ -36,6 +37,7 @@ from fencepost.model.kernel.language.errors import (
     suggestion,
 )
 from fencepost.model.kernel.language.fields import AnyPlace, Channel, Field, Size
+from fencepost.model.kernel.language.paths import may_branch
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.language.frame import Frame
@@ -107,7 +109,10 @@ class Machine(NoValue, metaclass=_MachineType):
             if isinstance(value, FunctionType) and not name.startswith("__"):
                 if value.__name__ == "<lambda>":
                     value.__name__ = name  # for messages
-                setattr(cls, name, must_call(value))
+                check_statements(value)
+                called = MustCall(value)
+                called.may_branch = may_branch
+                setattr(cls, name, called)
             _check_declaration(name, value)
         for name, value in vars(cls).items():
             mark = getattr(value, MARK, None)
@@ -165,8 +170,9 @@ class Machine(NoValue, metaclass=_MachineType):
                 f"there are {names(known)}"
             )
         enabled = np.zeros(frame.size, np.bool_)
+        states = frame.kept_before()
         for label in labels:
-            applied = frame.model.apply(frame.before, label)
+            applied = frame.model.apply(states, label)
             if applied is not None:
                 applied.mark_origin(enabled)
         return Truth.of(frame, enabled)

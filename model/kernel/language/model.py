@@ -40,10 +40,12 @@ from fencepost.model.kernel.language.errors import (
 )
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.fields import AnyField, Each, Field, Received, Size, settle
-from fencepost.model.kernel.language.frame import Frame, NothingLeft
+from fencepost.model.kernel.language.frame import Frame, Joined, NothingLeft
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, arrange
 from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
+from fencepost.model.kernel.language.paths import ExecutionPath, check_count, may_branch
 from fencepost.model.kernel.language.process import Process
+from fencepost.model.kernel.language.roles import Role
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,10 @@ class Model:
             for name, field in self.fields.items()
             if isinstance(field, Each) or (isinstance(field, Process) and field.is_many)
         }
+        self.roles = [name for name, field in self.fields.items() if isinstance(field, Role)]
+        for name, field in self.fields.items():
+            if isinstance(field, Role):
+                self.arrays.update(field.arrays(name))
         self._calls: list[tuple[Callable[..., Any], dict[str, object]]] = []
         self.labels = self._enumerate_labels()
         self.actions = tuple(dict.fromkeys(label.action for label in self.labels))
@@ -176,15 +182,22 @@ class Model:
     def failed_guard(self, states: U64, label: Label) -> FailedGuard | None:
         """The guard that disables `label` in all of `states`; None if it is enabled in some."""
         function, parameters = self._calls[label.number]
-        frame = Frame(self, states, label)
-        try:
-            function(self._rows(frame), **parameters)
-        except NothingLeft as stopped:
-            reached = frame.origin()
-            row = int(reached[0]) if len(reached) else 0
-            own = function.place() if isinstance(function, _Guarded | _Taking) else None
-            return locate_guard(stopped, row, own)
-        return None
+        found: FailedGuard | None = None
+        waiting: list[ExecutionPath] = [ExecutionPath(states.shape[1])]
+        while waiting:
+            path = waiting.pop()
+            frame = Frame(self, Frame.some_of(states, path), label, path=path)
+            try:
+                function(self._rows(frame), **parameters)
+            except NothingLeft as stopped:
+                reached = frame.numbers()
+                row = int(reached[0]) if len(reached) else 0
+                own = function.place() if isinstance(function, _Guarded | _Taking) else None
+                found = found or locate_guard(stopped, row, own)
+            else:
+                return None
+            waiting += path.open
+        return found
 
     def holds(self, wanted: Property, states: U64) -> Mask:
         """In which states a property's function is true."""
@@ -248,12 +261,38 @@ class Model:
         *,
         is_start: bool = False,
     ) -> Frame | None:
-        frame = self.frame_type(self, states, label)
+        call = label, function, parameters, is_start
+        frame = self._follow(states, None, *call)
+        if frame.path is None or not frame.path.open:
+            return frame if frame.size else None
+        frames, waiting = [frame], frame.path.open
+        while waiting:
+            path = waiting.pop()
+            try:
+                check_count(frame, len(frames))
+            except ModellingMistake as error:
+                raise_with_place(error, str(label))
+            frames.append(self._follow(self.frame_type.some_of(states, path), path, *call))
+            waiting = [*waiting, *path.open]
+        left = [each for each in frames if each.size]
+        return Joined(left, states) if left else None
+
+    def _follow(
+        self,
+        states: U64,
+        path: ExecutionPath | None,
+        label: Label,
+        function: Callable[..., Any],
+        parameters: Mapping[str, object],
+        is_start: bool,
+    ) -> Frame:
+        """Run the text along one path; the frame is empty if no row passes the guards."""
+        frame = self.frame_type(self, states, label, path=path)
         frame.is_start = is_start
         try:
             returned = function(self._rows(frame), **parameters)
         except NothingLeft:
-            return None
+            return frame
         except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
             raise_with_place(error, str(label))
         finally:
@@ -268,15 +307,19 @@ class Model:
                 f"{label} returns {describe(returned)}; an action returns nothing: "
                 "its guards are s.require(...)"
             )
-        return frame if frame.size else None
+        return frame
 
     def _judge(
         self, name: str, function: Callable[..., Any], *batches: U64, watching: dict[str, bool] | None = None
     ) -> Mask:
-        frames = [self.frame_type(self, states, None, read_only=True) for states in batches]
+        frames = tuple(self.frame_type(self, states, None, read_only=True) for states in batches)
+        self.frame_type.together(frames)
         frames[0].watching = watching
+        rows = [self._rows(frame) for frame in frames]
         try:
-            returned = function(*(self._rows(frame) for frame in frames))
+            returned = frames[0].branching.computed(lambda: function(*rows))
+            if isinstance(returned, bool) and may_branch(function):
+                returned = Truth.constant(returned)
             mask = returned.mask() if isinstance(returned, Truth) else None
         except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
             raise_with_place(error, f"property `{name}`")

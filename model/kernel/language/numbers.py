@@ -49,6 +49,10 @@ class Number(Column):
                 self._reach = self.farthest()
             return self._reach
 
+    def keep_reach(self, reach: int) -> None:
+        """Take over the bound of the column that this one was made of."""
+        self._reach = reach
+
     def farthest(self) -> int:
         """The distance from 0 of the farthest entry."""
         values = self.values()

@@ -55,6 +55,8 @@ from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.layout import U64, whole_states
 from fencepost.model.kernel.language.machine import Machine, declared
 from fencepost.model.kernel.language.model import Model
+from fencepost.model.kernel.language.paths import Marker
+from fencepost.model.kernel.language.roles import Role, RoleAccess
 
 Mapped = Callable[..., Mapping[str, Any]]
 
@@ -73,19 +75,9 @@ def does(action: str, /, *, when: Truth | bool = True, **parameters: Any) -> Doe
     return Does(action, parameters, when)
 
 
-class _Marker:
-    """A constant that stands for itself."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-
-HISTORY = _Marker("HISTORY")
+HISTORY = Marker("HISTORY")
 """In a state mapping: a field that the state of this machine does not determine."""
-NOTHING = _Marker("NOTHING")
+NOTHING = Marker("NOTHING")
 """Among the labels of `either`, the last: no label is performed."""
 
 
@@ -202,19 +194,43 @@ def mapping_of(given: object, other: Model) -> Mapping[str, Any]:
             f"a refinement returns {describe(given)}{missing_return(given) or ':'} return a dictionary from "
             f"the fields of {other.name} to expressions"
         )
+    known = fields_of(other)
     for name in given:
-        if name not in other.access:
+        if name not in known and name not in other.access:
             raise ModellingMistake(
-                f"{other.name} has no field '{name}'{suggestion(name, other.access)}; its fields are "
-                f"{names(other.access)}"
+                f"{other.name} has no field '{name}'{suggestion(name, known)}; its fields are {names(known)}"
             )
     return given
 
 
+def fields_of(other: Model) -> list[str]:
+    """The fields that a mapping gives expressions for; those of a role as `role.field`."""
+    found = []
+    for name, field in other.fields.items():
+        found += [f"{name}.{part}" for part in field.fields] if isinstance(field, Role) else [name]
+    return found
+
+
+def read_field(rows: Any, name: str) -> Any:
+    """A field of a machine, by its name in a mapping: of a role one expression for each member."""
+    role, _, part = name.partition(".")
+    return [getattr(member, part) for member in getattr(rows, role)] if part else getattr(rows, name)
+
+
 def assign(frame: Frame, name: str, value: Any) -> None:
     """Write the value that a mapping gives to a field."""
-    access = frame.model.access[name]
-    if hasattr(value, "assign"):
+    role, _, part = name.partition(".")
+    access = frame.model.access[role]
+    if part:
+        assert isinstance(access, RoleAccess), "a name with a dot is a field of a role"
+        values = [*value]
+        if len(values) != access.extent:
+            raise ModellingMistake(
+                f"`{name}` is mapped to {len(values)} values: give one for each of {access.extent} members"
+            )
+        for number, each in enumerate(values):
+            access.element.ways[part].write(frame, number, each)
+    elif hasattr(value, "assign"):
         access.read(frame, 0).assign(value)
     else:
         access.write(frame, 0, value)
@@ -248,7 +264,7 @@ def _mapped_alone(
 
 def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:
     """The packed states of the other machine for these rows."""
-    given = mapping_of(mapping(s), model)
+    given = mapping_of(s.frame.branching.computed(lambda: mapping(s)), model)
     frame = Frame(model, np.zeros((model.words, s.frame.size), np.uint64))
     for name in model.access:
         assign(frame, name, given[name] if name in given else getattr(s, name))

@@ -14,7 +14,7 @@ first value, so that equal sequences are packed alike; this is why `pop_first` w
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from fencepost.model.kernel.language.access import Access, CellAccess, Index
 from fencepost.model.kernel.language.assigning import Anything, overflow
 from fencepost.model.kernel.language.choices import Choice, pick
 from fencepost.model.kernel.language.columns import (
-    ONE_TRUTH,
+    NO_TRUTH,
     Column,
     Truth,
     all_of,
@@ -56,8 +56,8 @@ class View(NoValue):
         self._flat = flat
         self._since = len(frame.replaced)
 
-    def __bool__(self) -> NoReturn:
-        raise ModellingMistake(ONE_TRUTH)
+    def __bool__(self) -> bool:
+        raise ModellingMistake(f"`{self._access.name}` is neither true nor false: {NO_TRUTH}")
 
     def no_value(self) -> str:
         return f"`{self._access.name}` is {self.noun}, one for each state: it is no text"
@@ -85,10 +85,15 @@ def _covers(access: Any, flat: "Index", other: Any, at: "Index") -> bool:
     """Whether the cells of `other` are among those of `access`."""
     if access is other:
         return not (isinstance(flat, int) and isinstance(at, int)) or flat == at
-    while (access := getattr(access, "element", None)) is not None:
-        if access is other:
-            return True
-    return False
+    return any(each is other for each in _within(access))
+
+
+def _within(access: Any) -> Iterator[Any]:
+    """The accesses of the elements of an array and of the fields of a role."""
+    element = getattr(access, "element", None)
+    for each in (element,) if element is not None else getattr(access, "ways", {}).values():
+        yield each
+        yield from _within(each)
 
 
 def holds_of(condition: Any, element: Any, name: str) -> Truth | bool:

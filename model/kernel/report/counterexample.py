@@ -28,7 +28,7 @@ _CHUNK = 1 << 16
 class Step:
     """One step of a counterexample: the action with its parameters, and only the fields that changed.
 
-    A change of an array names the element: `manager[1]`.
+    A change of an array names the element, `manager[1]`, and one of a role the field, `writer[0].at`.
     """
 
     number: int
@@ -121,7 +121,7 @@ def changed(model: Model, before: PackedState, after: PackedState) -> dict[str, 
     found: dict[str, tuple[object, object]] = {}
     for name in old:
         if old[name] != new[name]:
-            found.update(_differences(name, old[name], new[name], model.arrays.get(name)))
+            found.update(_differences(model, name, name, old[name], new[name]))
     return found
 
 
@@ -154,13 +154,22 @@ def _order(value: object) -> Any:
 
 
 def _differences(
-    name: str, old: object, new: object, array: tuple[str, ...] | None
+    model: Model, field: str, name: str, old: Any, new: Any
 ) -> Iterator[tuple[str, tuple[object, object]]]:
-    """The difference, element by element for an array: `array` has the names of its elements, if any."""
+    """The differences within a field: of an array by its elements, of a role by the fields of its members."""
+    array = model.arrays.get(field)
     if array is not None and isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             if one != other:
-                yield f"{name}[{array[index] if array else index}]", (one, other)
+                element = f"{name}[{array[index] if array else index}]"
+                if field in model.roles:
+                    for part in one:
+                        if one[part] != other[part]:
+                            yield from _differences(
+                                model, f"{field}.{part}", f"{element}.{part}", one[part], other[part]
+                            )
+                else:
+                    yield element, (one, other)
     else:
         yield name, (old, new)
 

@@ -14,8 +14,9 @@ Each is a sentence, and none changes a verdict. Labels were counted during the e
 reads the states once more and stops when it has seen enough, mostly in the first levels.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType
+from typing import Any
 
 import numpy as np
 
@@ -68,12 +69,26 @@ def unused(model: Model) -> Iterator[str]:
         for value in vars(base).values():
             function = value.function if isinstance(value, MustCall) else value
             used |= set(_names_in(getattr(function, "__code__", None))) - {getattr(function, "__name__", "")}
+    for wanted in model.properties:
+        if wanted.refines is not None:
+            used |= _names_of(wanted.refines.shows.values())
     for name, value in methods.items():
         if getattr(value, MARK, None) is None and name not in used and not name.startswith("_"):
             yield (
                 f"{name} has no decorator, and nothing in the machine uses it: "
                 "it is no action and no property (@action, @invariant, ...)"
             )
+
+
+def _names_of(shows: Iterable[Any]) -> set[str]:
+    """The names of the functions with which a refinement names labels, and the names in their text."""
+    found: set[str] = set()
+    for shown in shows:
+        if isinstance(shown, tuple | list):
+            found |= _names_of(shown)
+        elif callable(shown):
+            found |= {getattr(shown, "__name__", ""), *_names_in(getattr(shown, "__code__", None))}
+    return found
 
 
 def _names_in(code: CodeType | None) -> Iterator[str]:
@@ -153,12 +168,19 @@ def _still(search: Search) -> list[str]:
     for chunk in _states(search):
         differ |= np.bitwise_or.reduce(chunk ^ first, axis=1, keepdims=True)
     changed = {
-        name.split(".")[0]
+        _field_of(model, name)
         for name, slot in model.layout.slots.items()
         for word, shift in (slot.place(index) for index in range(slot.count))
         if int(differ[word, 0]) >> shift & ((1 << slot.kind.width) - 1)
     }
-    return [name for name in model.fields if name not in changed]
+    known = dict.fromkeys(_field_of(model, name) for name in model.layout.slots)
+    return [name for name in known if name not in changed]
+
+
+def _field_of(model: Model, run: str) -> str:
+    """The field, or the field of a role, that a run of cells belongs to."""
+    parts = run.split(".")
+    return ".".join(parts[: 2 if parts[0] in model.roles else 1])
 
 
 def _goal(search: Search, wanted: Property) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """The labels of the other machine that one label of a machine performs, as a refinement names them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fencepost.model.kernel.language.bags import Place
@@ -11,6 +12,7 @@ from fencepost.model.kernel.language.fields import Received
 from fencepost.model.kernel.language.frame import Frame
 from fencepost.model.kernel.language.machine import Machine, marked
 from fencepost.model.kernel.language.model import Label, Model
+from fencepost.model.kernel.language.paths import columns_of_path
 from fencepost.model.kernel.language.refinement import Does, Either, Refines, Shown
 
 OBSERVED = "observed"
@@ -88,7 +90,7 @@ class Performed:
             wanted = {name: given[name] for name in reads[len(rows) :] if name in given}
             if OBSERVED in reads:
                 wanted[OBSERVED] = rows_of(observed())
-            yield from self._returned(self._call(shown, rows, wanted))
+            yield from self._call(shown, rows, wanted)
 
     def _named(self, action: str, given: Mapping[str, Any]) -> Does:
         """The abstract action with the parameters of the same names."""
@@ -100,9 +102,16 @@ class Performed:
             )
         return Does(action, {name: given[name] for name in self._parameters[action]})
 
-    def _call(self, shown: Callable[..., Any], rows: list[Machine], given: Mapping[str, object]) -> Any:
+    def _call(
+        self, shown: Callable[..., Any], rows: list[Machine], given: Mapping[str, Any]
+    ) -> Sequence[Either]:
+        """The labels that a function of the author returns."""
+        frames = tuple(each.frame for each in (*rows, *given.values()) if isinstance(each, Machine))
+        frames[0].together(frames)
         try:
-            return shown(*rows, **given)
+            return frames[0].branching.computed(
+                lambda: tuple(self._returned(shown(*rows, **given))), _all_paths
+            )
         except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
             raise_with_place(error, f"the refinement `{self._refinement}` of {self._label.action}")
 
@@ -153,6 +162,17 @@ class Performed:
                     mask = found if mask is None else mask & found
             else:
                 yield label, mask
+
+
+def _all_paths(frame: Frame, found: list[tuple[Any, Any]]) -> tuple[Either, ...]:
+    """The labels of all paths of a function, each in the rows that took its path."""
+    joined = []
+    for mask, labels in found:
+        rows = Truth.of(frame, mask)
+        for choice in columns_of_path(frame, labels):
+            performed = tuple(replace(one, when=rows & one.when) for one in choice.labels)
+            joined.append(replace(choice, labels=performed))
+    return tuple(joined)
 
 
 def _parameters(shown: Callable[..., Any]) -> tuple[str, ...]:

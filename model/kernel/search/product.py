@@ -13,7 +13,7 @@ Symmetry is not used here: that members of the concrete machine are interchangea
 of the other one are, nor that the labels are named alike for all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,9 @@ from fencepost.model.kernel.language.refinement import (
     Refines,
     Related,
     assign,
+    fields_of,
     mapping_of,
+    read_field,
 )
 from fencepost.model.kernel.search.performed import Performed, rows_of, rows_where
 
@@ -67,15 +69,18 @@ class Product(Model):
             **concrete.arrays,
             **{f"{prefix}{name}": of for name, of in self.abstract.arrays.items()},
         }
+        self.roles = [*concrete.roles, *(f"{prefix}{name}" for name in self.abstract.roles)]
         slot = self.abstract.layout.slots[REFUSED]
         word, shift = slot.place(0)
         self.flag = concrete.words + word, np.uint64(1 << shift)
+        declared = {name for base in self.machine.__mro__ for name in vars(base)}
         for action in link.shows:
-            if action not in self.actions:
+            if action not in declared:  # one may have no choice of its parameters at these sizes
                 raise ModellingMistake(
                     f"`{wanted.name}` has labels for '{action}', which is no action of {self.name}"
                     f"{suggestion(action, self.actions)}; its actions are {names(self.actions)}"
                 )
+        self._own_fields = fields_of(concrete)
         self.performed = [
             Performed(link, wanted.name, concrete, self.other, label) for label in concrete.labels
         ]
@@ -151,18 +156,15 @@ class Product(Model):
     def _agree(self, frame: Frame) -> Truth:
         """Where the flag is not set and the mapping holds."""
         concrete, abstract = self._parts(frame)
-        refused = getattr(abstract, REFUSED)
-        judged: list[Truth] = [~refused]
-        before = [abstract.frame.word(number) for number in range(self.abstract.words)]
+        written = frame.part(self.abstract, self.concrete.words, self.words, read_only=False)
+        before = [written.word(number) for number in range(self.abstract.words)]
+        judged: list[Truth] = [~getattr(abstract, REFUSED)]
         for name, value in self.mapped(concrete, abstract).items():
-            if value is HISTORY:
-                continue
             if isinstance(value, Related):
                 judged.append(value.holds)
-                continue
-            assign(abstract.frame, name, value)
-        after = abstract.frame.finish()
-        for one, two in zip(before, after, strict=True):
+            elif value is not HISTORY:
+                assign(written, name, value)
+        for one, two in zip(before, written.finish(), strict=True):
             if one is not two:
                 judged.append(Truth.of(frame, one == two))
         agreed = judged[0]
@@ -171,24 +173,27 @@ class Product(Model):
         return agreed
 
     def _parts(self, frame: Frame) -> tuple[Machine, Machine]:
-        """The rows of both machines; those of the abstract one may be written."""
+        """The rows of both machines."""
         words = self.concrete.words
         concrete = frame.part(self.concrete, 0, words, read_only=True)
-        abstract = frame.part(self.abstract, words, self.words, read_only=False)
+        abstract = frame.part(self.abstract, words, self.words, read_only=True)
+        frame.together((concrete, abstract))
         return rows_of(concrete), rows_of(abstract)
 
     def mapped(self, concrete: Machine, abstract: Machine) -> dict[str, Any]:
         """The mapping of every field of the other machine."""
         mapping, link = self.wanted.refines.mapping, self.link
-        given = mapping_of(mapping(concrete, abstract) if link.reads_other else mapping(concrete), self.other)
-        found = {}
-        for name in self.other.access:
-            if name in given:
-                found[name] = given[name]
-            elif link.part:
+        rows = (concrete, abstract) if link.reads_other else (concrete,)
+        given = mapping_of(concrete.frame.branching.computed(lambda: mapping(*rows)), self.other)
+        found = dict(given)
+        for name in fields_of(self.other):
+            role = name.partition(".")[0]
+            if name in given or role in given:
+                continue
+            if link.part:
                 found[name] = HISTORY
-            elif name in self.concrete.access:
-                found[name] = getattr(concrete, name)
+            elif name in self._own_fields:
+                found[name] = read_field(concrete, name)
             else:
                 raise ModellingMistake(
                     f"`{self.wanted.name}` maps no expression to `{name}` of {self.other.name}, and "
@@ -218,6 +223,7 @@ class Product(Model):
         """The first field in which the two machines differ, in words."""
         frame = Frame(self, one_row(state), read_only=True)
         concrete, abstract = self._parts(frame)
+        written = frame.part(self.abstract, self.concrete.words, self.words, read_only=False)
         values = self.abstract.unpack(state[self.concrete.words :])
         for name, value in self.mapped(concrete, abstract).items():
             if value is HISTORY:
@@ -226,14 +232,12 @@ class Product(Model):
                 if not np.atleast_1d(value.holds.mask()).all():
                     return f"what the mapping requires of `{name}` of {self.other.name} does not hold"
                 continue
-            assign(abstract.frame, name, value)
-            state_now = tuple(int(word[0]) for word in abstract.frame.finish())
-            now = self.abstract.unpack(state_now)[name]
-            if now != values[name]:
-                return (
-                    f"`{name}` of {self.other.name} is {_shown(values[name])}, and the mapping gives "
-                    f"{_shown(now)}"
-                )
+            assign(written, name, value)
+            state_now = tuple(int(word[0]) for word in written.finish())
+            found, mapped = values, self.abstract.unpack(state_now)
+            if found != mapped:
+                one, two = _value_of(found, name), _value_of(mapped, name)
+                return f"`{name}` of {self.other.name} is {one}, and the mapping gives {two}"
         return "the mapping does not hold"
 
     # Vacuity.
@@ -257,7 +261,7 @@ class Product(Model):
             part = level[self.concrete.words :]
             differ |= np.bitwise_or.reduce(part ^ first, axis=1, keepdims=True)
         return {
-            name.split(".")[0]
+            _field_of(name, self.abstract.roles)
             for name, slot in self.abstract.layout.slots.items()
             for word, shift in (slot.place(index) for index in range(slot.count))
             if int(differ[word, 0]) >> shift & ((1 << slot.kind.width) - 1)
@@ -272,10 +276,18 @@ def _flagged(other: Model) -> Model:
     return made
 
 
-def _shown(value: object) -> str:
+def _value_of(state: Mapping[str, Any], name: str) -> str:
+    """The value of a field in a state, as a counterexample prints it; of a role for each member."""
     from fencepost.model.kernel.report.counterexample import format_value
 
-    return format_value(value)
+    role, _, part = name.partition(".")
+    return format_value(tuple(member[part] for member in state[role]) if part else state[name])
+
+
+def _field_of(run: str, roles: Sequence[str]) -> str:
+    """The field, or the field of a role, that a run of cells belongs to."""
+    parts = run.split(".")
+    return ".".join(parts[: 2 if parts[0] in roles else 1])
 
 
 class _Paired(Frame):

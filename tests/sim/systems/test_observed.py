@@ -1,7 +1,7 @@
 """Every system has an observed machine: its model refines it, and replay judges runs by it.
 
-If these fail, what `fencepost check` proves of a system and what `fencepost replay` judges by are two machines
-with nothing between them.
+If these fail, what `fencepost check` proves of a system and what `fencepost replay` judges by are two
+machines with nothing between them.
 """
 
 from typing import Any
@@ -59,6 +59,12 @@ def test_the_observed_machine_states_properties_of_the_model(name: str) -> None:
     assert stated
     assert stated <= {each.name for each in Model(model).properties}
     assert SHIPPED[f"{name}-observed"] == SYSTEMS[name].observed
+
+
+def test_a_verdict_names_the_properties_that_it_covers() -> None:
+    stated, others = SYSTEMS["objects"].judged_properties()
+    assert stated == ["one_winner", "cas_exact", "ack_durable", "list_true"]
+    assert others == ["untorn", "event_complete", "event_true", "served"]
 
 
 def test_no_system_is_excused_that_has_landed() -> None:
