@@ -60,7 +60,7 @@ class Kept(Random):
     def _after(self, world: World, ended: bool) -> None:
         super()._after(world, ended)
         if ended:
-            world.trace_fields = self.trace_fields
+            world.show_bodies(self.trace_fields)
             run = f"{self.name}-{len(self.runs):04d}"
             # What the scenarios note for their own promises is in no trace of production.
             own = (e for e in events(world, run) if e.process != "setup" and e.kind != "note")

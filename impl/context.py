@@ -1,13 +1,13 @@
-"""What the components of one protocol share: store, environment and retry policy, and requests under it.
+"""The parts that the components of one protocol share: store, environment, retry policy, requests under it.
 
 Each protocol extends `Context` by its own settings and safeguards (`publish`: one branch, `ingest`: one
 bucket).
 
 Reads are sent until they are answered. So are creates of objects whose key only one body can take: a create
 with an unknown outcome may have been applied, may be applied later, or never. Sending it again is safe here
-and only here: the key accepts one body, our body differs from everybody else's, and a reader of the object
-sees whose it is. So `create_all` ends with a fact (our object exists, or another's does) or, when the store
-does not answer, with the result that nobody knows.
+and only here: the key accepts one body, our body differs from all others, and a reader of the object sees
+whose it is. So `create_all` ends with a fact (our object exists, or another's does) or, if the store does not
+answer, with an unknown result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,14 +24,14 @@ P = TypeVar("P", ask.ListReply, ask.VersionsReply, ask.UploadsReply)
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often, and after which pauses, one protocol sends a request again."""
+    """The number of attempts of one protocol's requests, and the pauses between them."""
 
     actor: str
     """The random stream that shortens the pauses."""
     unavailable: type[Exception]
     """Raised when a request gets no answer in any attempt."""
     attempts: int = 6
-    """How often a request is sent at most."""
+    """The largest number of times that a request is sent."""
     backoff_s: float = 0.1
     """The first pause between attempts; every further one is twice as long."""
 
@@ -42,14 +42,14 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What is known about a key after trying to create it."""
+    """The knowledge about a key after an attempt to create it."""
 
     created: bool
     """The store acknowledged our create."""
     body: bytes | None
-    """The bytes at the key; None when nobody knows."""
+    """The bytes at the key; None if they are unknown."""
     given_up: bool = False
-    """The outcome was unknown and nobody read the key (only without `read-back-on-unknown`)."""
+    """The outcome was unknown and the key was not read (only without `read-back-on-unknown`)."""
 
 
 @dataclass(eq=False)
@@ -149,5 +149,5 @@ class Context:
 
 
 def _answered(reply: Reply) -> bool:
-    """Whether the outcome is known and final."""
+    """Return True if the outcome is known and final."""
     return reply.outcome not in NOT_NOW and reply.outcome is not Outcome.UNKNOWN

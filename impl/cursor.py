@@ -7,12 +7,12 @@ readers of one cursor the further one wins, because everything that either passe
 `model/cursor.py`.
 
 A rewind has items done again, for instance for something that was added to what the readers work for. It
-begins a new generation of the cursor: no reader that began before saves a position after it. What the readers
-work for may have names in the cursor, `serves`; a name that is added comes with its rewind in one write, so
-that no reader passes items in between.
+begins a new generation of the cursor: no reader that began before saves a position after it. The
+purposes that the readers work for may have names in the cursor, `serves`. A name is added in the same write
+as its rewind, so that no reader passes items in between.
 
-A reader that holds a lease has an epoch. It writes it into the cursor before it relies on what it reads
-there, which begins a new generation too; a reader of a lower epoch is fenced: it saves nothing any more.
+A reader that holds a lease has an epoch. It writes the epoch into the cursor before it relies on the cursor's
+position, which begins a new generation too. A reader of a lower epoch is fenced: its saves are refused.
 
     cursor = Cursor(context, "cursors/v1/reconcile.json", back=lambda position: ...)
     for key in listing(after=cursor.start()):      # `back` puts the start before the position: an overlap,
@@ -45,7 +45,7 @@ class CursorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the position is saved."""
+    """The interval between saves of the position."""
 
     items: int = 500
     seconds: float = 10.0

@@ -19,7 +19,7 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class Environment(ABC):
-    """What protocol code may use of its surroundings besides the store."""
+    """The clock, randomness and identifiers that protocol code may use."""
 
     @abstractmethod
     def now_ns(self) -> int:
@@ -73,7 +73,7 @@ class SystemEnvironment(Environment):
 class SeededEnvironment(Environment):
     """Repeatable: time passes only in `sleep`, and every stream derives from one seed."""
 
-    def __init__(self, seed: int = 0, start_ns: int = 1_700_000_000_000_000_000) -> None:
+    def __init__(self, seed: int | str = 0, start_ns: int = 1_700_000_000_000_000_000) -> None:
         self._seed = seed
         self._start_ns = start_ns
         self._elapsed_ns = 0

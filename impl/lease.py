@@ -1,10 +1,10 @@
 """A lease: an advisory, expiring claim to work that one of several processes should do, with an epoch.
 
-It is no lock: its holder checks a clock and then writes, and in between come pauses and slow requests. It
-makes it rare that two processes do the same. What keeps them from disturbing each other is the epoch, which
-rises whenever the lease changes hands: what the work writes has it, and takes none that is lower (the machine
-is `model/fenced_lease.py`). Where doing the work twice only costs more, as in the maintenance of `ingest`,
-the lease is enough, and one that is stolen, outlived or read by a bad clock does no harm.
+It is no lock: its holder checks a clock and then writes, and pauses and slow requests may lie in between. It
+makes it rare that two processes do the same work. The epoch keeps them from disturbing each other. It rises
+whenever the lease changes hands; every write of the work carries it, and a lower one is refused (the machine
+is `model/fenced_lease.py`). If doing the work twice only costs more, as in the maintenance of `ingest`, the
+lease alone is enough: one that is stolen, outlived or read by a bad clock does no harm.
 
     lease = Lease(context, "leases/search.json", holder="collector-1", lasts_s=60.0)
     if lease.acquire():                     # take or renew it

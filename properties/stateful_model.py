@@ -1,6 +1,6 @@
 """Any model under Hypothesis: one row at a time, every property after every step.
 
-    from fencepost.model.two_phase import TwoPhase
+    from fencepost.model.textbook.two_phase import TwoPhase
     from fencepost.properties.stateful_model import machine_for
 
     TestTwoPhase = machine_for(TwoPhase, {"managers": 2}).TestCase
@@ -13,10 +13,10 @@ A failure prints the steps as they can be pasted, and so does `Stepper.label`:
     state.step(label='hear_commit(m=1)')
     state.teardown()
 
-What it is good for: `check` decides small machines completely and reports the shortest counterexample. This
-drives the same machine as any stateful test drives a system, so it also explores models that are too large
-to finish, it runs inside a test suite without models, and a derived class can keep a real system beside the
-model (override `took`). It also exercises the kernel in a second way: one row, no batches.
+`check` decides small machines completely and reports the shortest counterexample. This class drives the same
+machine as a stateful test drives a system. So it also explores models that are too large to finish, and runs
+in any test suite. A derived class can keep a real system beside the model (override `took`). It also
+exercises the kernel in a second way: one row, no batches.
 
 It checks invariants in every state, step properties at every step, and that no run ends in a state where
 the machine does not allow it. `reachable`, `eventually` and `always_recoverable` are about all runs at

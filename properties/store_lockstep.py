@@ -18,7 +18,7 @@ store called them, so that a failing example is code to paste into another sessi
 The two may call ETags, versions, uploads and tokens as they like, but each always the same: `Names` keeps
 the pairs, which is also what shows that equal bytes have equal ETags and that nothing is named twice.
 
-What a backend is known and declared to do otherwise (`deviations`) is not asked of it:
+A step skips what a backend is declared to do differently (`deviations`):
 
     conditional-complete   conditions on completing an upload are ignored, or never answered with conflict
     gone-uploads           completed or aborted uploads are not reported as gone
@@ -28,10 +28,10 @@ What a backend is known and declared to do otherwise (`deviations`) is not asked
     deleted-groups         a group of keys is listed although all in it are deleted
     parts                  uploads of several parts (where a part has to be larger than a test wants to send)
 
-A step may name `the ETag that stands there`. The reference knows it under its own name, and `Names` knows
-what the store called that; so one step is two requests in two languages, and their answers are compared in
-the reference's. Once they differ, the last look at everything is left out: its difference would only hide the
-first one.
+A step may refer to the current ETag of a key. The reference and the store have different names for it, and
+`Names` translates. So one step is two requests in two languages, and their answers are compared in the
+reference's. After a difference, the final comparison of everything is left out: it would hide the first
+difference.
 """
 
 import shutil
@@ -53,8 +53,8 @@ KEYS = ("a", "a/", "a/b", "a/b/c", "a-b", "é/x")
 PREFIXES = ("", "a", "a/", "a/b", "é", "zz")
 BODIES = (b"", b"0", b"one", b"two", b"three four")
 WHENS = ("anything", "absent", "current", "before", "seen 0", "other")
-"""`current` is the ETag that stands there, `before` stood there before it, `seen 0` was the first of all
-that were seen, `other` never was."""
+"""`current` is the key's ETag, `before` the one before it, `seen 0` the first ETag seen of any key, `other`
+one that never existed."""
 READS = ("", "", "current", "before", "other")
 METADATA: tuple[dict[str, str], ...] = ({}, {"owner": "x"}, {"owner": "y", "stage": "2"})
 
@@ -72,17 +72,17 @@ places = st.integers(0, 3)
 """Of a version: 0 is none, 1 the newest known. Of an upload: 0 is the newest."""
 
 NEVER = "f" * 32
-"""An ETag, a version and an upload that nobody ever had."""
+"""An ETag, a version and an upload that never existed."""
 
 
 class Names:
-    """What the reference and the store call the same thing."""
+    """Pairs of the reference's and the store's names for the same thing."""
 
     def __init__(self) -> None:
         self._pairs: dict[str, dict[Any, str]] = {}
 
     def matches(self, kind: str, ours: Any, theirs: str) -> bool:
-        """Whether the two are one name each for one thing (or none); a new pair is remembered."""
+        """Return True if the two names are a pair (or both empty); remember a new pair."""
         if not ours:
             return not theirs
         pairs = self._pairs.setdefault(kind, {})
@@ -94,7 +94,7 @@ class Names:
         return self._pairs.get(kind, {}).get(ours, NEVER)
 
     def all(self, kind: str) -> list[Any]:
-        """What the reference calls them, oldest first."""
+        """Return the reference's names, oldest first."""
         return list(self._pairs.get(kind, {}))
 
     def written(self, answer: Answer, reply: ask.PutReply) -> bool:
@@ -150,7 +150,7 @@ class StoreLockstep(RuleBasedStateMachine):
 
     deviations: frozenset[str] = frozenset()
     part_bytes_min = 5 * 1024 * 1024
-    """What the backend asks of every part but the last."""
+    """The smallest size in bytes that the backend accepts for every part but the last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,12 +161,12 @@ class StoreLockstep(RuleBasedStateMachine):
         self.state = State(versioned=self.store.versioned(), part_bytes_min=self.part_bytes_min)
         self._names = Names()
         self._stood: dict[str, str] = {}
-        """By key, the ETag that stood there before what stands there now."""
+        """By key, the ETag before the current one."""
         self._agree = True
         self._pages: dict[str, tuple[Callable[[Any, str], None], Any, str]] = {}
-        """Of each kind of listing the page to go on from: how, and from which token."""
+        """By kind of listing, the next page: the call, its request and the token."""
         self._uploads: list[tuple[str, int]] = []
-        """By key, and what the reference calls them; the oldest first. A step counts from the newest."""
+        """Pairs of key and the reference's name, oldest first. A step counts from the newest."""
         self._outrun: set[int] = set()
         """Those whose conditional completion was a conflict."""
 
@@ -200,7 +200,7 @@ class StoreLockstep(RuleBasedStateMachine):
         self._agree = True
 
     def _etag(self, key: str, name: str) -> str:
-        """What the reference calls the ETag that a step names in its own way."""
+        """Return the reference's name for the ETag that a step refers to."""
         seen = self._names.all("etag")
         named = {
             "current": self.state.standing(key),
@@ -394,7 +394,7 @@ class StoreLockstep(RuleBasedStateMachine):
         key, ours = self._upload(upload)
         parts = self._parts(ours, numbers)
         if "conditional-complete" in self.deviations or not self._complete(parts, ours):
-            # Whether a store looks first at the parts or at the condition is nowhere recorded.
+            # S3's order of checking the parts and the condition is not documented.
             when = "anything"
         if self._spare(ours) or (when == "anything" and ours in self._outrun):
             # Nor what an unconditional completion does after a conditional one was a conflict.

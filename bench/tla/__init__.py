@@ -62,7 +62,7 @@ def _own(name: str) -> str:
 
 RUNS = {
     "consensus": Run(
-        "model/paxos.py:Consensus",
+        "model/textbook/paxos.py:Consensus",
         Counts(4, 4, 2),
         "Values = {v0, v1, v2}",
         "INVARIANT Agreement",

@@ -2,8 +2,8 @@
 
 from bench.tla.ewd998 import Ewd998
 from fencepost.model import *
-from fencepost.model.alternating_bit import AlternatingBit
-from fencepost.model.readers_writers import ReadersWriters
+from fencepost.model.textbook.alternating_bit import AlternatingBit
+from fencepost.model.textbook.readers_writers import ReadersWriters
 
 
 class WeaklyFairBit(AlternatingBit):

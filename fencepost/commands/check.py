@@ -151,10 +151,10 @@ def _stopped(model: Model, at: Progress, options: dict[str, Any]) -> CheckResult
     properties = tuple(
         PropertyResult(
             row.name,
-            row.kind,
+            row.kind.name,
             "undecided",
             doc=row.doc,
-            reason=reason if row.kind in ("invariant", "step") else "interrupted",
+            reason=reason if row.kind.is_safe_so_far else "interrupted",
         )
         for row in model.properties
     )

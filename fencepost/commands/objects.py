@@ -138,7 +138,7 @@ def serve(
                     lambda number: _serve(buckets, credentials, bound, options, quiet=number > 0),
                     workers,
                     ENV,
-                    patience_s=options["drain_s"] + 5,
+                    grace_s=options["drain_s"] + 5,
                 ).run()
     return Result({})
 
@@ -228,7 +228,7 @@ def _serve_supervised(
         control.close()
         _serve(buckets, credentials, listening, options, quiet=True, on_listening=team.announce)
 
-    team = Workers(work, workers, ENV, patience_s=options["drain_s"] + 5)
+    team = Workers(work, workers, ENV, grace_s=options["drain_s"] + 5)
     Member(Line(control), owner, team, ENV, options["drain_s"]).run()
 
 

@@ -1,8 +1,8 @@
-"""HTTP plumbing that every server of ours shares; what a route does belongs to the server.
+"""HTTP plumbing shared by all servers; the routes themselves belong to each server.
 
     service      the ASGI application: routes, error responses, health, readiness, metrics
     server       the process and its connections: signals, draining, deadlines
-    limits       what one client, and all of them together, may use; reading bodies within that
+    limits       the share of one client and of all clients; reading bodies within these limits
     tokens       bearer tokens: the file of hashes, and reading the Authorization header
     refusals     every response that is not a plain success
     metrics      Prometheus metrics

@@ -1,16 +1,16 @@
-"""What a server grants its clients, so that neither one of them nor all together can exhaust it.
+"""The limits of a server, so that neither one client nor all together can exhaust it.
 
     connections      open at once; the next one gets 503 and is closed
     requests         in flight at once, all clients; the next one gets 503
     client_requests  the same for one client; the next one gets 429, so that no client starves the others
-    threads          that wait for the store; requests beyond them wait in memory
+    threads          threads that wait for the store; requests beyond them wait in memory
 
 The body of every request in flight may be in memory: at worst `requests` times `body_bytes`, and
-`threads` times what such a body unpacks to.
+`threads` times the size of such a body when unpacked.
 
 A body is read whole, within the limits, or not at all. The headers are checked before a byte is read, so that
-a client that waits for `100 Continue` need not send a body that would be refused. What headers cannot show (a
-chunked body has no declared length) is counted while it arrives.
+a client that waits for `100 Continue` need not send a body that would be refused. A body without a
+declared length (chunked) is counted while it arrives.
 """
 
 import contextlib
@@ -41,10 +41,12 @@ class Limits:
     idle_s: float = 30.0
     """Between requests."""
     write_s: float = 10.0
-    """How long a client may leave its response unread once the buffers are full."""
+    """The time in seconds that a client may leave its response unread once the buffers are full."""
     linger_s: float = 2.0
-    """How long the server reads and discards what a refused client still sends: if it closed at once, the
-    client's system would drop the response that is on its way."""
+    """The time in seconds during which the server reads and discards what a refused client still sends.
+
+    If it closed at once, the client's system would drop the response that is on its way.
+    """
     drain_s: float = 60.0
     """For the requests in flight when the server is stopped."""
     retry_after_s: int = 1
@@ -105,8 +107,10 @@ class ClientGone(Exception):
 
 @contextlib.asynccontextmanager
 async def client_watched(receive: Receive) -> AsyncIterator[Callable[[], bool]]:
-    """Whether the client of a request whose body was read has gone: what is sent to it then is discarded in
-    silence, however long the response is."""
+    """Yield a function that returns True once the client of a request, whose body was read, has disconnected.
+
+    Without this, a response to it is discarded silently, however long it is.
+    """
     import asyncio  # here, because the help of a command needs no event loop
 
     async def gone() -> None:

@@ -1,4 +1,4 @@
-"""Every response that is not a plain success: its kind, its status, and what the client should do.
+"""Every response that is not a plain success: its kind, its status, and the advice to the client.
 
 The kind is for programs and never changes; the message is for people: the cause, the place, the remedy.
 

@@ -15,9 +15,9 @@ uvicorn limits how long a connection is idle between requests. This module adds 
     a free connection                      at once           503, Retry-After
     a response, from a stopping server     at once           503, Retry-After
 
-The response to bytes that are not HTTP is JSON like every other. Closing a connection takes two steps,
-because closing it with unread bytes makes the system reset it, and the client may then never see the reason:
-first the server ends its own side, then it reads and discards what still arrives for `linger_s`.
+The response to bytes that are not HTTP is JSON like every other. Closing a connection takes two steps:
+the server ends its own side, then it reads and discards further input for `linger_s`. If it closed the
+connection with unread bytes, the system would reset it, and the client might never see the response.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from fencepost.impl.http.service import Head, Service, raw_response
 HEADER_BYTES = 16 * 1024
 """A longer head is no request: without a limit a client could fill the memory with one."""
 DRAIN_IDLE_S = 1.0
-"""How long a draining server keeps a connection on which no request comes."""
+"""The time in seconds that a draining server keeps a connection without a request."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -189,7 +189,7 @@ def protocol(
 
 
 class _Reading(enum.Enum):
-    """What a connection waits for."""
+    """The next input that a connection waits for."""
 
     NOTHING = enum.auto()
     """Not a byte of a request has come, or every request has ended."""
@@ -209,10 +209,10 @@ class GuardedConnection(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
     _over = False
-    """The last response is written; what still arrives is discarded."""
+    """The last response is written; further input is discarded."""
     _reading = _Reading.NOTHING
     _begun = 0
-    """How many requests have begun."""
+    """The number of requests begun."""
     _head_bytes = _raw_bytes = 0
     """Of the present head: those that were parsed, and those that arrived."""
     _answered = False
@@ -220,7 +220,7 @@ class GuardedConnection(HttpToolsProtocol):
     _served: RequestResponseCycle | None = None
     """The request in progress, or the last one; `cycle` is the last one read, which may wait for it."""
     _broken = False
-    """What follows the requests that were read is not HTTP; they are answered first."""
+    """The input after the requests read so far is not HTTP; those are answered first."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
@@ -371,7 +371,7 @@ class GuardedConnection(HttpToolsProtocol):
             self._arm(self.limits.header_s, self._too_slow)
 
     def _is_busy(self) -> bool:
-        """Whether a response is yet to be completed."""
+        """Return True if a response is not complete yet."""
         return self._served is not None and not self._served.response_complete
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:

@@ -38,9 +38,9 @@ Routes = Mapping[str, Mapping[str, Endpoint]]
 """Path -> method -> endpoint."""
 
 _SIGNATURE = re.compile(rb"(?i)((?:signature|token)=)[^&]*")
-"""In the query of a presigned URL, which is as good as its signer's credentials until it expires."""
+"""The secret part of a presigned URL: until it expires, it has the power of its signer's credentials."""
 READY_S = 2.0
-"""How long `/readyz` reuses a result: the store sees no more requests than this allows."""
+"""The time in seconds that `/readyz` reuses a result, which bounds its requests to the store."""
 
 
 class Head(NamedTuple):

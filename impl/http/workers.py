@@ -1,7 +1,7 @@
 """Several processes that serve one listening socket; one that dies is started again.
 
 The parent only waits; workers end when it is gone, however it ended. On SIGTERM or SIGINT it ends its
-workers, and kills those that have not ended after `patience_s`. A worker that ends soon after its start is
+workers, and kills those that have not ended after `grace_s`. A worker that ends soon after its start is
 started again after a pause, so that a mistake in a setting does not become a loop of forks.
 """
 
@@ -25,13 +25,11 @@ _QUICK_S = 5.0
 class Workers:
     """`serve` is called in each worker, with its number, and returns when the worker is to end."""
 
-    def __init__(
-        self, serve: Callable[[int], None], count: int, env: Environment, *, patience_s: float
-    ) -> None:
+    def __init__(self, serve: Callable[[int], None], count: int, env: Environment, *, grace_s: float) -> None:
         self._serve = serve
         self._count = count
         self._env = env
-        self._patience_s = patience_s
+        self._grace_s = grace_s
         self._running: dict[int, tuple[int, int]] = {}
         """Process id to the number of the worker and when it began."""
         self._ending = False
@@ -74,11 +72,11 @@ class Workers:
                 return
             self._ended(pid, status)
 
-    def end_all(self, number: int, patience_s: float) -> None:
+    def end_all(self, number: int, grace_s: float) -> None:
         """Send a signal to all, and return when they have ended; kill those that take longer."""
         for pid in self._running:
             os.kill(pid, number)
-        deadline_ns = self._env.monotonic_ns() + round(patience_s * 1e9)
+        deadline_ns = self._env.monotonic_ns() + round(grace_s * 1e9)
         while self._running:
             pid, _ = os.waitpid(-1, os.WNOHANG)
             self._running.pop(pid, None)
@@ -134,7 +132,7 @@ class Workers:
             os.kill(pid, signal.SIGKILL if again else signal.SIGTERM)
         if not again:
             signal.signal(signal.SIGALRM, self._end)
-            signal.setitimer(signal.ITIMER_REAL, self._patience_s)
+            signal.setitimer(signal.ITIMER_REAL, self._grace_s)
 
 
 def _end_with(parent: int) -> None:

@@ -1,7 +1,7 @@
 """S3's operations on the configuration of a bucket: versioning, object lock, lifecycle, tags, ACL.
 
-What cannot be configured here has the answer that S3 gives where nothing was configured (`NOT_CONFIGURED`,
-`DEFAULTS`), because that is the truth; configuring it is refused.
+A configuration that is not implemented is answered as S3 answers where it was never set (`NOT_CONFIGURED`,
+`DEFAULTS`), because it is never set here; setting it is refused.
 """
 
 from collections.abc import Mapping
@@ -177,7 +177,7 @@ def _default_retention(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def access_policy(access: str) -> dict[str, Any]:
-    """The ACL that stands for `access`: the owner may do everything, everybody may read what is public."""
+    """Return the ACL for `access`: full control for the owner, read for all if it is public."""
     grants = [({"Type": "CanonicalUser", **OWNER}, "FULL_CONTROL")]
     if access == object_state.PUBLIC:
         grants.append(({"Type": "Group", "URI": EVERYBODY}, "READ"))
@@ -188,7 +188,7 @@ def access_policy(access: str) -> dict[str, Any]:
 
 
 def access_wanted(p: Mapping[str, Any]) -> str:
-    """What a canned ACL or a list of grants asks for; other lists are refused."""
+    """Return the access that a canned ACL or a list of grants requests; refuse other lists."""
     if "AccessControlPolicy" not in p:
         return object_state.access_of(p)
     if "ACL" in p:

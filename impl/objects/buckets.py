@@ -49,7 +49,7 @@ _TAKEN = frozenset({ROOT, "healthz", "livez", "metrics", "readyz"})
 
 @dataclass(frozen=True)
 class Document:
-    """What is known of a bucket besides its objects."""
+    """The settings of a bucket."""
 
     created_ns: int
     tags: dict[str, str] = field(default_factory=dict)
@@ -149,12 +149,12 @@ class Buckets:
         return self._read(name, wait)[0]
 
     def change_alone(self, name: str, how: Callable[[Document], Document]) -> None:
-        """The same when nobody works in the bucket: every request sees the old document or the new one."""
+        """Replace the document while no request uses the bucket: each sees the old one or the new one."""
         with self._locked(name, fcntl.LOCK_EX):
             self.change(name, how)
 
     def change(self, name: str, how: Callable[[Document], Document]) -> None:
-        """Replace the document by what `how` makes of it; nobody's change is lost."""
+        """Replace the document by the result of `how`, without losing a concurrent change."""
         for _ in range(_TRIES):
             found, etag = self._read(name)
             text = json.dumps(asdict(how(found))).encode()
@@ -180,8 +180,8 @@ class Buckets:
         require_done(reply.outcome)
         assert reply.info is not None, "a get that is done has its info"
         result = Document(**json.loads(reply.body)), reply.info.etag
-        # A file that was replaced has another inode, or was changed at another time, unless all that happened
-        # within a tick of the file system's clock. What was read may be newer than `file`: it is read again.
+        # A replaced file has another inode or another time of change, unless both changes happened within one
+        # tick of the file system's clock. Then the document may be newer than `file`, so it is not kept.
         if self.env.now_ns() - found.st_ctime_ns > _TICKS_NS:
             self._read_before[name] = file, result
         return result
@@ -238,8 +238,11 @@ class Buckets:
             os.close(fd)
 
     def _lock_file(self, fd: int, how: int) -> None:
-        """An exclusive lock is held for a moment; a shared one while a body arrives, which may take
-        hours. So waiting for the exclusive one is bounded: a thread that waits serves nobody."""
+        """Lock the bucket's file, with a bounded wait for the exclusive lock.
+
+        An exclusive lock is held for a moment, a shared one while a body arrives, which may take hours. A
+        thread that waited for all of them could serve no request meanwhile.
+        """
         if how & fcntl.LOCK_SH:
             try:
                 fcntl.flock(fd, how)

@@ -1,10 +1,10 @@
-"""The change log: what became of which object, in the order of the changes, for programs that follow it.
+"""The change log: every change of an object, in the order of the changes, for programs that follow it.
 
     .log/2026-11-19/08-05.01kb3...-4711      the events that one process wrote within one minute
 
-A line is the CRC-32 of the rest in hexadecimal, a space, and the event in JSON: when it happened, and what
-stood at the key before and after, each with its attributes, or null for nothing. The version is empty for the
-current one; of a multipart upload, which begins or ends, it is `upload/` and its name.
+A line is the CRC-32 of the rest in hexadecimal, a space, and the event in JSON: its time, and the object at
+the key before and after, each with its attributes, or null for none. The version is empty for the current
+one; for the beginning or end of a multipart upload it is `upload/` and its name.
 
     {"ts_ns": 1795000000000000000, "bucket": "b", "key": "k", "version": "", "old": null, "new": {...}}
 

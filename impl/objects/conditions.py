@@ -20,7 +20,7 @@ def unquoted(text: str) -> str:
 
 
 def condition(p: Mapping[str, Any]) -> Condition:
-    """What a write is based on: S3 knows `If-None-Match: *` and `If-Match: <etag>`, one of them."""
+    """Return the condition of a write: `If-None-Match: *` or `If-Match: <etag>`, not both."""
     absent, matches = p.get("IfNoneMatch"), p.get("IfMatch")
     if absent is not None and (absent.strip() != "*" or matches is not None):
         refuse("NotImplemented", header="If-None-Match")
@@ -34,7 +34,7 @@ def condition(p: Mapping[str, Any]) -> Condition:
 
 
 def holds(p: Mapping[str, Any], etag: str, modified_ns: int, start: str = "") -> bool:
-    """Whether the conditions of a read hold, where either outcome is final: see RFC 9110, 13.2.2."""
+    """Return True if the conditions of a read hold, by the precedence of RFC 9110, 13.2.2."""
     second = modified_ns // 10**9
     if start + "IfMatch" in p:
         if not _names(p[start + "IfMatch"], etag):

@@ -1,4 +1,4 @@
-"""What the operations of one request share: the buckets, the caller, and how an object is found."""
+"""The context of the operations of one request: the buckets, the caller, and finding objects."""
 
 import contextlib
 import hashlib
@@ -23,7 +23,7 @@ from fencepost.impl.store.requests import Metadata, ObjectInfo
 
 @dataclass(frozen=True)
 class Source:
-    """What a copy reads."""
+    """The source of a copy."""
 
     place: tuple[str, str, str]
     """Bucket, key and the version that was named."""
@@ -39,7 +39,7 @@ class Context:
     buckets: Buckets
     caller: Caller
     wait: bool = True
-    """Whether reading may wait for the disk; otherwise it raises `WouldWait`."""
+    """True if reading may wait for the disk; otherwise it raises `WouldWait`."""
 
     def now(self) -> datetime:
         return moment(self.buckets.env.now_ns())
@@ -104,13 +104,13 @@ class Context:
             )
 
     def written(self, p: Mapping[str, Any], document: Document) -> dict[str, str]:
-        """What the server keeps of an object that is written like this."""
+        """Return the values that the server keeps with an object written with these parameters."""
         if "ACL" not in p and document.access:
             p = {**p, "ACL": "public-read"}
         return object_state.written(p, document.lock, self.now())
 
     def may_bypass(self, p: Mapping[str, Any]) -> bool:
-        """Whether GOVERNANCE does not hold for this request: root may say so."""
+        """Return True if this request bypasses GOVERNANCE retention, which only root may."""
         if p.get("BypassGovernanceRetention") and self.caller.name != ROOT:
             refuse("AccessDenied")
         return bool(p.get("BypassGovernanceRetention"))

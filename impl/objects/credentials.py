@@ -1,4 +1,4 @@
-"""Who may do what: one root token, from which every other secret is derived.
+"""Credentials: one root token, from which every other secret is derived.
 
     bucket token        HMAC-SHA256(root token, bucket) in hex: sees that bucket only; a bearer token
     secret key          HMAC-SHA256(root token, access key) in hex, for S3 clients
@@ -48,7 +48,7 @@ class Credentials:
         return Caller(ROOT) if access_key == ROOT else Caller(access_key, bucket=access_key)
 
     def bearer(self, token: str, bucket: str) -> Caller | None:
-        """The caller that a bearer token stands for, in a request about `bucket`."""
+        """Return the caller that a bearer token identifies, in a request about `bucket`."""
         given = token.encode(errors="replace")
         is_root = hmac.compare_digest(given, self._root)
         derived = hmac.digest(self._root, bucket.encode(), "sha256").hex()

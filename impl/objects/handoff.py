@@ -3,7 +3,7 @@
 A supervisor owns the listening socket and has one server, the incumbent. A handoff starts a successor and
 leads both through these messages, one line each, on a pair of sockets that each server inherits:
 
-    supervisor -> successor   (started)  waiting     it has imported what it needs, and waits
+    supervisor -> successor   (started)  waiting     it has imported its modules, and waits
     supervisor -> incumbent   prepare    drained     its workers accept no more, answer what they have, end
     supervisor -> incumbent   seal       sealed      it releases the lock of the directory
     supervisor -> successor   begin      ready       it takes the lock, and its workers accept
@@ -49,7 +49,7 @@ class Failed(Exception):
 
 
 class Process(Protocol):
-    """What is needed of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that a handoff uses."""
 
     pid: int
 
@@ -86,7 +86,7 @@ class Line:
 
     @property
     def has_more(self) -> bool:
-        """Whether the next message has arrived already."""
+        """True if the next message has arrived already."""
         return b"\n" in self._rest
 
     def close(self) -> None:
@@ -289,7 +289,7 @@ class Member:
             self._workers.end_all(signal.SIGTERM, self._drain_s + 5)
 
     def _act_on_all(self) -> bool:
-        """What has arrived may be several messages."""
+        """Act on every message that has arrived; there may be several."""
         while self._act(self._line.receive()):
             if not self._line.has_more:
                 return True

@@ -1,14 +1,14 @@
 """The listing index: tables in `.index/` that every process of a directory shares (see `tables`).
 
-    objects       bucket, key -> what a listing shows, and what the change log says of the object
-    noncurrent    bucket, key, version -> the same of versions and delete markers that are not current, and
-                  of unfinished uploads
+    objects       bucket, key -> the fields of a listing and of the change log
+    noncurrent    bucket, key, version -> the same for versions and delete markers that are not current, and
+                  for unfinished uploads
     outbox        events that no log file holds yet (see `change_log`)
     meta          the time of the newest event; the boot of the system in which the index was last complete
 
 The directory is the truth and the index is derived from it. A change is recorded after it was published and
-before its request is answered, in a transaction that looks at the directory after it has begun: of two
-writers of one key the last transaction therefore records the newer version, whichever process runs it. The
+before its request is answered, in a transaction that looks at the directory after it has begun. So of two
+writers of one key the last transaction records the newer version, whichever process runs it. The
 same transaction puts the event of the change into the outbox, so that index and change log cannot disagree.
 
 Transactions do not wait for the disk (`synchronous=NORMAL`): a kill loses none of them, a power loss may.
@@ -47,8 +47,11 @@ _ROWS = 500
 
 @dataclass(slots=True)
 class Change:
-    """A key whose object has changed, perhaps. `look` returns what stands there now, durably, or None: of a
-    version that is not current, and of the object for an empty one."""
+    """A key whose object may have changed.
+
+    `look` returns the key's durable entry now, or None; given a version, the entry of that version, which is
+    not the current one.
+    """
 
     bucket: str
     key: str
@@ -266,7 +269,7 @@ class Index:
             os.close(fd)
 
     def forget_lock(self, name: str) -> None:
-        """Remove the file of a lock that nobody will want again."""
+        """Remove the file of a lock that will not be used again."""
         (self._folder / name).unlink(missing_ok=True)
 
     # The outbox.

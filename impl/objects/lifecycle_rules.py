@@ -63,7 +63,7 @@ def _check(rule: Mapping[str, Any]) -> None:
 
 
 def _check_filter(wanted: Mapping[str, Any]) -> bool:
-    """Whether it looks at tags."""
+    """Check the filter; return True if it uses tags."""
     if len(wanted) > 1:
         refuse("MalformedXML")
     every = wanted.get("And", wanted)

@@ -1,5 +1,5 @@
-"""What a server process does beside its requests: collect garbage and reconcile once it has started, then,
-at an interval, record what could not be recorded and write the change log.
+"""Background work of a server process: collect garbage and reconcile after the start, then, at an interval,
+repeat failed records of the index and write the change log.
 
 A failure is logged and tried again; it ends no request.
 """
@@ -14,7 +14,8 @@ from fencepost.impl.store.errors import StoreError
 
 INTERVAL_S = 1.0
 UPLOAD_AGE_S = 24 * 3600.0
-"""How long an upload may rest. Temporary files of dead writers are removed after an hour (`FileStore`)."""
+"""The time in seconds after which an idle upload is garbage. Temporary files of dead writers are removed
+after an hour (`FileStore`)."""
 
 
 def collect_garbage(buckets: Buckets) -> Iterator[tuple[str, int]]:

@@ -31,7 +31,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
 }
 
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""What to replace, from what is there; a value of "" removes."""
+"""Maps the present values to those to replace; a value of "" removes one."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the server keeps of an object besides its bytes, its type and the user's metadata.
+"""The values that the server keeps with an object besides its bytes, its type and the user's metadata.
 
 All of it is in `Attributes.extra`, which changes with one call, so that readers see one state:
 
@@ -34,7 +34,7 @@ _ACCESS = {"private": "", "bucket-owner-full-control": "", "bucket-owner-read": 
 
 
 def written(p: Mapping[str, Any], lock: Mapping[str, Any] | None, now: datetime) -> dict[str, str]:
-    """What a write says of its object. `lock` is the bucket's configuration, None where it has none."""
+    """Return the values that a write gives its object; `lock` is the bucket's configuration."""
     found = {name: _header(p[name]) for name in HEADERS if name in p}
     access = access_of(p)
     if access:
@@ -55,7 +55,7 @@ def access_of(p: Mapping[str, Any]) -> str:
 
 
 def copied(extra: Mapping[str, str], *, headers: bool, tags: bool) -> dict[str, str]:
-    """What a copy takes along. Never the lock and the access, which belong to the write."""
+    """Return the values that a copy inherits: never lock and access, which belong to the write."""
     whole = extra.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT"
     names = {f"Checksum{name}" for name in CHECKSUMS} if whole else set()
     names |= {*HEADERS} if headers else set()
@@ -64,7 +64,7 @@ def copied(extra: Mapping[str, str], *, headers: bool, tags: bool) -> dict[str, 
 
 
 def described(extra: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a response that stand for it."""
+    """Return the fields of a response that represent these values."""
     if not extra:
         return {}
     tags = tags_of(extra)

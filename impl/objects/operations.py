@@ -92,7 +92,7 @@ _REGION = re.compile(r"EU|[a-z]{2}(-[a-z]+){1,3}-\d")
 
 @dataclass
 class Content:
-    """What a GET sends: a part of an open file, which its owner closes."""
+    """The content of a GET: a part of an open file, which its owner closes."""
 
     values: dict[str, Any]
     status: int = 200
@@ -433,7 +433,7 @@ def region_of(document: Document) -> str:
 
 
 def _directive(p: Mapping[str, Any], name: str) -> bool:
-    """Whether a copy replaces what the directive is about."""
+    """Return True if the directive of a copy is REPLACE."""
     value = p.get(name, "COPY")
     if value not in ("COPY", "REPLACE"):
         refuse("InvalidArgument", f"Unknown {name}.", argument=name, value=value)
@@ -492,7 +492,7 @@ def _object_parts(p: Mapping[str, Any], sizes: list[int]) -> dict[str, Any] | No
 
 
 def described(info: ObjectInfo, extra: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a response that stand for an object."""
+    """Return the fields of a response that represent an object."""
     return {
         "ETag": quoted(info.etag),
         "LastModified": moment(info.modified_ns),
@@ -503,7 +503,7 @@ def described(info: ObjectInfo, extra: Mapping[str, str]) -> dict[str, Any]:
 
 
 def shown(p: Mapping[str, Any]) -> dict[str, Any]:
-    """What the query asks to see in the headers of the response."""
+    """Return the response headers that the query overrides."""
     found = [name for name in _SHOWN if name in p]
     for name in found:
         if _CONTROL.search(str(p[name])):

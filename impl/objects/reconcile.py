@@ -1,10 +1,10 @@
-"""Bringing the listing index in line with the directory while requests are served.
+"""Bring the listing index in line with the directory while requests are served.
 
-Two passes find the keys whose rows differ: over the directory, then over the index. What is found is only a
-hint; each key is then recorded as a write records it, by a transaction that looks at the directory again, so
-a request that works on the same key at the same time loses nothing. An event that a crash has lost appears
-with that: the row it belonged to was lost too, or the outbox still has it. Objects that are older than index
-and log get events too, whose times say nothing of theirs: then the log begins with this comparison.
+Two passes find the keys whose rows differ: over the directory, then over the index. A difference is only a
+hint. Each key is then recorded as a write records it, by a transaction that looks at the directory again, so
+a concurrent request on the same key loses nothing. This also restores an event that a crash has lost: its
+row was lost too, or the outbox still has it. Objects that are older than index and log get events too, whose
+times are not those of the objects: then the log begins with this comparison.
 """
 
 import itertools

@@ -31,7 +31,7 @@ _NOT_APPLIED = frozenset(
     {Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING, Outcome.GONE, Outcome.CONFLICT, Outcome.THROTTLED}
 )
 _DELETED = "deleted"
-"""Stands for the mark of a delete; no write has it."""
+"""The mark of a delete; no write has it."""
 _WRITES = (ask.Put, ask.Delete, ask.CompleteUpload)
 
 
@@ -64,7 +64,7 @@ class RecordedStore(FileStore):
         if not isinstance(request, _WRITES):
             return sent(request)
         mark = _DELETED if isinstance(request, ask.Delete) else ""
-        return cast(R, self._recorded(request.key, lambda: sent(request), mark))
+        return cast(R, self.write(_Write(self, request.key, functools.partial(sent, request), mark)))
 
     @contextlib.contextmanager
     def incoming(self, key: str, when: ask.Condition, keep: Keep = Keep.NOTHING) -> Iterator[Incoming]:
@@ -74,9 +74,9 @@ class RecordedStore(FileStore):
     def complete(
         self, request: ask.CompleteUpload, keep: Keep, content: Content | None = None
     ) -> ask.PutReply:
-        complete = super().complete
+        land = functools.partial(super().complete, request, keep, content)
         ended = frozenset({UPLOAD + request.upload})
-        return self._recorded(request.key, lambda: complete(request, keep, content), keep=keep, ended=ended)
+        return self.write(_Write(self, request.key, land, keep=keep, ended=ended))
 
     def begin_upload(self, request: ask.CreateUpload, extra: ask.Metadata) -> ask.UploadReply:
         reply = super().begin_upload(request, extra)
@@ -96,13 +96,12 @@ class RecordedStore(FileStore):
         keep: Keep,
         guard: Callable[[], None] = lambda: None,
     ) -> ask.DeleteReply:
-        delete = super().delete_keeping
-        return self._recorded(key, lambda: delete(key, when, keep, guard), _DELETED, keep)
+        land = functools.partial(super().delete_keeping, key, when, keep, guard)
+        return self.write(_Write(self, key, land, _DELETED, keep))
 
     def remove_version(self, key: str, version: str, guard: Callable[[Opened], None]) -> ask.DeleteReply:
-        remove = super().remove_version
-        named = touched(Keep.ALL, version)
-        return self._recorded(key, lambda: remove(key, version, guard), versions=named)
+        land = functools.partial(super().remove_version, key, version, guard)
+        return self.write(_Write(self, key, land, versions=touched(Keep.ALL, version)))
 
     def change(self, key: str, version: str, how: Callable[[Opened], Attributes]) -> Outcome:
         outcome = super().change(key, version, how)
@@ -110,50 +109,23 @@ class RecordedStore(FileStore):
             self.record(key, versions=frozenset({version}))
         return outcome
 
-    def _recorded(
-        self,
-        key: str,
-        land: Callable[[], P],
-        mark: str = "",
-        keep: Keep = Keep.NOTHING,
-        versions: frozenset[str] | None = None,
-        ended: frozenset[str] = frozenset(),
-    ) -> P:
-        standing = functools.partial(self.standing, key, mark)
-        drafted: Look = (lambda _: None) if mark == _DELETED else standing
-        return self.write(key, land, standing, drafted, keep, versions, ended)
-
-    def write(
-        self,
-        key: str,
-        land: Callable[[], P],
-        standing: Look,
-        drafted: Look,
-        keep: Keep,
-        versions: frozenset[str] | None = None,
-        ended: frozenset[str] = frozenset(),
-    ) -> P:
-        """A change of `key`, in the order of the safeguards; `ended` names the upload that it completes."""
-
-        def record(reply: P | None, look: Look) -> None:
-            version = getattr(reply, "version", "")
-            self.record(key, (touched(keep, version) if versions is None else versions) | ended, look)
-
-        write = Write(land, lambda reply: reply.outcome not in _NOT_APPLIED, record, standing, drafted)
-        reply: P = self._safeguards.event_after_publish(write, self._safeguards.index_after_publish(write))
+    def write(self, write: Write[P]) -> P:
+        """Carry out a change in the order of the safeguards."""
+        look = self._safeguards.index_after_publish(write)
+        reply: P = self._safeguards.event_after_publish(write, look)
         return reply
 
     def record(self, key: str, versions: frozenset[str] = frozenset(), look: Look | None = None) -> None:
-        """Record what stands at `key`, or what `look` finds."""
+        """Record the present entry of `key`, or the result of `look`."""
         look = look or functools.partial(self.standing, key, "")
         self._index.record(Change(self._bucket, key, look, versions))
 
     def standing(self, key: str, mark: str, version: str = "") -> Entry | None:
-        """What stands there now. `mark` is that of a write or delete that was made durable before.
+        """Return the durable entry of `key` now. `mark` is that of a write or delete already durable.
 
-        A version of somebody else may be visible and not yet durable: if its event came before its flush, a
-        power failure would leave an event of what never was. Of one that is not current it is known that it
-        was flushed before it could be replaced; by whom it was removed, not.
+        A version of another writer may be visible and not yet durable: if its event came before its flush, a
+        power failure would leave an event of a change that never happened. A version that is not current was
+        flushed before it was replaced, but its removal may not be durable.
         """
         if version.startswith(UPLOAD):
             upload = self.upload(key, version.removeprefix(UPLOAD))
@@ -168,7 +140,7 @@ class RecordedStore(FileStore):
         return entry
 
     def is_empty(self) -> bool:
-        """Whether the directory holds no object and no version, whatever the index says."""
+        """Return True if the directory, regardless of the index, holds no object and no version."""
         return (
             not super().send(ask.List("", limit=1)).objects
             and not self.versions("", "", ("", ""), 1).versions
@@ -214,6 +186,66 @@ def touched(keep: Keep, version: str) -> frozenset[str]:
     return frozenset() if keep is Keep.NOTHING else frozenset({version, NULL})
 
 
+class _Write(Write[P]):
+    """A change of `key` that `land` makes."""
+
+    def __init__(
+        self,
+        store: RecordedStore,
+        key: str,
+        land: Callable[[], P],
+        mark: str = "",
+        keep: Keep = Keep.NOTHING,
+        versions: frozenset[str] | None = None,
+        ended: frozenset[str] = frozenset(),
+    ) -> None:
+        """`mark` is that of a delete; `ended` names the upload that the change completes."""
+        self._store = store
+        self._key = key
+        self._land = land
+        self._mark = mark
+        self._keep = keep
+        self._versions = versions
+        self._ended = ended
+
+    def land(self) -> P:
+        return self._land()
+
+    def is_applied(self, reply: P) -> bool:
+        return reply.outcome not in _NOT_APPLIED
+
+    def record(self, reply: P | None, look: Look) -> None:
+        versions = self._versions
+        if versions is None:
+            versions = touched(self._keep, getattr(reply, "version", ""))
+        self._store.record(self._key, versions | self._ended, look)
+
+    def standing(self, version: str) -> Entry | None:
+        return self._store.standing(self._key, self._mark, version)
+
+    def drafted(self, version: str) -> Entry | None:
+        return None if self._mark == _DELETED else self.standing(version)
+
+
+class _Publication(_Write[ask.PutReply]):
+    """The publication of an object whose content has arrived."""
+
+    def __init__(self, store: RecordedStore, incoming: Incoming, attributes: Attributes, keep: Keep) -> None:
+        land = functools.partial(incoming.publish, attributes)
+        super().__init__(store, incoming.key, land, keep=keep)
+        self._draft = incoming.draft
+        self._attributes = attributes
+
+    def standing(self, version: str) -> Entry | None:
+        return self._store.standing(self._key, self._draft.attributes.mark, version)
+
+    def drafted(self, version: str) -> Entry | None:
+        if version:
+            return self.standing(version)
+        known = self._draft.attributes if self._draft.landed else self._attributes
+        return entry_of(os.fstat(self._draft.fd), known)
+
+
 class _RecordedIncoming:
     """An object on its way; `publish` records it."""
 
@@ -224,16 +256,7 @@ class _RecordedIncoming:
         self.write = draft.write
 
     def publish(self, attributes: Attributes) -> ask.PutReply:
-        key, draft = self._draft.key, self._draft.draft
-
-        def standing(version: str) -> Entry | None:
-            return self._store.standing(key, draft.attributes.mark, version)
-
-        def drafted(version: str) -> Entry | None:
-            known = draft.attributes if draft.landed else attributes
-            return entry_of(os.fstat(draft.fd), known) if not version else standing(version)
-
-        return self._store.write(key, lambda: self._draft.publish(attributes), standing, drafted, self._keep)
+        return self._store.write(_Publication(self._store, self._draft, attributes, self._keep))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._draft, name)

@@ -80,7 +80,7 @@ _BY_STATUS = {
 
 
 class Host(Protocol):
-    """What this interface needs of its server."""
+    """The part of the server that this interface uses."""
 
     gate: Gate
     limits: Limits
@@ -171,7 +171,7 @@ class Rest:
             finally:
                 answer.begun = lambda: None
 
-    # Who may do what.
+    # Authorization.
 
     def _caller(self, request: _Request, bucket: str) -> Caller:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -281,7 +281,7 @@ class Rest:
                 yield found.fd, 206 if span else 200, headers, start, stop
         except S3Error as error:
             if is_anonymous and error.status == 404:
-                self._caller(request, request.bucket)  # nobody learns without a token what there is
+                self._caller(request, request.bucket)  # hides whether it exists
             raise
 
     async def _delete(self, request: _Request, answer: "_Answer") -> None:

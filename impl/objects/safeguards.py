@@ -5,6 +5,7 @@ replaced by a mutant, and must then find the failure that the safeguard prevents
 the calls and the order of calls of the storage layer: `GuardedDisk` is its `Disk` with this table.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,20 +22,28 @@ Act = Callable[[], Outcome]
 Refusal = Callable[[], Outcome | None]
 
 
-@dataclass(frozen=True)
-class Write(Generic[P]):
+class Write(ABC, Generic[P]):
     """A change of one key, as its steps."""
 
-    land: Callable[[], P]
-    """Give the key its new version, durably; returns the answer."""
-    is_applied: Callable[[P], bool]
-    """Whether the change happened, or perhaps."""
-    record: Callable[[P | None, Look], None]
-    """Bring the index in line with what `Look` returns in its transaction, with the event of the change."""
-    standing: Look
-    """What the directory shows, once that is durable."""
-    drafted: Look
-    """What this write leaves if nobody else writes."""
+    @abstractmethod
+    def land(self) -> P:
+        """Give the key its new version, durably, and return the answer."""
+
+    @abstractmethod
+    def is_applied(self, reply: P) -> bool:
+        """Return True if the change happened, or may have happened."""
+
+    @abstractmethod
+    def record(self, reply: P | None, look: Look) -> None:
+        """Put the result of `look` into the index, with the event of the change, in one transaction."""
+
+    @abstractmethod
+    def standing(self, version: str) -> Entry | None:
+        """Return the durable entry that the directory has now."""
+
+    @abstractmethod
+    def drafted(self, version: str) -> Entry | None:
+        """Return the entry after this write if no other write follows."""
 
 
 def atomic_create(disk: Disk, source: str, source_fd: int, name: str, folder_fd: int) -> None:
@@ -88,7 +97,7 @@ def reconcile(differences: Iterable[str]) -> Iterable[str]:
 
 
 def upload_age(age_s: float) -> float:
-    """How long an upload may rest before it is garbage."""
+    """Return the time in seconds after which an idle upload is garbage."""
     return age_s
 
 

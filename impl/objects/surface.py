@@ -25,7 +25,7 @@ PUBLIC = frozenset({"GetObject", "HeadObject"})
 
 
 def act(operation: str, buckets: Buckets, caller: Caller, *, wait: bool = True) -> Callable[..., Any]:
-    """What answers an operation of `KNOWN`; without `wait` (see `Context`) one of `PUBLIC`."""
+    """Return the function for an operation of `KNOWN`; without `wait` (see `Context`), of `PUBLIC`."""
     if operation in NOT_CONFIGURED or operation in DEFAULTS:
         return functools.partial(BucketSettings(buckets, caller).not_configured, operation)
     answering: Any

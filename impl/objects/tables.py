@@ -54,7 +54,7 @@ _ENTRY = "etag, size, modified_ns, attributes, file"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the index keeps of one version of an object."""
+    """The index's row of one version of an object."""
 
     etag: str
     size: int

@@ -8,11 +8,11 @@ Surprises of S3 that are kept on purpose:
 
 - Deleting what is not there is `done`; in a versioned bucket it even leaves a delete marker.
 - Only the current version is consulted by a condition; a delete marker counts as nothing there.
-- Completing an upload with a condition looks at the write that stood at the key when the upload was
-  *created*: if-match with the right ETag is a `conflict` when any write has come since, even one of the
-  same bytes; create-only is a `conflict` when the object of then was deleted since. Either stays so for
-  that upload. Nobody recorded what S3 answers when the same upload is then completed with no condition at
-  all; here that is a last-one-wins write like any other, and it succeeds.
+- A condition on completing an upload compares with the write that the key had when the upload was *created*.
+  If-match with the right ETag is a `conflict` if any write has come since, even one of the same bytes.
+  Create-only is a `conflict` if the object of that time was deleted since. Either stays so for that upload.
+  The answer of S3 when the same upload is then completed without a condition is not recorded anywhere; here
+  it is a last-one-wins write like any other, and it succeeds.
 - ETags are the MD5 of the content, so the same bytes again restore the ETag.
 """
 
@@ -52,7 +52,7 @@ class _Upload:
     content_type: str
     metadata: ask.Metadata
     standing: int | None
-    """The number of the write that stood at the key when the upload was created."""
+    """The number of the key's write when the upload was created; None if the key had none."""
     parts: dict[int, tuple[str, bytes]] = field(default_factory=dict)
 
 

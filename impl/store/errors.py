@@ -1,13 +1,14 @@
-"""What a store raises. Outcomes that a protocol acts on are *not* here: they are values, see `interface`.
+"""The errors of a store. Outcomes that a protocol acts on are *not* here: they are values, see `interface`.
 
-    StoreError                nothing was applied, and a retry will not help until somebody acts:
-    ├── Misuse                the caller: the request can never make sense (a key with a NUL byte)
-    ├── Unusable              whoever runs it: the place is missing, full, read-only, or refuses us
-    ├── Unsupported           whoever chose the store: it does not offer this operation
-    └── BrokenPromise         the store's maker: it answered what it must never answer
+StoreError: nothing was applied, and a retry will not help until the person who is named here acts.
 
-A class exists only where somebody else has to act. Messages say what was expected, what was found and
-what to try; they may change, the types may not.
+    ├── Misuse            the caller: the request can never make sense (a key with a NUL byte)
+    ├── Unusable          the operator: the place is missing, full, read-only, or refuses us
+    ├── Unsupported       the author who chose the store: it does not offer this operation
+    └── BrokenPromise     the maker of the store: it gave an answer that it must never give
+
+Each class addresses a different person. Messages name what was expected, what was found and what to try;
+they may change, the types may not.
 """
 
 
@@ -19,7 +20,7 @@ class Misuse(StoreError):
     """The request can never make sense."""
 
 
-class WrongType(Misuse):
+class InvalidType(Misuse):
     """A body or a name is no bytes or no text: a mistake in the code whatever the store does."""
 
 
@@ -28,11 +29,11 @@ class Unusable(StoreError):
 
 
 class Unsupported(StoreError):
-    """This store does not offer what was asked."""
+    """This store does not offer the requested operation."""
 
 
 class BrokenPromise(StoreError):
-    """The store broke its word; nothing it says can be relied on until that is understood.
+    """The store broke its contract; do not rely on any of its answers until the cause is understood.
 
     Unlike its siblings this one does not promise that nothing was applied.
     """

@@ -5,8 +5,8 @@ One request makes up to three events: `request` when it is issued, `landed` when
 with no `response` has an unknown outcome. `note` is a remark by the code itself, such as "accepted".
 
 The columns are flat, so that a column file holds them as they are. Bodies are never recorded, only
-their length and a hash: a trace must be safe to keep and to send to a colleague. What a model needs to
-know of a body (whose plan, which epoch), an extractor reads out of it as *trace fields*:
+their length and a hash: a trace must be safe to keep and to send to a colleague. An extractor reads
+the parts of a body that a model needs (whose plan, which epoch) out of it as *trace fields*:
 `plan=01J... epoch=3`.
 """
 
@@ -35,7 +35,7 @@ class Event:
     t_ns: int
     process: str
     incarnation: int
-    """How often the process was restarted before."""
+    """The number of earlier restarts of the process."""
     op: int
     """Ties the phases of one request together, unique in the run."""
     phase: str

@@ -57,7 +57,7 @@ class Store(ABC):
         """Give back threads, connections and handles. The objects stay."""
 
     def versioned(self) -> bool:
-        """Whether deleting leaves a marker and overwriting leaves the old version."""
+        """Return True if deleting leaves a marker and overwriting keeps the old version."""
         return False
 
     # The verbs.

@@ -1,25 +1,25 @@
-"""What can be asked of a store, and what it can answer, as values.
+"""The requests to a store and its replies, as values.
 
-The error contract comes first, because it is what protocols are made of. Every request is answered by
-its reply, which says one of these outcomes:
+The error contract comes first, because protocols are built on it. Every request is answered by its reply,
+which has one of these outcomes:
 
-    outcome      HTTP     applied?   what the caller may conclude
+    outcome      HTTP     applied?   conclusion for the caller
     done         2xx      yes        it happened, between the request and now
-    exists       412      no         create-only write: an object stands at the key - perhaps one's own
+    exists       412      no         create-only write: the key has an object, perhaps the caller's own
     changed      412      no         if-match: the object's ETag is not the one named
     missing      404      no         there is no such object (or no such version) now
     unchanged    304      no         a read that only wanted news: there is none
     past-end     416      no         the range starts at or behind the end of the object
     gone         404      no         there is no such upload: completed, aborted, or never there
-    conflict     409      no         the store gave up between rivals; proves nothing; ask again. But the
+    conflict     409      no         the store gave up between rivals; proves nothing; send again. But the
                                      same condition never again completes the same upload: begin a new one
-    throttled    503/429  no         not now, or never reached the store: ask again later
+    throttled    503/429  no         not now, or never reached the store: send again later
     unknown      none     perhaps    the reply was lost: applied already, or later, or never. A write may
                                      land at any time from now on. Look for your own mark before anything
                                      else; never clean up, never repeat blindly
 
-`unknown` is never reported as anything else, and nothing else is reported as `unknown` when the store
-knows better. What nobody can act on by code is raised instead (see `errors`), and then was not applied.
+`unknown` is never reported as another outcome, and no other outcome is reported as `unknown`. A failure that
+code cannot act on is raised instead (see `errors`); then the request was not applied.
 
 Writes name what they are based on (`ABSENT`, `Matches(etag)`, or `ANYTHING`, which must be written
 aloud): there is no default, so that a blind write cannot be expressed by accident.
@@ -53,7 +53,7 @@ NOT_NOW = frozenset({Outcome.CONFLICT, Outcome.THROTTLED})
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Write only where no object stands (If-None-Match: *)."""
+    """Write only if the key has no object (If-None-Match: *)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Write or delete whatever stands there: last one wins."""
+    """Write or delete unconditionally: last one wins."""
 
 
 ABSENT = Absent()
@@ -111,7 +111,7 @@ BINARY = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a store tells of an object without its bytes. Listings leave the last two at their defaults."""
+    """An object without its bytes. Listings leave the last two fields at their defaults."""
 
     key: str
     etag: str
@@ -246,7 +246,7 @@ class Request(Generic[R_co]):
 
     @property
     def subject(self) -> str:
-        """What it is about: its key, or the prefix of a listing."""
+        """The key, or the prefix of a listing."""
         raise NotImplementedError
 
 

@@ -14,9 +14,9 @@ SCHEMES = "memory://, file:///directory, s3://bucket/prefix?endpoint=...&region=
 
 
 def open_store(url: str, env: Environment | None = None) -> Store:
-    """Open the store that `url` names. Nothing is sent yet: `verify` asks whether it is there.
+    """Open the store that `url` names. Nothing is sent yet: `verify` checks that it exists.
 
-    Options stand behind the question mark: `memory://?versioned=true`, `file:///dir?linger_ms=0`,
+    Options follow the question mark: `memory://?versioned=true`, `file:///dir?linger_ms=0`,
     `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`; also `connect_timeout_s` and
     `read_timeout_s`.
     """
@@ -61,7 +61,7 @@ def _files(url: str, parts: SplitResult, options: dict[str, str], env: Environme
         host = parts.netloc.rpartition("@")[2]
         raise Misuse(f"store URL {url!r}: write file:///{host}{parts.path} with three slashes")
     try:
-        # A path is bytes: names that are no UTF-8 stand in a URL as %FF, and in a str as the system has it.
+        # A path is bytes: names that are no UTF-8 appear in a URL as %FF, and in a str as surrogate escapes.
         path = os.fsdecode(unquote_to_bytes(os.fsencode(parts.path)))
     except UnicodeError:
         raise Misuse(f"store URL {url!r} names a directory that this system's locale cannot spell") from None

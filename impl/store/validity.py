@@ -1,7 +1,7 @@
-"""What may be asked at all: the same answer on every backend, before anything is sent.
+"""Valid requests: the same check on every backend, before anything is sent.
 
-S3 takes nearly any UTF-8 as a key. We refuse the few that some store, proxy or file system would
-quietly turn into another key, because two keys that become one are lost data.
+S3 takes nearly any UTF-8 as a key. The check refuses the few keys that some store, proxy or file system
+would silently turn into another key, because two keys that become one are lost data.
 """
 
 import itertools
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fencepost.impl.store import requests as ask
-from fencepost.impl.store.errors import Misuse, WrongType
+from fencepost.impl.store.errors import InvalidType, Misuse
 
 KEY_BYTES_MAX = 1024
 """S3's own limit, counted in UTF-8."""
@@ -48,7 +48,7 @@ def check_key(key: str) -> None:
 
 def _check_text(text: str, what: str) -> None:
     if not isinstance(text, str):
-        raise WrongType(f"the {what} is a {type(text).__name__}, expected a str")
+        raise InvalidType(f"the {what} is a {type(text).__name__}, expected a str")
     if "\0" in text:
         raise Misuse(f"{what} {text!r} holds a NUL byte, which no store can carry; remove it")
     try:
@@ -103,7 +103,7 @@ def _check_complete(request: ask.CompleteUpload) -> None:
 
 def _check_body(body: bytes) -> None:
     if not isinstance(body, bytes):
-        raise WrongType(f"the body is a {type(body).__name__}, expected bytes")
+        raise InvalidType(f"the body is a {type(body).__name__}, expected bytes")
 
 
 def _check_condition(when: object) -> None:

@@ -54,10 +54,10 @@ class Tailing:
         self._tails: dict[str, _Tail] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def next(self, name: str, offset: str, patience_s: float) -> Chunk:
-        """The chunk at the offset as soon as it has bytes or is the last; an empty one after `patience_s`."""
+    async def next(self, name: str, offset: str, wait_s: float) -> Chunk:
+        """The chunk at the offset as soon as it has bytes or is the last; an empty one after `wait_s`."""
         self._loop = asyncio.get_running_loop()
-        until = self._loop.time() + patience_s
+        until = self._loop.time() + wait_s
         tail = self._tails.setdefault(name, _Tail())
         tail.readers += 1
         if tail.watch is None:

@@ -17,17 +17,17 @@ Place = tuple[str, str]
 """Bucket and key."""
 DONE, REFUSED, UNANSWERED = "done", "refused", "unanswered"
 ABSENT = ""
-"""Stands for the version of a key that has none."""
+"""The version of a key without an object."""
 
 
 @dataclass(frozen=True)
 class Directory:
-    """What the directory of a server holds."""
+    """The contents of a server's directory."""
 
     objects: Mapping[Place, str]
-    """The ETag of what stands."""
+    """The ETags of the objects."""
     listed: Mapping[Place, str]
-    """What a listing answers once the server has started."""
+    """The ETags in a listing after the server has started."""
     events: tuple[Event, ...]
     """Those of the log and of the outbox, in their order."""
 
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What was there before the run, and what happened."""
+    """The state before the run, and the events of the run."""
 
     requests: tuple[Request, ...] = ()
     before: Mapping[Place, str] = field(default_factory=dict)
@@ -64,13 +64,13 @@ class Outcomes:
     """Uploads that the collector removed, by the time for which they had rested, in seconds."""
     upload_age_s: float = 0.0
     is_reconciled: bool = True
-    """Whether a server started again after each crash."""
+    """True if a server started again after each crash."""
     owners: tuple[tuple[str, ...], ...] = ()
     """The servers that had the directory at once, at each moment of a handoff."""
     serving: tuple[str, ...] | None = None
-    """Who serves in the end; None where no server was replaced."""
+    """The servers that serve at the end; None if no server was replaced."""
     failed_handoff: str = ""
-    """Why a handoff failed in which nobody took too long or ended."""
+    """The reason of a failed handoff in which no server took too long or ended."""
 
     @cached_property
     def written(self) -> dict[Place, list[Request]]:
@@ -81,7 +81,7 @@ class Outcomes:
 
 
 def one_winner(_: Directory, outcomes: Outcomes) -> Iterator[str]:
-    """A create succeeds only where nothing stands: between two creates of a key there is a delete."""
+    """A create succeeds only if the key has no object: between two creates of a key there is a delete."""
     for place, requests in outcomes.written.items():
         won = [one.name for one in requests if one.kind == "create" and one.answer == DONE]
         free = sum(one.kind == "delete" and one.answer != REFUSED for one in requests)
@@ -110,7 +110,7 @@ def untorn(_: Directory, outcomes: Outcomes) -> Iterator[str]:
 
 
 def ack_durable(directory: Directory, outcomes: Outcomes) -> Iterator[str]:
-    """What was acknowledged stands, or was replaced since; what was refused never stands."""
+    """An acknowledged write is there or was replaced since; a refused write is never there."""
     for place, requests in outcomes.written.items():
         stands = directory.objects.get(place, ABSENT)
         done = [one for one in requests if one.answer == DONE]
@@ -131,7 +131,7 @@ def list_true(directory: Directory, outcomes: Outcomes) -> Iterator[str]:
 
 
 def event_complete(directory: Directory, outcomes: Outcomes) -> Iterator[str]:
-    """Once a crash is reconciled, the last event of a key shows what stands there."""
+    """Once a crash is reconciled, the last event of a key shows its present object."""
     for place in sorted(directory.objects.keys() | outcomes.written.keys()) * outcomes.is_reconciled:
         events = [event for event in directory.events if (event.bucket, event.key) == place]
         last = _new(events[-1]) if events else outcomes.before.get(place, ABSENT)

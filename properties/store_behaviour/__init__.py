@@ -1,6 +1,6 @@
-"""How every store behaves: one suite of tests, run over every backend.
+"""The behaviour of every store: one suite of tests, run over every backend.
 
-A new driver needs one line: a class that inherits the suite and says how to open an empty store.
+A new driver needs one line: a class that inherits the suite and defines how to open an empty store.
 
     class TestMine(StoreBehaviour):
         open = staticmethod(lambda request: MyStore(...))     # `request` is pytest's; may be ignored
@@ -21,7 +21,7 @@ __all__ = ["StoreBehaviour", "VersionedStoreBehaviour"]
 
 
 class _Behaviour(Objects, Reads, Keys, Listings, Uploads, Misuses):
-    """What holds of every store, with versions or without."""
+    """Tests for every store, with versions or without."""
 
     deviations: dict[str, str] = {}
     """Names of tests that this store fails, each with the reason."""

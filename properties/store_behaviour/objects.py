@@ -63,7 +63,7 @@ class Objects:
         stored(store, "k", b"b")
         assert stored(store, "k", b"a") == first
 
-    # What happened at the key, the request and its condition, how it ends, and what it leaves.
+    # The key's history, the request and its condition, its outcome, and the body that it leaves.
 
     test_put_if_absent_where_nothing_is = case("", "put", "absent", Outcome.DONE, b"new")
     test_put_if_absent_where_something_is = case("old", "put", "absent", Outcome.EXISTS, b"old")

@@ -1,4 +1,4 @@
-"""What the behaviours share: how to expect an outcome, a refusal, an object; and tests written as tables."""
+"""Helpers of the behaviours: expect an outcome, a refusal, an object; and tests written as tables."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ def expect(reply: ask.Reply, outcome: Outcome) -> None:
 
 
 def stored(store: Store, key: str, body: bytes = b"body") -> str:
-    """Write `key` whatever stands there; its ETag."""
+    """Write `key` unconditionally and return its ETag."""
     reply = store.put(key, body, when=ANYTHING)
     expect(reply, Outcome.DONE)
     return reply.etag
@@ -39,7 +39,7 @@ def holds(store: Store, key: str, body: bytes | None) -> None:
 
 
 def info_of(reply: ask.GetReply | ask.HeadReply) -> ask.ObjectInfo:
-    """What a `done` reply says of its object."""
+    """Return the object's info in a `done` reply."""
     expect(reply, Outcome.DONE)
     assert reply.info is not None
     return reply.info
@@ -106,11 +106,11 @@ class Line:
 
 
 def case(history: str, act: str, when: str, ends: Outcome, leaves: bytes | None) -> Line:
-    """How a request to the key "k" ends after what happened there, and what it leaves.
+    """Make a test: after `history` at the key "k", the request `act` ends so and leaves this body.
 
-    `history` are words: `begin`, `complete` or `abort` an upload, `delete` the object; any other word is
-    written to it. `when` is `anything`, `absent`, or the word whose ETag must match (`other`: nobody's). The
-    request writes "new".
+    `history` is a text of words: `begin`, `complete` or `abort` an upload, `delete` the object; any other
+    word is written to it. `when` is `anything`, `absent`, or the word whose ETag must match (`other`: an ETag
+    that no object has). The request writes "new".
     """
 
     def run(store: Store) -> None:

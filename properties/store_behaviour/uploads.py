@@ -69,7 +69,7 @@ class Uploads:
         expect(store.complete_upload("k", first, first_parts, when=ANYTHING), Outcome.DONE)
         holds(store, "k", b"first")
 
-    # What happened at the key, the request and its condition, how it ends, and what it leaves.
+    # The key's history, the request and its condition, its outcome, and the body that it leaves.
 
     test_complete_if_absent_where_nothing_is = case("begin", "complete", "absent", Outcome.DONE, b"new")
     test_complete_if_absent_where_something_is = case(

@@ -37,13 +37,13 @@ CHANGES = {"worse": "violated", "better": "holds", "other": "undecided"}
 def banner(found: Findings) -> Markup:
     """What a reviewer looks for first: verdict, commit, date, duration, and what the change did."""
     kind, sign = SIGNS[found.verdict]
-    facts = [("commit", _commits(found)), ("date", _date(found)), ("duration", _duration(found))]
-    facts += [("against", _changes(entry)) for entry in found.of(CompareResult)]
+    entries = [("commit", _commits(found)), ("date", _date(found)), ("duration", _duration(found))]
+    entries += [("against", _changes(entry)) for entry in found.of(CompareResult)]
     return tag(
         "div",
         tag("p", tag("span", f"{sign} ", aria_hidden="true"), found.verdict, class_="word"),
         tag("p", summary(found)),
-        tag("dl", [tag("div", tag("dt", name), tag("dd", text)) for name, text in facts if text]),
+        tag("dl", [tag("div", tag("dt", name), tag("dd", text)) for name, text in entries if text]),
         class_=f"banner {kind}",
     )
 

@@ -23,47 +23,47 @@ from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.boto import buckets, clients, serve
-from fencepost.sim.world import places, present
+from fencepost.sim.world import World, places, present
 from fencepost.sim.world.escapes import Escape
 
 __all__ = ["Escape", "bucket", "client", "lost_shows_as", "resource", "session"]
 
 
-def client(world: Any, service: str = "s3", **options: Any) -> Any:
+def client(world: World, service: str = "s3", **options: Any) -> Any:
     """A client that `world` answers; `options` as for `boto3.client`."""
     return session(world).client(service, **options)
 
 
-def resource(world: Any, service: str = "s3", **options: Any) -> Any:
+def resource(world: World, service: str = "s3", **options: Any) -> Any:
     """A resource that `world` answers; `options` as for `boto3.resource`."""
     return session(world).resource(service, **options)
 
 
-def session(world: Any) -> Any:
+def session(world: World) -> Any:
     """A session whose clients and resources `world` answers."""
     _enter(world)
     return clients.session()
 
 
-def bucket(world: Any, name: str, *, versioned: bool | None = None) -> str:
+def bucket(world: World, name: str, *, versioned: bool | None = None) -> str:
     """Make a bucket without a request of the SDK, and return its name."""
     _enter(world)
-    buckets.install(world).create(name, versioned=versioned)
+    buckets.install(world.run).create(name, versioned=versioned)
     return name
 
 
-def lost_shows_as(world: Any, how: str) -> None:
+def lost_shows_as(world: World, how: str) -> None:
     """Choose how a lost reply looks to the SDK."""
     if how not in serve.LOST:
         raise Misuse(f"a lost reply cannot show as {how!r}; choose from {', '.join(serve.LOST)}")
-    world.boto3_lost = how
+    world.lose_replies_as(how)
 
 
-def _enter(world: Any) -> None:
+def _enter(world: World) -> None:
     """From now on the SDK belongs to the world too, until its run is over."""
-    buckets.install(world)
-    if clients.restore not in world.closing:
-        world.closing.append(clients.restore)
-        if not present.is_here(world):  # it was not started
-            places.enter(world, None)
+    buckets.install(world.run)
+    if clients.restore not in world.run.closing:
+        world.at_end(clients.restore)
+        if not present.is_here(world.run):  # it was not started
+            places.enter(world.run, None)
         places.apply()

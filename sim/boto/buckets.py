@@ -15,7 +15,8 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Matches, Outcome
 from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.sdk_requests import BucketReply, Refused
-from fencepost.sim.world.store import WorldBucket
+from fencepost.sim.world.bucket import WorldBucket
+from fencepost.sim.world.run import RunState
 
 ANY = Matches("*")
 """If-Match: *, which only deletes may use: any object, but there must be one."""
@@ -183,15 +184,16 @@ class Buckets(WorldBucket):
         return super()._complete_upload(request, now_ns)
 
 
-def install(world: Any) -> Buckets:
+def install(run: RunState) -> Buckets:
     """The buckets of `world`, installed at the first call."""
-    bucket = world.bucket
+    bucket = run.bucket
     if type(bucket) is Buckets:
         return bucket
     if bucket.contents():
         raise Misuse("make the boto3 client before anything is stored: keys get their bucket's name in front")
-    world.bucket = Buckets(bucket)
-    return world.bucket
+    buckets = Buckets(bucket)
+    run.replace_bucket(buckets)
+    return buckets
 
 
 def no_such_bucket(name: str) -> Refused:

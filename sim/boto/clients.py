@@ -36,6 +36,7 @@ from fencepost.sim.boto.listings import REGION
 from fencepost.sim.world import places
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.present import controlled, here, making, memory, outside
+from fencepost.sim.world.run import RunState
 from fencepost.sim.world.stand_ins import stream
 
 _DEFAULTS = Config(
@@ -154,11 +155,11 @@ def restore() -> None:
 
 
 def _enter() -> None:
-    """Code uses the SDK in a world whose program said nothing of it."""
-    world = here()
-    if world is not None and restore not in world.closing:
-        world.closing.append(restore)
-        buckets.install(world)
+    """Install the simulated buckets and reset the clients when a world closes, if it does not do so yet."""
+    run = here()
+    if run is not None and restore not in run.closing:
+        run.at_end(restore)
+        buckets.install(run)
 
 
 # What retries remember, kept apart for every process.
@@ -171,8 +172,8 @@ class _Quota:
         self.real = real
 
     def _mine(self) -> quota.RetryQuota:
-        world = here()
-        return self.real if world is None else _own(world, self, quota.RetryQuota)
+        run = here()
+        return self.real if run is None else _own(run, self, quota.RetryQuota)
 
     def acquire(self, amount: int) -> bool:
         return bool(self._mine().acquire(amount))
@@ -192,8 +193,8 @@ class _Limiter:
         self.real = real
 
     def _mine(self) -> adaptive.ClientRateLimiter:
-        world = here()
-        return self.real if world is None else _own(world, self, _limiter)
+        run = here()
+        return self.real if run is None else _own(run, self, _limiter)
 
     def on_sending_request(self, request: Any, **kwargs: Any) -> None:
         self._mine().on_sending_request(request, **kwargs)
@@ -202,8 +203,8 @@ class _Limiter:
         self._mine().on_receiving_response(**kwargs)
 
 
-def _own(world: Any, owner: Any, make: Any) -> Any:
-    known = memory(world)
+def _own(run: RunState, owner: Any, make: Any) -> Any:
+    known = memory(run)
     found = known.get(owner)
     if found is None:
         found = known[owner] = make()
@@ -304,8 +305,8 @@ def _send(self: Any, request: Any) -> Any:
 
     A client that was used in a world is the world's from then on: a finalizer might use it at any time.
     """
-    world = here()
-    if world is None or (controlled() is None and not world.collecting):
+    run = here()
+    if run is None or (controlled() is None and not run.collecting):
         return _real_send(self, request)
     self.http_session = _Dead()
     if self._endpoint_prefix != "s3":

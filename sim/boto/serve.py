@@ -24,7 +24,8 @@ from fencepost.sim.boto.objects import Answer
 from fencepost.sim.boto.sdk_requests import Refused
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.finalizers import place
-from fencepost.sim.world.present import here
+from fencepost.sim.world.present import here, surely_here
+from fencepost.sim.world.run import RunState
 
 
 class Operation(NamedTuple):
@@ -56,8 +57,8 @@ _SHOWING = (
 
 def _copied(message: Message, _request: Any, reply: Any) -> Answer:
     tag = "CopyPartResult" if "uploadId" in message.query else "CopyObjectResult"
-    world = here()
-    body = objects.copied(tag, world.start_ns + world.stamp_ns, reply.etag)
+    run = surely_here()
+    body = objects.copied(tag, run.start_ns + run.stamp_ns, reply.etag)
     return 200, dict(http.version_header(reply)) if tag == "CopyObjectResult" else {}, body
 
 
@@ -151,10 +152,10 @@ _MODELLED = "the world answers " + ", ".join(sorted(operation.name for operation
 
 def answer(request: Any, home: str, name: str) -> Any:
     """What the SDK gets for `request`; `home` is the host it would go to, `name` the operation if known."""
-    world = here()
-    if world is None:
+    run = here()
+    if run is None:
         raise used_after_the_run(request)
-    if type(world.bucket) is not Buckets:
+    if type(run.bucket) is not Buckets:
         raise Misuse("call world.configure before making a boto3 client, not after")
     try:
         return respond(request.url, *reply(request, home, name))
@@ -172,15 +173,15 @@ class Unanswered(Exception):
 
 def reply(request: Any, home: str, name: str = "") -> Answer:
     """Status, headers and body of the answer. A lost reply raises an exception of the SDK."""
-    world = here()
+    run = surely_here()
     message = Message(request, home)
     try:
         operation = _find(message, name)
-        status, headers, body = _answered(world, operation, message)
+        status, headers, body = _answered(run, operation, message)
     except Refused as refused:
         status, headers, body = _refused(message, refused)
     headers = {
-        "x-amz-request-id": _request_id(world),
+        "x-amz-request-id": _request_id(run),
         "x-amz-id-2": "world",
         "Server": "AmazonS3",
         "Content-Type": "application/xml",
@@ -216,22 +217,22 @@ def _find(message: Message, name: str) -> Operation:
     return found
 
 
-def _answered(world: Any, operation: Operation, message: Message) -> Answer:
+def _answered(run: RunState, operation: Operation, message: Message) -> Answer:
     if len(message.key.encode()) > 1024:
         raise Refused(400, "KeyTooLongError", "Your key is too long")
     try:
         request = operation.read(message)
     except LookupError as beyond:
         raise Unanswered(f"s3:{beyond.args[0]}", "leave that out") from None
-    store = world.store()
+    store = run.store
     if isinstance(request, list):
         replies = store.send_all(request)
         if any(reply.outcome is Outcome.UNKNOWN for reply in replies):
-            return _lost(world, operation, message)
+            return _lost(run, operation, message)
         return operation.write(message, request, replies)
     reply = store.send(request)
     if reply.outcome is Outcome.UNKNOWN:
-        return _lost(world, operation, message)
+        return _lost(run, operation, message)
     if reply.outcome not in (Outcome.DONE, operation.also):
         raise objects.refusal(request, reply)
     return operation.write(message, request, reply)
@@ -241,11 +242,11 @@ LOST = ("closed", "timeout", "error")
 """How a lost reply can show: the connection closed, silence, or S3's own "I do not know" (500)."""
 
 
-def _lost(world: Any, operation: Operation, message: Message) -> Answer:
+def _lost(run: RunState, operation: Operation, message: Message) -> Answer:
     """Nobody knows what became of the request, the SDK neither."""
-    if world.boto3_lost == "timeout":
+    if run.settings.lost_reply == "timeout":
         raise ReadTimeoutError(endpoint_url=message.url)
-    if world.boto3_lost == "closed":
+    if run.settings.lost_reply == "closed":
         raise ConnectionClosedError(endpoint_url=message.url)
     broken = Refused(500, "InternalError", "We encountered an internal error. Please try again.")
     status, headers, body = _refused(message, broken)
@@ -261,7 +262,7 @@ def _refused(message: Message, refused: Refused) -> Answer:
     return refused.status, {}, http.xml_error(refused.code, refused.message, [*listed, ("HostId", "world")])
 
 
-def _request_id(world: Any) -> str:
+def _request_id(run: RunState) -> str:
     """Says whose request it was and its how-manieth: the same in every run."""
-    process = world.running
+    process = run.running
     return "WORLD" if process is None else f"W{process.index:03X}{process.ops:012X}"

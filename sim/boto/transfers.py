@@ -64,9 +64,9 @@ def _status(self: Any) -> Any:
 
 def _adjuster(self: Any, *args: Any, **kwargs: Any) -> None:
     _real_adjuster(self, *args, **kwargs)
-    world = controlled()
-    if world is not None:
-        self.min_size = min(self.min_size, world.bucket._part_bytes_min)
+    run = controlled()
+    if run is not None:
+        self.min_size = min(self.min_size, run.bucket._part_bytes_min)
 
 
 def _native(config: Any) -> bool:
@@ -96,9 +96,9 @@ def _listed(given: Any) -> list[Any]:
 def _open(self: Any, filename: Any, mode: str) -> Any:
     """Files are closed by the last task of a transfer, which not every run comes to."""
     opened = _real_open(self, filename, mode)
-    world = controlled()
-    if world is not None and isinstance(opened, io.BufferedReader | io.BufferedWriter):
-        world.closing.append(opened.close)
+    run = controlled()
+    if run is not None and isinstance(opened, io.BufferedReader | io.BufferedWriter):
+        run.at_end(opened.close)
     return opened
 
 

@@ -21,7 +21,8 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.sim.boto import buckets, serve
 from fencepost.sim.world import stamps
 from fencepost.sim.world.escapes import escape
-from fencepost.sim.world.present import here
+from fencepost.sim.world.present import here, surely_here
+from fencepost.sim.world.run import RunState
 
 _AWS = re.compile(r"(.+\.)?s3([.-][a-z0-9-]+)*\.amazonaws\.com(\.cn)?(:\d+)?")
 _SIGNED = re.compile(r"AWS4-HMAC-SHA256 .*/([a-z0-9-]+)/aws4_request")
@@ -52,11 +53,11 @@ def as_bytes(status: int, headers: dict[str, str], body: bytes) -> bytes:
 
 def check(request: Any) -> str:
     """The host that stands for S3 in a request, with no bucket in front; an escape if it is for others."""
-    world = here()
-    if world is None:
+    run = here()
+    if run is None:
         raise Misuse(f"{request.method} {request.url} was sent after the run")
     parts = urlsplit(request.url)
-    home = _home(world, parts.netloc, request.headers, parse_qsl(parts.query, keep_blank_values=True))
+    home = _home(run, parts.netloc, request.headers, parse_qsl(parts.query, keep_blank_values=True))
     if home is None:
         raise escape(
             f"{request.method} {request.url}",
@@ -70,7 +71,7 @@ def check(request: Any) -> str:
 def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body; the step of the request."""
     home = check(request)
-    buckets.install(here())
+    buckets.install(surely_here())
     parts = urlsplit(request.url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     plain = urlencode([(name, value) for name, value in query if name.lower() not in _OF_SIGNATURES])
@@ -84,9 +85,9 @@ def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
     return status, headers, body
 
 
-def _home(world: Any, host: str, headers: dict[str, str], query: list[tuple[str, str]]) -> str | None:
+def _home(run: RunState, host: str, headers: dict[str, str], query: list[tuple[str, str]]) -> str | None:
     """The host that stands for the service, with no bucket in front; None when it is not S3."""
-    declared = [one for one in world.s3_endpoints if host == one or host.endswith(f".{one}")]
+    declared = [one for one in run.settings.s3_endpoints if host == one or host.endswith(f".{one}")]
     if declared:
         return str(max(declared, key=len))
     aws = _AWS.fullmatch(host)
@@ -136,13 +137,13 @@ def _joined(chunked: bytes) -> bytes:
     return body
 
 
-def expects(received: bytes) -> bool:
+def expects(received: bytes | bytearray) -> bool:
     """Whether its sender waits for leave to send the body."""
     head, ends, _ = received.partition(b"\r\n\r\n")
     return bool(ends) and b"expect: 100-continue" in head.lower()
 
 
-def whole(received: bytes) -> bool:
+def whole(received: bytes | bytearray) -> bool:
     """Whether a request has arrived with all of its body."""
     head, ends, body = received.partition(b"\r\n\r\n")
     if not ends:

@@ -37,7 +37,6 @@ from fencepost.sim.world import Budget, Program, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
-from fencepost.sim.world.monitor import SOMETIMES
 from fencepost.sim.world.process import Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
@@ -95,7 +94,7 @@ class AuditRequest:
 
         def program(world: Any) -> None:
             self.program(world)
-            world.bounds.extend(bounds)
+            world.bound(bounds)
 
         program.__qualname__ = getattr(self.program, "__qualname__", "a program")
         return replace(self, program=program)
@@ -270,8 +269,8 @@ def _declares(setting: Setting) -> bool:
     try:
         world.start(setting.program)
         names = [fold.name for fold in world.judge.folds] + [name for name, _ in world.judge.followers]
-        names += [promise.name for promise in world.properties if promise.kind != SOMETIMES]
-        return bool({*names, *(bound.property for bound in world.bounds)} - setting.muted)
+        names += [promise.name for promise in world.properties if promise.can_be_violated]
+        return bool({*names, *(bound.property for bound in world.judge.bounds)} - setting.muted)
     finally:
         world.close()
 

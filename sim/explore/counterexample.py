@@ -31,11 +31,12 @@ from fencepost.sim.explore.runs import Diverged, Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
 from fencepost.sim.explore.watchdog import watching
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.monitor import STEP, View
 from fencepost.sim.world.process import Stuck
 from fencepost.sim.world.trace import events
+from fencepost.sim.world.view import View
 
 EVENTS_MAX = 600
 """Events of one run in a result: keeps the counterexample of a long run readable, and a report small."""
@@ -70,7 +71,7 @@ class Counterexample:
         return cls(
             replay.violation.name,
             replay.violation.reason,
-            tuple(lines_of(replay.world, objects)),
+            tuple(lines_of(replay.world.run, objects)),
             token,
             switches_of(replay.steps),
             sum(1 for step in replay.steps if step.alternative not in HARMLESS and step.kind != "pick"),
@@ -85,7 +86,7 @@ class Counterexample:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; without what was not looked for."""
-        found = {
+        found: dict[str, Any] = {
             "property": self.property,
             "reason": self.reason,
             "counterexample": self.text(),
@@ -142,7 +143,7 @@ def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
     ]
 
 
-_IN_VAIN = frozenset({"request_lost", "late", "never", "conflict", "throttled"})
+_LANDED = frozenset(name for name, found in ALTERNATIVES.items() if found.lands)
 
 
 def moves_of(setting: Setting, found: Replay, token: str) -> int:
@@ -160,10 +161,10 @@ def _well_until(setting: Setting, found: Replay, name: str) -> int:
     def look(world: World) -> None:
         nonlocal well
         promise = next((promise for promise in world.properties if promise.name == name), None)
-        if promise is None or promise.kind == STEP:
+        if promise is None or promise.compares_steps:
             # A monitor or a step property is violated by the last step.
             well = len(found.world.trace) - 1
-        elif promise.judge(View(world)) is None:
+        elif promise.judge(View(world.run)) is None:
             well = len(world.trace)
 
     follow(setting, found.steps, watch=look)
@@ -231,6 +232,6 @@ def _group(world: World, at: int) -> Any:
 def has_effect(world: World, at: int) -> bool:
     """Whether a request changed what is stored."""
     _, alternative, _, _, _, op, answer, _ = world.trace[at]
-    if not isinstance(op, Request) or op.reads or alternative in _IN_VAIN:
+    if not isinstance(op, Request) or op.reads or alternative not in _LANDED:
         return False
-    return getattr(world.unreceived.get(at, answer), "outcome", None) is Outcome.DONE
+    return getattr(world.run.unreceived.get(at, answer), "outcome", None) is Outcome.DONE

@@ -23,9 +23,10 @@ def digest_of(program: Any) -> str:
 
 def sources() -> dict[str, str]:
     """The files of the modules that are loaded, ours and the user's, with their digests."""
+    loaded: list[object] = list(sys.modules.values())
     files = {
         str(module.__file__)
-        for module in list(sys.modules.values())
+        for module in loaded
         if isinstance(module, types.ModuleType) and getattr(module, "__file__", None)
     }
     return {file: found for file in sorted(files) if _is_read(file) and (found := source_digest(file))}

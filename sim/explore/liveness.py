@@ -24,7 +24,6 @@ from fencepost.sim.explore.runs import Choice, Setting, run
 from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.monitor import EVENTUALLY
 from fencepost.sim.world.trace import events
 
 QUANTA = (0, 1, 2, 3, 4, 5, 6)
@@ -90,7 +89,7 @@ class _Turns:
 
 
 def _owner(world: World, actor: int) -> int:
-    return actor if actor < FLIGHTS_FROM or actor in world.threads else world.footprints.owner(actor)
+    return actor if actor < FLIGHTS_FROM or actor in world.run.threads else world.footprints.owner(actor)
 
 
 def lasso(setting: Setting) -> Counterexample | None:
@@ -116,7 +115,7 @@ def _promising(setting: Setting) -> int:
     world = setting.world()
     try:
         world.start(setting.program)
-        return len(world.processes) if any(p.kind == EVENTUALLY for p in world.properties) else 0
+        return len(world.processes) if any(p.is_liveness for p in world.properties) else 0
     finally:
         world.close()
 
@@ -140,7 +139,7 @@ def _loop(setting: Setting, fair: Fair, steps: int) -> tuple[int, int, str] | No
     try:
         if run(world, setting.program, _Turns(fair), steps) or world.violation is not None:
             return None
-        open_ = [p.name for p in world.properties if p.kind == EVENTUALLY and not p.met]
+        open_ = [p.name for p in world.properties if p.is_missed]
         names = [_name(step) for step in world.trace]
         going = {process.index for process in world.processes if process.pending is not None}
         for period in range(1, len(names) // ROUNDS + 1 if open_ else 1):
@@ -180,7 +179,7 @@ def _counterexample(
 ) -> Counterexample:
     """The beginning of the run, and the loop once."""
     world = setting.world()
-    world.located = {}
+    world.run.keep_lines()
     objects = Objects()
     turns = _Turns(fair)
 
@@ -191,8 +190,8 @@ def _counterexample(
     try:
         run(world, setting.program, choose, begin + period)
         objects.look(world)
-        lines = tuple(lines_of(world, objects))
-        first = len(lines_of(_Beginning(world, begin))) + 1
+        lines = tuple(lines_of(world.run, objects))
+        first = len(lines_of(world.run, steps=begin)) + 1
     finally:
         world.close()
     going = sorted({line.process for line in lines[first - 1 :]} - {"clock"})
@@ -208,15 +207,6 @@ def _counterexample(
         events=tuple(events(world)),
         back_to=first,
     )
-
-
-class _Beginning:
-    """The first steps of a run."""
-
-    def __init__(self, world: World, steps: int) -> None:
-        self.trace = world.trace[:steps]
-        self.located: Any = None
-        self.pause_ns = world.pause_ns
 
 
 def _switches(lines: Sequence[Any]) -> Iterator[int]:

@@ -158,8 +158,8 @@ class _Bounded:
             options, at = self._path[depth]
             (actor, alternative), spent = options[at]
             last = self._owner(world, actor) or last
-            world.step(actor, alternative)
-            memories = self._memory.remember(world, memories)
+            record = world.step(actor, alternative)
+            memories = self._memory.remember(world, record, memories)
             depth += 1
         return world.violation is not None and world.violation.name == self._wanted
 

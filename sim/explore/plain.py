@@ -45,8 +45,8 @@ class Plain:
                 self._run(world)
             finally:
                 world.close()
-            if self.setting.deadlines.adopt() or world.time_mattered > self._timed:
-                self._start_over(max(self._timed, world.time_mattered))
+            if self.setting.deadlines.adopt() or world.run.time_mattered > self._timed:
+                self._start_over(max(self._timed, world.run.time_mattered))
                 continue
             self.coverage.judge(world)
             if world.violation is not None:
@@ -64,7 +64,7 @@ class Plain:
         self._path.clear()
 
     def _run(self, world: World) -> None:
-        world.judge.goes_on = not self._first_only
+        world.judge.go_on(not self._first_only)
         world.start(self.setting.program)
         depth = 0
         while world.violation is None or not self._first_only:
@@ -87,8 +87,7 @@ class Plain:
                     return
                 self._path.append((options, 0))
             options, at = self._path[depth]
-            world.step(*options[at])
-            self.coverage.meet(world)
+            self.coverage.meet(world, world.step(*options[at]))
             if new:
                 self.coverage.step(world)
             depth += 1

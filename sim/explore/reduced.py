@@ -30,6 +30,7 @@ from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, pla
 from fencepost.sim.world.footprints import CLOCK, EVERYTHING
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Recall
+from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.stamps import CLOCKED, UNTIMED, WATCHED
 
 TRIAL_RUNS = 4_000
@@ -110,9 +111,9 @@ class ReducedSearch:
         while not self.exhausted:
             world = self._run()
             learnt = self.setting.deadlines.adopt() | self.setting.sharing.adopt()
-            if learnt or world.time_mattered > self.timed:
+            if learnt or world.run.time_mattered > self.timed:
                 # Time matters more than was thought, or threads share more: more steps conflict. Start over.
-                self.timed = max(self.timed, world.time_mattered)
+                self.timed = max(self.timed, world.run.time_mattered)
                 if self.base:
                     self.stale = True
                     return  # a piece of a search cannot start over by itself
@@ -147,13 +148,16 @@ class ReducedSearch:
             share /= width
         return part
 
-    def _node(self, world: World, enabled: list[int]) -> Node:
+    def _node(self, world: World, enabled: list[int], record: StepRecord | None) -> Node:
         """The node after the last step of the path."""
         alternatives = {actor: world.alternatives(actor) for actor in enabled}
-        if world.has_daemons:
-            self._sleep.daemons = frozenset(actor for actor in enabled if world.is_of_a_daemon(actor))
+        if world.run.has_daemons:
+            self._sleep.daemons = frozenset(
+                actor for actor in enabled if world.scheduler.is_of_a_daemon(actor)
+            )
         if self.stack:
-            memories = self._memory.remember(world, self.stack[-1].memories)
+            assert record is not None
+            memories = self._memory.remember(world, record, self.stack[-1].memories)
         else:
             memories = self._memory.start(world)
         return Node(alternatives, self._sleep.sleepers(), memories, world.judge.judgement())
@@ -173,19 +177,18 @@ class ReducedSearch:
     def _run(self) -> World:
         """Repeat the path up to its last node, take the step chosen there, and go on to an end."""
         world = self.setting.world(self.footprints, timed=self.timed, recall=self._recall, sharing=True)
-        world.judge.goes_on = not self._first_only
+        world.judge.go_on(not self._first_only)
         stack = self.stack
         try:
             if stack:
-                world.judge.judging = False
+                world.judge.pause()
                 world.start(self.setting.program)
                 self._repeat(world)
-                world.judge.judging = True
-                world.judge.restore(stack[-1].judgement)
-                self._take(world)
+                world.judge.go_back_to(stack[-1].judgement)
+                self._extend(world, self._take(world))
             else:
                 world.start(self.setting.program)
-            self._extend(world)
+                self._extend(world, None)
         finally:
             world.close()
         return world
@@ -200,7 +203,8 @@ class ReducedSearch:
         if last.op is not None and not same(last.op, world.pending(last.actor)):
             raise Diverged(divergence(world, last.actor, last.op))
 
-    def _extend(self, world: World) -> None:
+    def _extend(self, world: World, record: StepRecord | None) -> None:
+        """Take steps to an end of the run; `record`: the last step so far."""
         steps_max = self.setting.steps_max
         new = max(0, len(self.stack) - 1)
         while world.violation is None or not self._first_only:
@@ -208,9 +212,9 @@ class ReducedSearch:
             enabled = world.enabled()
             if not enabled:
                 world.complete()
-                if world.threads and self._reversing:
+                if world.run.threads and self._reversing:
                     self._take_in(world, [one.index for one in world.strands if one.pending is not None])
-                if world.has_daemons:
+                if world.run.has_daemons:
                     self._try_all_at_the_end()
                 self.schedules += 1
                 self.coverage.end(world)
@@ -221,13 +225,13 @@ class ReducedSearch:
                 self.cut += 1
                 self._leave_off(world, enabled)
                 return
-            node = self._node(world, enabled)
+            node = self._node(world, enabled, record)
             self._place_behind_barrier(node)
             if self._merge and not node.forced and self._states.seen(world, node, self.runs):
                 self.merged += 1
                 self.coverage.costs.look_since(world, new)
                 return
-            if POWER_ACTOR in enabled and world.survivors is None:
+            if POWER_ACTOR in enabled and world.run.survivors is None:
                 self._prepare_power_loss(world, node)
             if self.timed == WATCHED and CLOCK_ACTOR in enabled:
                 node.backtrack.add(CLOCK_ACTOR)
@@ -237,7 +241,7 @@ class ReducedSearch:
             if not self._reversing:
                 node.backtrack.update(node.alternatives)
             self.stack.append(node)
-            self._take(world)
+            record = self._take(world)
         self.schedules += 1
 
     def _place_behind_barrier(self, node: Node) -> None:
@@ -287,19 +291,20 @@ class ReducedSearch:
         for actor in actors:
             if actor not in (CLOCK_ACTOR, POWER_ACTOR):
                 r, w = self.footprints.expected(world.pending(actor))
-                self._races.take_in(actor, r, w, world.past(actor))
+                self._races.take_in(actor, r, w, world.executor.past(actor))
 
-    def _take(self, world: World) -> None:
+    def _take(self, world: World) -> StepRecord:
         """Take the step of the last node, and look for its races."""
         node = self.stack[-1]
         place = len(self.stack) - 1
         node.op = world.pending(node.actor)
-        if node.actor in world.flights or world.threads:
-            node.backtrack.update(actor for actor in world.rivals(node.actor) if actor in node.alternatives)
-        world.step(node.actor, node.alternative)
+        if node.actor in world.flights or world.run.threads:
+            node.backtrack.update(
+                actor for actor in world.scheduler.rivals(node.actor) if actor in node.alternatives
+            )
+        record = world.step(node.actor, node.alternative)
         self.steps += 1
-        node.r, node.w = world.r, world.w
-        node.is_barrier, node.is_visible = world.is_barrier, True
+        node.enter(record)
         if self._states.generation != self.footprints.generation:
             self._states.widen()
         if node.r & CLOCK and CLOCK_ACTOR in node.alternatives:
@@ -312,8 +317,8 @@ class ReducedSearch:
             node.happened = (1 << place) - 1 if node.w else 0
             if self._merge and not node.w:
                 self._states.sum_up(place)
-            return
-        before = self._races.closure(world.before)
+            return record
+        before = self._races.closure(record.before)
         happened, races = self._races.conflicts(node.actor, node.r, node.w, before, place)
         node.happened = happened
         if races:
@@ -325,6 +330,7 @@ class ReducedSearch:
             self._races.reverse_waits(place, (node.actor, node.alternative), before, (node.r, node.w))
         if self._merge:
             self._states.sum_up(place)
+        return record
 
     def relive(self) -> None:
         """Run the path once, to compute again what a checkpoint leaves out. Its last step is not taken."""
@@ -339,19 +345,18 @@ class ReducedSearch:
                 if place == len(self.stack) - 1:
                     break
                 node.op = world.pending(node.actor)
-                world.step(node.actor, node.alternative)
-                self._look_back(world, place)
-                memories = self._memory.remember(world, memories)
+                record = world.step(node.actor, node.alternative)
+                self._look_back(record, place)
+                memories = self._memory.remember(world, record, memories)
         finally:
             world.close()
 
-    def _look_back(self, world: World, place: int) -> int:
+    def _look_back(self, record: StepRecord, place: int) -> int:
         """Enter what the step at `place`, which was just taken again, touched; with how many it races."""
         node = self.stack[place]
-        node.r, node.w = world.r, world.w
-        node.is_barrier = world.is_barrier
+        node.enter(record)
         node.happened, races = self._races.conflicts(
-            node.actor, node.r, node.w, self._races.closure(world.before), place
+            node.actor, node.r, node.w, self._races.closure(record.before), place
         )
         return len(races)
 
@@ -367,14 +372,15 @@ class ReducedSearch:
                 world.start(self.setting.program)
                 self.stack[:] = path
                 tested, races = [0 for _ in world.properties], 0
+                record: StepRecord | None = None
                 for place, earlier in enumerate(path):
                     tested = [promise.tested for promise in world.properties]
-                    world.step(earlier.actor, earlier.alternative)
-                    races = self._look_back(world, place)
+                    record = world.step(earlier.actor, earlier.alternative)
+                    races = self._look_back(record, place)
                 if world.violation is not None:
                     return []
                 enabled = world.enabled()
-                fresh = self._node(world, enabled)
+                fresh = self._node(world, enabled, record)
                 if node is None:
                     node = fresh
                     if path:
@@ -394,8 +400,7 @@ class ReducedSearch:
                 child = Node(fresh.alternatives, dict(node.sleep), fresh.memories, fresh.judgement)
                 child.done = dict(node.done)
                 child.actor, child.alternative = choices[len(found)]
-                world.step(child.actor, child.alternative)
-                child.r, child.w = world.r, world.w
+                child.enter(world.step(child.actor, child.alternative))
                 node.done[child.actor, child.alternative] = (child.r, child.w)
                 found.append([*path, child])
             finally:

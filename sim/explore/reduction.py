@@ -23,8 +23,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.sim.explore.runs import Choice
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
+from fencepost.sim.world.record import StepRecord
 
 Entry = tuple[int, int, int, int, int, int]
 """Of a summary: actor, what it read, what it wrote; the same of the first step on which it depends."""
@@ -96,6 +98,11 @@ class Node:
         """What decides the future after a power loss here; None where that is not known."""
         self.is_visible = True
         """Whether the step taken here may change that."""
+
+    def enter(self, record: StepRecord) -> None:
+        """Keep the footprint of the step taken here."""
+        self.r, self.w = record.read, record.written
+        self.is_barrier, self.is_visible = record.is_barrier, True
 
     def widen(self, widen: Callable[[int], int]) -> None:
         """Bring what was written up to date with the listings met since, see `footprints`."""
@@ -192,7 +199,7 @@ class RaceTracker:
                 return
 
 
-_USELESS = {"reply_lost": "request_lost", "ok": "duplicated"}
+_USELESS = {found.repeats: name for name, found in ALTERNATIVES.items() if found.repeats}
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, TypeVar
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.runs import Choice, Setting, describe, final_state, name_of, run
 from fencepost.sim.explore.sampling import any_choice
-from fencepost.sim.explore.tokens import by_rule
+from fencepost.sim.explore.tokens import HARMLESS, by_rule
 from fencepost.sim.world import World
 from fencepost.sim.world.places import held, set_binding
 from fencepost.sim.world.present import is_users_class
@@ -89,8 +89,8 @@ class _Record:
         """Of each step: who, what, and the answer."""
         self.crashable: list[int] = []
         world = setting.world()
-        world.process_type = kind
-        world.judge.suspicious = True
+        world.run.use_process_type(kind)
+        world.judge.distrust()
         self._choose = choose
         try:
             run(world, setting.program, self._chosen, setting.steps_max)
@@ -113,7 +113,7 @@ class _Record:
             actor, alternative, _, _, _, op, answer, _ = world.trace[-1]
             value = _text(op.value) if op.kind == "note" else ""
             what = " ".join(part for part in (describe(op), value) if part)
-            how = "" if alternative in ("ok", "land", "advance") else f"{alternative}: "
+            how = "" if alternative in HARMLESS else f"{alternative}: "
             self.steps.append((name_of(world, actor), what, how + _text(answer)))
 
 
@@ -310,8 +310,8 @@ class _Apart(Process):
             self.kept = type(self).fresh  # type: ignore[attr-defined]  # made for one run
         return self._inside(super().start)
 
-    def resume(self, answer: Any) -> Any:
-        return self._inside(lambda: super(_Apart, self).resume(answer))
+    def resume(self, answer: Any, last: int) -> Any:
+        return self._inside(lambda: super(_Apart, self).resume(answer, last))
 
     def crash(self) -> bool:
         return bool(self._inside(super().crash))

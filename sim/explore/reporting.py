@@ -130,7 +130,7 @@ def replayed(
         (f"the token no longer fits: {replay.misfit}",) if replay.misfit else (),
         coverage,
         events=replay.events(f"replay {request.name}"),
-        replayed=[str(line) for line in lines_of(replay.world, objects)],
+        replayed=[str(line) for line in lines_of(replay.world.run, objects)],
         token=token,
     )
 
@@ -175,7 +175,7 @@ def _nearest_pass(setting: Setting, name: str, failed: Replay) -> dict[str, Any]
             passed, objects = follow_located(setting, read(token))
             return {
                 "same_steps": kept,
-                "counterexample": [str(line) for line in lines_of(passed.world, objects)],
+                "counterexample": [str(line) for line in lines_of(passed.world.run, objects)],
                 "token": token,
                 "events": event_rows(passed.events(f"audit {name}")),
             }

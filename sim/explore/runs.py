@@ -1,25 +1,28 @@
 """What all searches share: settings, running a program once, costs and coverage."""
 
-import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
-from fencepost.sim.faults import PASSING_TIME, PAUSE, kind_of, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.threads.sharing import Sharing
-from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
+from fencepost.sim.world import NO_FAULTS, POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, SOMETIMES
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Diverged, Recall
+from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.scheduler import SPINS
+from fencepost.sim.world.scheduling import Scheduling
 from fencepost.sim.world.stamps import STAMPED
 
+_HARMLESS = frozenset(name for name, found in ALTERNATIVES.items() if found.harmless)
+_PASSING = frozenset(name for name, found in ALTERNATIVES.items() if found.passes_time)
 Choice = tuple[int, str]
 """An actor and the alternative of its step."""
 
@@ -97,16 +100,15 @@ class Costs:
     """How many of them cost the same in runs to their end; 0 for what only other runs showed."""
     bounds: set[AtMost] = field(default_factory=set)
 
-    def look(self, world: Any) -> None:
+    def look(self, world: World) -> None:
         """Take up a run that came to its end."""
-        self.ended.update(spent(world))
-        if world.bounds:
-            self.bounds.update(world.bounds)
+        self.ended.update(spent(world.run))
+        self.bounds.update(world.judge.bounds)
 
-    def look_since(self, world: Any, place: int) -> None:
+    def look_since(self, world: World, place: int) -> None:
         """Take up a run that was given up; what ended before `place` other runs have shown."""
-        if ended_since(world, place):
-            for one in spent(world):
+        if ended_since(world.run, place):
+            for one in spent(world.run):
                 self.ended.setdefault(one, 0)
 
     def add(self, other: "Costs") -> None:
@@ -219,37 +221,35 @@ class Coverage:
         _, alternative, process, _, _, op, answer, _ = world.trace[place]
         if process is not None:
             self.steps[process.name] += 1
-        if alternative not in ("ok", "land", "advance"):
+        if alternative not in _HARMLESS:
             self.faults[kind_of(alternative) if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
-        if world.rested:
-            self.limits.add(f"a daemon takes {world.daemon_steps} steps while others can go on")
-        if world.held_back:
+        if world.run.rested:
+            self.limits.add(f"a daemon takes {world.settings.daemon_steps} steps while others can go on")
+        if world.run.held_back:
             self.limits.add(f"a process that gets the same reply {SPINS} times more waits for a change")
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
             self.outcomes[op.kind, outcome._value_] += 1
 
     def _limit(self, alternative: str, world: World) -> None:
-        """Time is a number, and of numbers only a few are tried."""
-        if alternative == "tick":
-            often = "once" if world.ticks_max == 1 else f"{world.ticks_max} times"
-            self.limits.add(f"time moves on by itself {often}, by {world.tick_ns / 1e9:g} s")
-        elif alternative.startswith(PAUSE):
-            self.pauses.add(pause_ns(alternative) or world.pause_ns)
-        elif alternative in ("skew+", "skew-"):
-            self.limits.add(f"a skewed clock is {world.skew_ns / 1e9:g} s off, and no other time")
+        """Add what this alternative leaves out: time is a number, and only a few are tried."""
+        settings = world.settings
+        found = ALTERNATIVES.get(alternative)
+        if alternative.startswith(PAUSE):
+            self.pauses.add(pause_ns(alternative) or settings.pause_ns)
+        elif found is not None and found.limit:
+            ticks = "once" if settings.ticks == 1 else f"{settings.ticks} times"
+            self.limits.add(
+                found.limit.format(ticks=ticks, tick_s=settings.tick_ns / 1e9, skew_s=settings.skew_ns / 1e9)
+            )
 
     def leave_off(self, world: World) -> None:
         """Take up a run that was cut."""
         self.processes = max(self.processes, len(world.processes))
         going = {step[2].name for step in world.trace[-GOING_ON:] if step[2] is not None and step[2].index}
         self.cut.update(going)
-        self.unjudged.update(
-            promise.name
-            for promise in world.properties
-            if promise.kind == FINALLY or (promise.kind == EVENTUALLY and not promise.met)
-        )
+        self.unjudged.update(promise.name for promise in world.properties if promise.is_open)
 
     def judge(self, world: World, before: Sequence[int] = ()) -> None:
         """Take up how often properties were tested in a run, however it ended, beyond what was before."""
@@ -257,11 +257,11 @@ class Coverage:
             if promise.tested or promise.when is not None:
                 self.tested[promise.name] += promise.tested - counted
 
-    def meet(self, world: World) -> None:
+    def meet(self, world: World, record: StepRecord) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
         actor = world.trace[-1][0]
         owner = world.footprints.owner(actor) if actor >= FLIGHTS_FROM else actor
-        r, w = world.r & ~1, world.w
+        r, w = record.read & ~1, record.written
         if len(world.trace) == 1:
             self.touched.clear()
         if world.trace[-1][2] is None:
@@ -276,7 +276,7 @@ class Coverage:
         """Take up what a complete run showed."""
         self.processes = max(self.processes, len(world.processes))
         for promise in world.properties:
-            if promise.kind == SOMETIMES:
+            if promise.is_wanted:
                 self.wanted.add(promise.name)
                 if promise.met:
                     self.met.add(promise.name)
@@ -317,7 +317,7 @@ class Coverage:
 
     def covers_nothing(self) -> bool:
         """Whether the runs met neither a conflict nor a fault, so that no order could matter."""
-        return not self.conflicts and not self.faults.keys() - {"pick", *PASSING_TIME}
+        return not self.conflicts and not self.faults.keys() - {"pick", *_PASSING}
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for results."""
@@ -349,19 +349,24 @@ class Coverage:
         return found
 
 
+W = TypeVar("W", bound=Scheduling)
+
+
 def run(
-    world: World, program: Program, choose: Callable[[World, Sequence[int]], Choice], steps_max: int
+    world: W, program: Program, choose: Callable[[W, Sequence[int]], Choice], steps_max: float = math.inf
 ) -> bool:
-    """Run to the end with `choose`. False when the run was cut at `steps_max`."""
+    """Run to the end with `choose`; return False if the run was cut after `steps_max` steps."""
     world.start(program)
+    steps = 0
     while world.violation is None:
         enabled = world.enabled()
         if not enabled:
             world.complete()
             return True
-        if len(world.trace) >= steps_max:
+        if steps >= steps_max:
             return False
         world.step(*choose(world, enabled))
+        steps += 1
     return True
 
 
@@ -403,8 +408,8 @@ def name_of(world: World, actor: int) -> str:
         return world.processes[actor - 1].name
     if actor < FLIGHTS_FROM:
         return "power" if actor == POWER_ACTOR else "clock"
-    if actor in world.threads:
-        return world.threads[actor].name
+    if actor in world.run.threads:
+        return world.run.threads[actor].name
     return world.processes[world.footprints.owner(actor) - 1].name
 
 
@@ -417,11 +422,9 @@ def final_state(world: World) -> Any:
             for process in world.processes
         ),
         tuple((topic, tuple(map(repr, notes))) for topic, notes in sorted(world.noted.items())),
-        tuple(sorted(world.files.bodies("")[0].items())) if world.files is not None else (),
+        () if world.run.files is None else tuple(sorted(world.run.files.bodies("")[0].items())),
     )
 
 
 def without_faults(budget: Budget) -> Budget:
-    return dataclasses.replace(
-        budget, **{f.name: 0 for f in dataclasses.fields(budget) if f.name != "restart"}
-    )
+    return NO_FAULTS.but(restart=budget.restart)

@@ -74,7 +74,7 @@ class Sampled:
 
     def _count(self, world: World) -> None:
         self.coverage.step(world)
-        self.coverage.meet(world)
+        self.coverage.meet(world, world.run.record)
 
     def _after(self, world: World, ended: bool) -> None:
         self.schedules += 1
@@ -101,7 +101,8 @@ def any_choice(draw: Any, world: World, enabled: Sequence[int]) -> Choice:
     options = plain + worse
     actor = draw.choice([one for one in enabled if one != POWER_ACTOR] or enabled)
     harmless = [choice for choice in options if choice[0] == actor and choice[1] in HARMLESS]
-    return draw.choice(options if draw.random() < 0.2 or not harmless else harmless)
+    chosen: Choice = draw.choice(options if draw.random() < 0.2 or not harmless else harmless)
+    return chosen
 
 
 class Pct(Sampled):
@@ -126,7 +127,7 @@ class Pct(Sampled):
 
     def chance(self) -> float:
         """The least chance of one run to meet a failure of this depth that needs no fault."""
-        return 1.0 / (self.width * self.length ** (self.depth - 1))
+        return float(1.0 / (self.width * self.length ** (self.depth - 1)))
 
     def guarantee(self) -> str:
         """What the runs so far are worth."""

@@ -21,6 +21,7 @@ from fencepost.sim.explore.reduction import Entry, Node, RaceTracker
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.world import Footprints, World
 from fencepost.sim.world.footprints import EVERYTHING
+from fencepost.sim.world.record import StepRecord
 
 KNOWN_MAX = 200_000
 """States kept for merging: bounds the memory, about 2 kB each."""
@@ -39,11 +40,11 @@ class Memory:
         """What is known before the first step."""
         return self._fill(world, (0,))
 
-    def remember(self, world: World, memories: Memories) -> Memories:
-        """What is known after the step that was just taken."""
-        learnt = world.learnt
+    def remember(self, world: World, record: StepRecord, memories: Memories) -> Memories:
+        """What is known after a step."""
+        learnt = record.learnt
         if learnt is not None:
-            for index, answer in learnt if type(learnt) is list else (learnt,):
+            for index, answer in learnt if isinstance(learnt, list) else (learnt,):
                 number = self._number((memories[index], tuple(answer) if type(answer) is list else answer))
                 memories = (*memories[:index], number, *memories[index + 1 :])
         return self._fill(world, memories)
@@ -106,17 +107,19 @@ class StateCache:
             key = (first, first_r, first_w)
             happened = firsts.get(key, -1)
             if happened < 0:
-                past = self._races.closure(world.past(first))
+                past = self._races.closure(world.executor.past(first))
                 happened = firsts[key] = self._races.conflicts(first, first_r, first_w, past, place)[0]
-            before = happened if actor == first else happened | self._races.closure(world.past(actor))
+            before = (
+                happened if actor == first else happened | self._races.closure(world.executor.past(actor))
+            )
             if (actor, r, w) == key:
-                before = self._races.closure(world.past(actor))
+                before = self._races.closure(world.executor.past(actor))
             _, races = self._races.conflicts(actor, r, w, before, place)
             if self._reversing:
                 for earlier in races:
                     self._races.reverse(earlier, place, (first, ""), happened)
             if r & self._footprints.waits and self._reversing:
-                past = self._races.closure(world.past(first) | world.past(actor))
+                past = self._races.closure(world.executor.past(first) | world.executor.past(actor))
                 self._races.reverse_waits(place, (first, ""), past, (r, w))
             self._hand_up((actor, r, w, first, first_r, first_w), happened)
 

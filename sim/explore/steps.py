@@ -18,6 +18,7 @@ from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival, Sync
+from fencepost.sim.world.run import RunState
 
 SHORT = 40
 """Characters of a value on a line."""
@@ -118,15 +119,15 @@ class Objects:
 _NO_OBJECT = frozenset({"list", "list-versions", "list-uploads"})
 
 
-def lines_of(world: Any, objects: Objects | None = None) -> list[Line]:
-    """The steps of a run, without those that show nothing."""
+def lines_of(run: RunState, objects: Objects | None = None, steps: int | None = None) -> list[Line]:
+    """Return the steps of a run, or only the first so many, without those that show nothing."""
     lines: list[Line] = []
     numbers: dict[int, int] = {-1: 0}
-    for place, step in enumerate(world.trace):
+    for place, step in enumerate(run.trace[:steps]):
         if not _shows_nothing(step):
             previous, again = (None, None) if objects is None else objects.changes.get(place, (None, None))
             since = None if again is None else numbers.get(again, 0)
-            lines.append(_line(world, step, len(lines) + 1, previous, since))
+            lines.append(_line(run, step, len(lines) + 1, previous, since))
         numbers[place] = len(lines)
     return lines
 
@@ -138,20 +139,20 @@ def _shows_nothing(step: Any) -> bool:
     return op.kind == "finish" and alternative != "crash" and op.error is None and op.result is None
 
 
-def _line(world: Any, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
+def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
     actor, alternative, process, incarnation, of_process, op, answer, clock = step
     nobody = "clock" if op.kind == "advance" else "power"
     who = nobody if process is None else process.name if process.index else "setup"
     fault = alternative if alternative not in HARMLESS and op.kind != "pick" else ""
     outcome = ALTERNATIVES[kind_of(fault)].text if fault else outcome_text(op, answer, clock, previous)
     if fault.startswith(PAUSE):
-        length = (pause_ns(fault) or world.pause_ns) / 1e9
+        length = (pause_ns(fault) or run.settings.pause_ns) / 1e9
         outcome = f"PAUSE of {length:.10g} s although others could go on: it is {clock / 1e9:.10g} s"
     if since is not None:
         outcome += f", the ETag AGAIN that it had {f'after step {since}' if since else 'at the beginning'}"
     if actor >= FLIGHTS_FROM and alternative == "land":
         outcome = f"lands now, its sender long gone: {outcome}"
-    located = world.located or {}
+    located = run.located or {}
     return Line(
         number,
         who,

@@ -17,14 +17,14 @@ from typing import Any
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore.runs import Choice, Setting, name_of
-from fencepost.sim.faults import KINDS, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.operations import Parallel
 from fencepost.sim.world.stamps import WATCHED
 from fencepost.sim.world.trace import events
 
-UNLIMITED = Budget(**dict.fromkeys(KINDS, 1_000_000))
+UNLIMITED = Budget(**dict.fromkeys(names(WORLD), 1_000_000))
 """A token names its faults, so a replay needs no limit."""
 
 
@@ -48,7 +48,9 @@ class Target:
         return text if self.alternative in HARMLESS else f"{text}={self.alternative}"
 
 
-HARMLESS = ("ok", "land", "advance")
+HARMLESS = tuple(name for name, found in ALTERNATIVES.items() if found.harmless)
+"""Alternatives that no token names."""
+_OF_LATE = {*HARMLESS, *(name for name, found in ALTERNATIVES.items() if found.late)}
 
 
 MUTED = "~"
@@ -124,7 +126,7 @@ class Namer:
         flight = world.flights.get(actor)
         if flight is not None:
             return self._known[flight.process.index, flight.number]
-        process = world.strand(actor)
+        process = world.run.strand(actor)
         return self._known[process.index, process.ops]
 
     def _name(self, process: Any, number: int, op: Any) -> None:
@@ -160,10 +162,11 @@ def follow(
     """Run the program along the targets, and on to the end by the common rule. `watch` sees the world before
     and after every step. With `locate` it keeps the line of every operation.
     """
-    world = setting.world(timed=timed, budget=replace(UNLIMITED, restart=setting.budget.restart))
-    world.located = {} if locate else None
+    world = setting.world(timed=timed, budget=UNLIMITED.but(restart=setting.budget.restart))
+    if locate:
+        world.run.keep_lines()
     named = [target.alternative for target in targets if pause_ns(target.alternative)]
-    world.pauses = tuple(dict.fromkeys([*world.pauses, *named]))
+    world.allow_pauses(named)
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)
@@ -231,7 +234,7 @@ class _Following:
             return False
         flight = self.world.flights.get(actor)
         zombie = flight is not None and flight.zombie
-        return not zombie or target.alternative in (*HARMLESS, "never")
+        return not zombie or target.alternative in _OF_LATE
 
     def _by_rule(self, enabled: list[int]) -> Choice:
         return by_rule(self.world, enabled, self._last)
@@ -240,7 +243,7 @@ class _Following:
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
     """The actor that stepped last goes on, else the first that can; without a fault. Daemons come last."""
     goes_on = last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR)
-    if goes_on and not (world.has_daemons and world.is_of_a_daemon(last)):
+    if goes_on and not (world.run.has_daemons and world.scheduler.is_of_a_daemon(last)):
         return last, world.alternatives(last)[0]
     return enabled[0], world.alternatives(enabled[0])[0]
 

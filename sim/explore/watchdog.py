@@ -50,13 +50,13 @@ class _Watch:
 
     def look(self, _number: int, frame: FrameType | None) -> None:
         """The handler: whether the same stretch of code runs as the last time."""
-        world = present.controlled()
+        run = present.controlled()
         now = time.perf_counter()
-        process = None if world is None else world.running or world.setup
-        if world is None or process is None:
+        process = None if run is None else run.running or run.setup
+        if run is None or process is None:
             self._seen = None
             return
-        seen = (world, len(world.trace), process.index, process.ops)
+        seen = (run, len(run.trace), process.index, process.ops)
         if seen != self._seen:
             self._seen, self._since = seen, now
             return

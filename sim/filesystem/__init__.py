@@ -17,19 +17,20 @@ from typing import Any
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.filesystem import routing as _routing  # puts the stand-ins in place
 from fencepost.sim.filesystem.files import Files, check_mount
+from fencepost.sim.world.run import RunState
 
 __all__ = ["mount"]
 
 
-def mount(world: Any, path: str, profile: str, volatile: Sequence[str] = ()) -> Path:
+def mount(run: RunState, path: str, profile: str, volatile: Sequence[str] = ()) -> Path:
     """Give `world` an empty file system at `path`, or return the one that it has."""
     found = check_mount(path)
-    if world.files is not None:
-        if world.files.mount != found:
-            raise Misuse(f"this world has its file system at {world.files.mount} already")
+    if run.files is not None:
+        if run.files.mount != found:
+            raise Misuse(f"this world has its file system at {run.files.mount} already")
         return Path(found)
-    if not world.setting_up:
+    if not run.setting_up:
         raise Misuse("the file system is mounted by the program, before any process runs")
-    world.files = Files(world, found, profile, volatile)
-    _routing.use(world)
+    run.mount(Files(run, found, profile, volatile))
+    _routing.use(run)
     return Path(found)

@@ -108,7 +108,7 @@ def _stat(tree: Tree, target: Target) -> Found:
     found = tree.inode(target)
     tree.reads("inode", found.number)
     tree.reads("links", found.number)
-    if found.folder and tree.world.footprints.stamp:
+    if found.folder and tree.run.footprints.stamp:
         tree.reads("folder", found.number)  # it was modified when one of its names was
     kind = modes.S_IFDIR | 0o755 if found.folder else modes.S_IFREG | 0o644
     size = 4096 if found.folder else len(found.body)

@@ -39,10 +39,10 @@ class Openings:
     _real = writing._OPENINGS
 
     def __next__(self) -> int:
-        world = present.controlled()
-        if world is None:
+        run = present.controlled()
+        if run is None:
             return next(self._real)
-        kept = present.memory(world)
+        kept = present.memory(run)
         kept["files", "openings"] = number = kept.get(("files", "openings"), -1) + 1
         return int(number)
 

@@ -14,6 +14,7 @@ from fencepost.sim.filesystem.inodes import FDS, FIRST_FD, ROOT, Failed, Image, 
 from fencepost.sim.filesystem.survival import Journal, Outcome
 from fencepost.sim.filesystem.tree import Tree
 from fencepost.sim.world.operations import Call
+from fencepost.sim.world.run import RunState
 
 _CONTENT = frozenset({"open", "write", "truncate", "fsync", "setxattr", "removexattr", "utime"})
 """Calls that change one file and no name."""
@@ -22,11 +23,11 @@ _CONTENT = frozenset({"open", "write", "truncate", "fsync", "setxattr", "removex
 class Files:
     """The file system mounted at `mount`, for all processes of a world."""
 
-    def __init__(self, world: Any, mount: str, profile: str, volatile: Iterable[str] = ()) -> None:
+    def __init__(self, run: RunState, mount: str, profile: str, volatile: Iterable[str] = ()) -> None:
         self.mount = mount
         self.profile = profile
         self._volatile = tuple(volatile)
-        self.tree = Tree(world, profile)
+        self.tree = Tree(run, profile)
         self.outlives = False
         """Whether the last call changed what a kill of its process leaves."""
         self._setup_calls = 0
@@ -58,7 +59,7 @@ class Files:
         if self.tree.w or call.kind == "open":
             self._state = None
         if self.tree.w:
-            self.tree.r |= self.tree.world.footprints.stamp
+            self.tree.r |= self.tree.run.footprints.stamp
         return answer
 
     def _private(self, answer: Any) -> int:
@@ -105,8 +106,8 @@ class Files:
         self.tree.locks.clear()
         self.tree.opened.clear()
         # What the program has open, and how often it has opened a store, is forgotten as well.
-        for name in [name for name in self.tree.world.streams if name[0] == "files"]:
-            del self.tree.world.streams[name]
+        for name in [name for name in self.tree.run.streams if name[0] == "files"]:
+            del self.tree.run.streams[name]
         self._setup_calls, self._state = image.calls, None
 
     def lock_for(self, owner: int, fd: int) -> None:
@@ -159,7 +160,7 @@ class Files:
         self.tree.locks.clear()
         self.tree.opened.clear()
         self._state = None
-        if self.tree.journal is not None and self.tree.world.loses_power:
+        if self.tree.journal is not None and self.tree.run.loses_power:
             self.tree.journal = Journal(self.profile, self.tree.inodes, ROOT, self.tree.journal.volatile)
             self.tree.journal.keep_everything()
         else:

@@ -18,6 +18,7 @@ from fencepost.sim.world.finalizers import left_behind
 from fencepost.sim.world.operations import Call
 from fencepost.sim.world.present import memory
 from fencepost.sim.world.process import REFUSALS_MAX, refuse
+from fencepost.sim.world.run import RunState
 from fencepost.sim.world.store import issue
 
 _HANDLES, _CLOSED = ("files", "handles"), ("files", "closed")
@@ -26,12 +27,12 @@ _HANDLES, _CLOSED = ("files", "handles"), ("files", "closed")
 class Descriptor(int):
     """A number that belongs to one run: the finalizer of an earlier one must not close a file of this one."""
 
-    world: Any
+    run: RunState
 
     @classmethod
-    def of(cls, number: int, world: Any) -> "Descriptor":
+    def of(cls, number: int, run: RunState) -> "Descriptor":
         made = cls(number)
-        made.world = world
+        made.run = run
         return made
 
 
@@ -50,47 +51,47 @@ class Handle:
         self.locked = False
 
 
-def submit(world: Any, kind: str, subject: str, *args: Any, detail: str = "", name: Any = None) -> Any:
+def submit(run: RunState, kind: str, subject: str, *args: Any, detail: str = "", name: Any = None) -> Any:
     """Let the system call land, and return its answer. Raises OSError where it fails."""
-    process = world.running
+    process = run.running
     if process is None:
-        if get_ident() != world.thread:
-            raise elsewhere(world, Call(kind, subject, args))
-        if world.collecting:
-            raise Misuse(left_behind(world, f"{kind} {subject}"))
-        if world.setup is None:
+        if get_ident() != run.os_thread:
+            raise elsewhere(run, Call(kind, subject, args))
+        if run.collecting:
+            raise Misuse(left_behind(run, f"{kind} {subject}"))
+        if run.setup is None:
             raise Misuse("a check looks at files through its view: view.file(path), view.files(path)")
-        answer = world.files.at_setup(Call(kind, subject, args))
+        answer = run.mounted.at_setup(Call(kind, subject, args))
     else:
         closed = tuple(process.machine.streams.pop(_CLOSED, ()))
-        answer = issue(world, process, Call(kind, subject, args, closed, detail))
+        answer = issue(run, process, Call(kind, subject, args, closed, detail))
     if type(answer) is Failed:
         raise OSError(answer.errno, os.strerror(answer.errno), subject if name is None else name)
     return answer
 
 
-def handles(world: Any) -> dict[int, Handle]:
+def handles(run: RunState) -> dict[int, Handle]:
     """The open files of the running process."""
-    found: dict[int, Handle] = memory(world).setdefault(_HANDLES, {})
+    found: dict[int, Handle] = memory(run).setdefault(_HANDLES, {})
     return found
 
 
-def handle(world: Any, fd: int) -> Handle:
+def handle(run: RunState, fd: int) -> Handle:
     """The open file of a descriptor. What was opened before the processes started belongs to all."""
-    found = handles(world).get(fd) or world.streams.get(_HANDLES, {}).get(fd)
+    found = handles(run).get(fd) or run.streams.get(_HANDLES, {}).get(fd)
     if found is None:
-        if world.running is not None and world.running.crashing:
-            refuse(world.running)
+        if run.running is not None and run.running.crashing:
+            refuse(run.running)
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     known: Handle = found
     return known
 
 
-def open_file(world: Any, target: tuple[int, str], path: str, flags: int, name: Any = None) -> Handle:
+def open_file(run: RunState, target: tuple[int, str], path: str, flags: int, name: Any = None) -> Handle:
     """Open a file of the world. `path` is what people see."""
-    opened = submit(world, "open", path, target, flags, detail=_flags_text(flags), name=name)
+    opened = submit(run, "open", path, target, flags, detail=_flags_text(flags), name=name)
     found = Handle(opened, path, flags)
-    handles(world)[opened.fd] = found
+    handles(run)[opened.fd] = found
     return found
 
 
@@ -101,36 +102,36 @@ def _flags_text(flags: int) -> str:
     return ", ".join(word.removeprefix("o_") for word in words)
 
 
-def close(world: Any, fd: int) -> None:
+def close(run: RunState | None, fd: int) -> None:
     """Close a descriptor; a step if it holds a lock."""
-    if world is None or getattr(fd, "world", world) is not world or world.collecting or world.completed:
+    if run is None or getattr(fd, "run", run) is not run or run.collecting or run.completed:
         return
-    process = world.running
-    if process is None and world.setup is None:
+    process = run.running
+    if process is None and run.setup is None:
         return  # the process is gone, and its files with it
-    found = handles(world).pop(fd, None)
+    found = handles(run).pop(fd, None)
     if found is None or (process is not None and process.crashing):
         return
     if found.locked:
-        submit(world, "close", found.path, found.fd, detail="releases its lock")
+        submit(run, "close", found.path, found.fd, detail="releases its lock")
     elif process is not None:
         process.machine.streams.setdefault(_CLOSED, []).append(int(fd))
 
 
-def read(world: Any, found: Handle, size: int, offset: int | None = None) -> bytes:
+def read(run: RunState, found: Handle, size: int, offset: int | None = None) -> bytes:
     if found.folder:
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     if found.flags & os.O_WRONLY:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     body: bytes = submit(
-        world, "read", found.path, found.inode, found.offset if offset is None else offset, size
+        run, "read", found.path, found.inode, found.offset if offset is None else offset, size
     )
     if offset is None:
         found.offset += len(body)
     return body
 
 
-def write(world: Any, found: Handle, body: bytes, offset: int | None = None, *, sync: int = 0) -> int:
+def write(run: RunState, found: Handle, body: bytes, offset: int | None = None, *, sync: int = 0) -> int:
     if not found.flags & WRITING:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     if found.flags & os.O_SYNC == os.O_SYNC:  # which contains O_DSYNC
@@ -139,7 +140,7 @@ def write(world: Any, found: Handle, body: bytes, offset: int | None = None, *, 
         sync = sync or DATA_ONLY
     at = -1 if found.flags & os.O_APPEND else found.offset if offset is None else offset
     detail = f"{len(body)} byte{'' if len(body) == 1 else 's'}{' and flush' if sync else ''}"
-    end: int = submit(world, "write", found.path, found.inode, at, body, sync, detail=detail)
+    end: int = submit(run, "write", found.path, found.inode, at, body, sync, detail=detail)
     if offset is None:
         found.offset = end
     return len(body)
@@ -148,8 +149,8 @@ def write(world: Any, found: Handle, body: bytes, offset: int | None = None, *, 
 class RawFile(io.RawIOBase):
     """What `io.FileIO` is for real files; Python's own buffers and text layer stand on it."""
 
-    def __init__(self, world: Any, found: Handle, name: Any, *, closefd: bool = True) -> None:
-        self._world = world
+    def __init__(self, run: RunState, found: Handle, name: Any, *, closefd: bool = True) -> None:
+        self._run = run
         self._found = found
         self._closefd = closefd
         self.name = name
@@ -158,7 +159,7 @@ class RawFile(io.RawIOBase):
 
     def fileno(self) -> int:
         self._check()
-        return Descriptor.of(self._found.fd, self._world)
+        return Descriptor.of(self._found.fd, self._run)
 
     def readable(self) -> bool:
         return not self._found.flags & os.O_WRONLY
@@ -178,55 +179,55 @@ class RawFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = 0) -> int:
         self._check()
-        return seek(self._world, self._found, offset, whence)
+        return seek(self._run, self._found, offset, whence)
 
     def readinto(self, buffer: Any) -> int:
         self._check()
-        body = read(self._world, self._found, len(buffer))
+        body = read(self._run, self._found, len(buffer))
         buffer[: len(body)] = body
         return len(body)
 
     def readall(self) -> bytes:
         """One step, where the system needs several."""
         self._check()
-        return read(self._world, self._found, -1)
+        return read(self._run, self._found, -1)
 
     def write(self, body: Any) -> int:
         self._check()
         piece = bytes(body)
-        process = self._world.running
+        process = self._run.running
         if process is not None and process.crashing and process.refusals < REFUSALS_MAX:
             process.refusals += 1
             return len(piece)  # a buffer that is flushed while the process dies
-        if process is None and (self._world.completed or self._died()):
+        if process is None and (self._run.completed or self._died()):
             return len(piece)
-        return write(self._world, self._found, piece)
+        return write(self._run, self._found, piece)
 
     def truncate(self, size: int | None = None) -> int:
         self._check()
         wanted = self._found.offset if size is None else size
-        submit(self._world, "truncate", self._found.path, self._found.inode, wanted, detail=f"to {wanted}")
+        submit(self._run, "truncate", self._found.path, self._found.inode, wanted, detail=f"to {wanted}")
         return wanted
 
     def close(self) -> None:
         if not self.closed:
             super().close()
             if self._closefd:
-                close(self._world, Descriptor.of(self._found.fd, self._world))
+                close(self._run, Descriptor.of(self._found.fd, self._run))
 
     def _died(self) -> bool:
         """Whether some process crashed: it may have left this file open."""
-        return any(process.incarnation or process.state == "down" for process in self._world.processes)
+        return any(process.incarnation or process.state == "down" for process in self._run.processes)
 
     def _check(self) -> None:
         if self.closed:
             raise ValueError("I/O operation on closed file")
 
 
-def seek(world: Any, found: Handle, offset: int, whence: int) -> int:
+def seek(run: RunState, found: Handle, offset: int, whence: int) -> int:
     """A new position; only where the file ends has to be looked up."""
     if whence == os.SEEK_END:
-        offset += submit(world, "stat", found.path, found.inode).size
+        offset += submit(run, "stat", found.path, found.inode).size
     elif whence == os.SEEK_CUR:
         offset += found.offset
     if offset < 0:

@@ -14,6 +14,7 @@ from typing import Any
 from fencepost.sim.filesystem.handles import handle, is_ours
 from fencepost.sim.filesystem.inodes import ROOT, Target
 from fencepost.sim.world.present import here
+from fencepost.sim.world.run import RunState
 
 _OF_THIS_PROCESS = ("/proc/self/fd/", "/dev/fd/")
 REAL = {
@@ -23,10 +24,10 @@ REAL = {
 }
 
 
-def world_here() -> Any:
-    """The world that runs in this thread, if it has a file system."""
-    world = here()
-    return world if world is not None and world.files is not None else None
+def world_here() -> RunState | None:
+    """Return the run of the world in this thread, if it has a file system."""
+    run = here()
+    return run if run is not None and run.files is not None else None
 
 
 def text_of(path: Any) -> str | None:
@@ -38,21 +39,21 @@ def text_of(path: Any) -> str | None:
     return os.fsdecode(found)
 
 
-def target_of(world: Any, path: Any, dir_fd: Any = None) -> tuple[Target, str] | None:
+def target_of(run: RunState, path: Any, dir_fd: Any = None) -> tuple[Target, str] | None:
     """What a path or a descriptor stands for in the world, with its text; None when it is the system's."""
     if isinstance(path, int):
         if not is_ours(path):
             return None
-        found = handle(world, path)
+        found = handle(run, path)
         return found.inode, found.path
     text = text_of(path)
     if text is None:
         return None
     for prefix in _OF_THIS_PROCESS:
         if text.startswith(prefix) and is_ours(_number(text.removeprefix(prefix))):
-            found = handle(world, int(text.removeprefix(prefix)))
+            found = handle(run, int(text.removeprefix(prefix)))
             return found.inode, found.path
-    mount = world.files.mount
+    mount = run.mounted.mount
     if text.startswith("/"):
         if ".." in text:
             text = os.path.normpath(text)
@@ -62,7 +63,7 @@ def target_of(world: Any, path: Any, dir_fd: Any = None) -> tuple[Target, str] |
         return (ROOT, rest), rest or "."
     if dir_fd is None or not is_ours(dir_fd):
         return None
-    base = handle(world, dir_fd)
+    base = handle(run, dir_fd)
     if not base.folder:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), text)
     joined = os.path.normpath(os.path.join(base.path, text)) if text else base.path  # noqa: PTH118 - a path of the world

@@ -35,10 +35,10 @@ _INSTEAD = "the world's file system cannot answer it; write it with open, os.lin
 
 def refusing(name: str, real: Function) -> Function:
     def stand_in(*args: Any, **kwargs: Any) -> Any:
-        world = world_here()
+        run = world_here()
         for one in (*args[:2], *kwargs.values()):
             if is_ours(one) or (
-                world is not None and isinstance(one, str | bytes | os.PathLike) and target_of(world, one)
+                run is not None and isinstance(one, str | bytes | os.PathLike) and target_of(run, one)
             ):
                 raise escape(name, _INSTEAD, sys._getframe(1))
         return real(*args, **kwargs)
@@ -76,12 +76,12 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
     place = _EVENTS.get(event)
     if place is None or place >= len(args):
         return
-    world = world_here()
-    if world is None or (world.running is None and world.setup is None):
+    run = world_here()
+    if run is None or (run.running is None and run.setup is None):
         return
     given = args[place]
     if (is_ours(given) and event != "open") or (
-        isinstance(given, str | bytes | os.PathLike) and target_of(world, given) is not None
+        isinstance(given, str | bytes | os.PathLike) and target_of(run, given) is not None
     ):
         raise escape(f"{event} on {text_of(given) or 'a file of the world'}", _INSTEAD, sys._getframe(1))
 

@@ -22,12 +22,13 @@ from fencepost.sim.filesystem.lookup import REAL, target_of, text_of, world_here
 from fencepost.sim.filesystem.refusals import REFUSED, copying, refusing
 from fencepost.sim.world import places, present, stamps
 from fencepost.sim.world.escapes import escape
+from fencepost.sim.world.run import RunState
 
 
-def use(world: Any) -> None:
+def use(run: RunState) -> None:
     """From now on the calls below the mount are the world's, until its run is over."""
-    if not present.is_here(world):  # it was not started
-        places.enter(world, None)
+    if not present.is_here(run):  # it was not started
+        places.enter(run, None)
     places.apply()
 
 
@@ -41,14 +42,14 @@ def _on_path(function: Function) -> Function:
     real = REAL[name]
 
     def stand_in(path: Any, *args: Any, **kwargs: Any) -> Any:
-        world = world_here()
-        if world is None:
+        run = world_here()
+        if run is None:
             return real(path, *args, **kwargs)
-        found = target_of(world, path, kwargs.get("dir_fd"))
+        found = target_of(run, path, kwargs.get("dir_fd"))
         if found is None:
             return real(path, *args, **kwargs)
         kwargs.pop("dir_fd", None)
-        return function(world, found, path, *args, **kwargs)
+        return function(run, found, path, *args, **kwargs)
 
     return _named(stand_in, name)
 
@@ -59,16 +60,16 @@ def _on_two(function: Function) -> Function:
     real = REAL[name]
 
     def stand_in(src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None, **kwargs: Any) -> Any:
-        world = world_here()
+        run = world_here()
         one = other = None
-        if world is not None:
-            one, other = target_of(world, src, src_dir_fd), target_of(world, dst, dst_dir_fd)
+        if run is not None:
+            one, other = target_of(run, src, src_dir_fd), target_of(run, dst, dst_dir_fd)
         if one is None and other is None:
             return real(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, **kwargs)
         if one is None or other is None:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), text_of(src), None, text_of(dst))
         try:
-            return function(world, one, other)
+            return function(run, one, other)
         except OSError as error:
             raise OSError(error.errno, error.strerror, text_of(src), None, text_of(dst)) from None
 
@@ -84,10 +85,10 @@ def _on_descriptor(function: Function) -> Function:
         number = fd if isinstance(fd, int) else _fileno(fd)
         if not is_ours(number):
             return real(fd, *args)
-        world = world_here()
-        if world is None:
+        run = world_here()
+        if run is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        return function(world, handle(world, number), *args)
+        return function(run, handle(run, number), *args)
 
     return _named(stand_in, name)
 
@@ -112,14 +113,14 @@ def _named(stand_in: Function, name: str) -> Function:
 
 
 def _open_stand_in(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
-    world = world_here()
-    found = None if world is None else target_of(world, path, dir_fd)
-    if world is None or found is None:
+    run = world_here()
+    found = None if run is None else target_of(run, path, dir_fd)
+    if run is None or found is None:
         return int(REAL["open"](path, flags, mode, dir_fd=dir_fd))
     target = found[0]
     if isinstance(target, int):
         raise escape(f"open of {path}", "a descriptor is opened once; open the file by its name")
-    return Descriptor.of(handles.open_file(world, target, found[1], flags, path).fd, world)
+    return Descriptor.of(handles.open_file(run, target, found[1], flags, path).fd, run)
 
 
 _functions["open"] = _open_stand_in
@@ -145,22 +146,22 @@ def _io_open(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    world = world_here()
-    found = None if world is None else target_of(world, file)
-    if world is None or found is None:
+    run = world_here()
+    found = None if run is None else target_of(run, file)
+    if run is None or found is None:
         return REAL["builtins.open"](file, mode, buffering, encoding, errors, newline, closefd, opener)
     flags = handles.flags_of(mode)
     if isinstance(file, int):
-        opened = handle(world, file)
+        opened = handle(run, file)
     elif opener is not None:
-        opened = handle(world, opener(file, flags))
+        opened = handle(run, opener(file, flags))
     else:
         assert not isinstance(found[0], int), "a path"
-        opened = handles.open_file(world, found[0], found[1], flags, file)
+        opened = handles.open_file(run, found[0], found[1], flags, file)
         if opened.folder:
-            handles.close(world, opened.fd)
+            handles.close(run, opened.fd)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), file)
-    raw = RawFile(world, opened, file, closefd=closefd)
+    raw = RawFile(run, opened, file, closefd=closefd)
     try:
         return handles.buffered(raw, mode, buffering, encoding, errors, newline)
     except BaseException:
@@ -194,83 +195,83 @@ class StatResult(tuple[int, ...]):
     st_mtime = st_ctime = st_atime = property(lambda self: self._modified() / 1e9)
 
 
-def _stat_result(world: Any, found: Found) -> Any:
+def _stat_result(run: RunState, found: Found) -> Any:
     return StatResult(
-        (found.mode, found.inode, 1 << 20, found.links, 0, 0, found.size, world.start_ns + found.modified_ns)
+        (found.mode, found.inode, 1 << 20, found.links, 0, 0, found.size, run.start_ns + found.modified_ns)
     )
 
 
 @_on_path
-def _stat(world: Any, found: Any, path: Any, *, follow_symlinks: bool = True) -> Any:
+def _stat(run: RunState, found: Any, path: Any, *, follow_symlinks: bool = True) -> Any:
     del follow_symlinks
-    return _stat_result(world, submit(world, "stat", found[1], found[0], name=path))
+    return _stat_result(run, submit(run, "stat", found[1], found[0], name=path))
 
 
 @_on_path
-def _lstat(world: Any, found: Any, path: Any) -> Any:
-    return _stat_result(world, submit(world, "stat", found[1], found[0], name=path))
+def _lstat(run: RunState, found: Any, path: Any) -> Any:
+    return _stat_result(run, submit(run, "stat", found[1], found[0], name=path))
 
 
 @_on_path
-def _access(world: Any, found: Any, path: Any, mode: int, **_: Any) -> bool:
+def _access(run: RunState, found: Any, path: Any, mode: int, **_: Any) -> bool:
     del mode
     try:
-        submit(world, "stat", found[1], found[0], name=path)
+        submit(run, "stat", found[1], found[0], name=path)
     except OSError:
         return False
     return True
 
 
 @_on_path
-def _readlink(world: Any, found: Any, path: Any) -> Any:
-    submit(world, "stat", found[1], found[0], name=path)
+def _readlink(run: RunState, found: Any, path: Any) -> Any:
+    submit(run, "stat", found[1], found[0], name=path)
     raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
 
 
 @_on_path
-def _unlink(world: Any, found: Any, path: Any) -> None:
-    submit(world, "unlink", found[1], found[0], name=path)
+def _unlink(run: RunState, found: Any, path: Any) -> None:
+    submit(run, "unlink", found[1], found[0], name=path)
 
 
 @_on_path
-def _mkdir(world: Any, found: Any, path: Any, mode: int = 0o777) -> None:
+def _mkdir(run: RunState, found: Any, path: Any, mode: int = 0o777) -> None:
     del mode
-    submit(world, "mkdir", found[1], found[0], name=path)
+    submit(run, "mkdir", found[1], found[0], name=path)
 
 
 @_on_path
-def _rmdir(world: Any, found: Any, path: Any) -> None:
-    submit(world, "rmdir", found[1], found[0], name=path)
+def _rmdir(run: RunState, found: Any, path: Any) -> None:
+    submit(run, "rmdir", found[1], found[0], name=path)
 
 
 @_on_path
-def _truncate(world: Any, found: Any, path: Any, length: int) -> None:
-    submit(world, "truncate", found[1], found[0], length, detail=f"to {length}", name=path)
+def _truncate(run: RunState, found: Any, path: Any, length: int) -> None:
+    submit(run, "truncate", found[1], found[0], length, detail=f"to {length}", name=path)
 
 
 @_on_path
-def _chmod(world: Any, found: Any, path: Any, mode: int, **_: Any) -> None:
+def _chmod(run: RunState, found: Any, path: Any, mode: int, **_: Any) -> None:
     """Permissions are left out: every process may do everything."""
 
 
 @_on_path
-def _chown(world: Any, found: Any, path: Any, uid: int, gid: int, **_: Any) -> None:
+def _chown(run: RunState, found: Any, path: Any, uid: int, gid: int, **_: Any) -> None:
     """Owners are left out too."""
 
 
 @_on_path
-def _utime(world: Any, found: Any, path: Any, times: Any = None, *, ns: Any = None, **_: Any) -> None:
+def _utime(run: RunState, found: Any, path: Any, times: Any = None, *, ns: Any = None, **_: Any) -> None:
     if ns is None:
-        ns = (0, world.env.now_ns()) if times is None else (0, round(times[1] * 1e9))
-    submit(world, "utime", found[1], found[0], ns[1] - world.start_ns, name=path)
+        ns = (0, run.env.now_ns()) if times is None else (0, round(times[1] * 1e9))
+    submit(run, "utime", found[1], found[0], ns[1] - run.start_ns, name=path)
 
 
 def _listdir_stand_in(path: Any = ".") -> list[Any]:
-    world = world_here()
-    found = None if world is None else target_of(world, path)
-    if world is None or found is None:
+    run = world_here()
+    found = None if run is None else target_of(run, path)
+    if run is None or found is None:
         return list(REAL["listdir"](path))
-    names = submit(world, "listdir", found[1], found[0], name=path)
+    names = submit(run, "listdir", found[1], found[0], name=path)
     as_bytes = isinstance(path, bytes)
     return [os.fsencode(name) if as_bytes else name for name, _, _ in names]
 
@@ -336,11 +337,11 @@ class _Scan:
 
 
 def _scandir_stand_in(path: Any = ".") -> Any:
-    world = world_here()
-    found = None if world is None else target_of(world, path)
-    if world is None or found is None:
+    run = world_here()
+    found = None if run is None else target_of(run, path)
+    if run is None or found is None:
         return REAL["scandir"](path)
-    names = submit(world, "listdir", found[1], found[0], name=path)
+    names = submit(run, "listdir", found[1], found[0], name=path)
     parent = path if isinstance(path, int) else text_of(path)
     return _Scan([Entry(parent, *entry) for entry in names])
 
@@ -349,132 +350,132 @@ _functions["scandir"] = _scandir_stand_in
 
 
 @_on_two
-def _rename(world: Any, one: Any, other: Any) -> None:
-    submit(world, "rename", one[1], one[0], other[0], detail=f"to {other[1]}")
+def _rename(run: RunState, one: Any, other: Any) -> None:
+    submit(run, "rename", one[1], one[0], other[0], detail=f"to {other[1]}")
 
 
 @_on_two
-def _replace(world: Any, one: Any, other: Any) -> None:
-    submit(world, "rename", one[1], one[0], other[0], detail=f"to {other[1]}")
+def _replace(run: RunState, one: Any, other: Any) -> None:
+    submit(run, "rename", one[1], one[0], other[0], detail=f"to {other[1]}")
 
 
 @_on_two
-def _link(world: Any, one: Any, other: Any) -> None:
-    submit(world, "link", one[1], one[0], other[0], detail=f"as {other[1]}")
+def _link(run: RunState, one: Any, other: Any) -> None:
+    submit(run, "link", one[1], one[0], other[0], detail=f"as {other[1]}")
 
 
 @_on_path
 def _setxattr(
-    world: Any, found: Any, path: Any, attribute: Any, value: Any, flags: int = 0, **_: Any
+    run: RunState, found: Any, path: Any, attribute: Any, value: Any, flags: int = 0, **_: Any
 ) -> None:
     name = os.fsdecode(attribute)
-    submit(world, "setxattr", found[1], found[0], name, bytes(value), flags, detail=name, name=path)
+    submit(run, "setxattr", found[1], found[0], name, bytes(value), flags, detail=name, name=path)
 
 
 @_on_path
-def _getxattr(world: Any, found: Any, path: Any, attribute: Any, **_: Any) -> Any:
+def _getxattr(run: RunState, found: Any, path: Any, attribute: Any, **_: Any) -> Any:
     name = os.fsdecode(attribute)
-    return submit(world, "getxattr", found[1], found[0], name, detail=name, name=path)
+    return submit(run, "getxattr", found[1], found[0], name, detail=name, name=path)
 
 
 @_on_path
-def _listxattr(world: Any, found: Any, path: Any, **_: Any) -> list[str]:
-    return list(submit(world, "listxattr", found[1], found[0], name=path))
+def _listxattr(run: RunState, found: Any, path: Any, **_: Any) -> list[str]:
+    return list(submit(run, "listxattr", found[1], found[0], name=path))
 
 
 @_on_path
-def _removexattr(world: Any, found: Any, path: Any, attribute: Any, **_: Any) -> None:
+def _removexattr(run: RunState, found: Any, path: Any, attribute: Any, **_: Any) -> None:
     name = os.fsdecode(attribute)
-    submit(world, "removexattr", found[1], found[0], name, detail=name, name=path)
+    submit(run, "removexattr", found[1], found[0], name, detail=name, name=path)
 
 
 # Descriptors.
 
 
 @_on_descriptor
-def _read(world: Any, found: Any, length: int) -> bytes:
-    return handles.read(world, found, length)
+def _read(run: RunState, found: Any, length: int) -> bytes:
+    return handles.read(run, found, length)
 
 
 @_on_descriptor
-def _pread(world: Any, found: Any, length: int, offset: int) -> bytes:
-    return handles.read(world, found, length, offset)
+def _pread(run: RunState, found: Any, length: int, offset: int) -> bytes:
+    return handles.read(run, found, length, offset)
 
 
 @_on_descriptor
-def _write(world: Any, found: Any, body: Any) -> int:
-    return handles.write(world, found, bytes(body))
+def _write(run: RunState, found: Any, body: Any) -> int:
+    return handles.write(run, found, bytes(body))
 
 
 @_on_descriptor
-def _pwrite(world: Any, found: Any, body: Any, offset: int) -> int:
-    return handles.write(world, found, bytes(body), offset)
+def _pwrite(run: RunState, found: Any, body: Any, offset: int) -> int:
+    return handles.write(run, found, bytes(body), offset)
 
 
 @_on_descriptor
-def _writev(world: Any, found: Any, buffers: Any) -> int:
-    return handles.write(world, found, b"".join(map(bytes, buffers)))
+def _writev(run: RunState, found: Any, buffers: Any) -> int:
+    return handles.write(run, found, b"".join(map(bytes, buffers)))
 
 
 @_on_descriptor
-def _pwritev(world: Any, found: Any, buffers: Any, offset: int, flags: int = 0) -> int:
+def _pwritev(run: RunState, found: Any, buffers: Any, offset: int, flags: int = 0) -> int:
     sync = DATA_ONLY if flags & getattr(os, "RWF_DSYNC", 0) else 0
     sync = EVERYTHING if flags & getattr(os, "RWF_SYNC", 0) else sync
-    return handles.write(world, found, b"".join(map(bytes, buffers)), offset, sync=sync)
+    return handles.write(run, found, b"".join(map(bytes, buffers)), offset, sync=sync)
 
 
 @_on_descriptor
-def _lseek(world: Any, found: Any, position: int, how: int) -> int:
-    return handles.seek(world, found, position, how)
+def _lseek(run: RunState, found: Any, position: int, how: int) -> int:
+    return handles.seek(run, found, position, how)
 
 
 @_on_descriptor
-def _fsync(world: Any, found: Any) -> None:
-    submit(world, "fsync", found.path, found.inode)
+def _fsync(run: RunState, found: Any) -> None:
+    submit(run, "fsync", found.path, found.inode)
 
 
 @_on_descriptor
-def _fdatasync(world: Any, found: Any) -> None:
-    submit(world, "fsync", found.path, found.inode, True, detail="data only")
+def _fdatasync(run: RunState, found: Any) -> None:
+    submit(run, "fsync", found.path, found.inode, True, detail="data only")
 
 
 @_on_descriptor
-def _fstat(world: Any, found: Any) -> Any:
-    return _stat_result(world, submit(world, "stat", found.path, found.inode))
+def _fstat(run: RunState, found: Any) -> Any:
+    return _stat_result(run, submit(run, "stat", found.path, found.inode))
 
 
 @_on_descriptor
-def _ftruncate(world: Any, found: Any, length: int) -> None:
-    submit(world, "truncate", found.path, found.inode, length, detail=f"to {length}")
+def _ftruncate(run: RunState, found: Any, length: int) -> None:
+    submit(run, "truncate", found.path, found.inode, length, detail=f"to {length}")
 
 
 @_on_descriptor
-def _fchmod(world: Any, found: Any, mode: int) -> None:
+def _fchmod(run: RunState, found: Any, mode: int) -> None:
     """As `chmod`."""
 
 
 @_on_descriptor
-def _posix_fallocate(world: Any, found: Any, offset: int, length: int) -> None:
-    size = submit(world, "stat", found.path, found.inode).size
+def _posix_fallocate(run: RunState, found: Any, offset: int, length: int) -> None:
+    size = submit(run, "stat", found.path, found.inode).size
     if size < offset + length:
-        submit(world, "truncate", found.path, found.inode, offset + length, detail=f"to {offset + length}")
+        submit(run, "truncate", found.path, found.inode, offset + length, detail=f"to {offset + length}")
 
 
 @_on_descriptor
-def _isatty(world: Any, found: Any) -> bool:
-    del world, found
+def _isatty(run: RunState, found: Any) -> bool:
+    del run, found
     return False
 
 
 @_on_descriptor
-def _get_blocking(world: Any, found: Any) -> bool:
-    del world, found
+def _get_blocking(run: RunState, found: Any) -> bool:
+    del run, found
     return True
 
 
 @_on_descriptor
-def _posix_fadvise(world: Any, found: Any, *_: int) -> None:
-    del world, found
+def _posix_fadvise(run: RunState, found: Any, *_: int) -> None:
+    del run, found
 
 
 def _flock(fd: Any, operation: int) -> None:
@@ -482,20 +483,20 @@ def _flock(fd: Any, operation: int) -> None:
     if not is_ours(number):
         REAL["flock"](fd, operation)
         return
-    world = world_here()
-    if world is None:
+    run = world_here()
+    if run is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-    found = handle(world, number)
+    found = handle(run, number)
     words = {fcntl.LOCK_EX: "exclusive", fcntl.LOCK_SH: "shared", fcntl.LOCK_UN: "release"}
     text = words.get(operation & ~fcntl.LOCK_NB, "")
-    submit(world, "flock", found.path, found.fd, found.inode, operation, detail=text)
+    submit(run, "flock", found.path, found.fd, found.inode, operation, detail=text)
     found.locked = not operation & fcntl.LOCK_UN
 
 
 def _sync_stand_in() -> None:
-    world = world_here()
-    if world is not None and world.running is not None:
-        submit(world, "sync", "")
+    run = world_here()
+    if run is not None and run.running is not None:
+        submit(run, "sync", "")
     else:
         REAL["sync"]()
 

@@ -381,10 +381,10 @@ class Journal:
 
 
 def resizes(inode: Any, operation: tuple[Any, ...]) -> bool:
-    """Whether an operation on content changes its length; called before it is done."""
+    """Return True if an operation on content, which is not done yet, changes its length."""
     if operation[0] == "truncate":
         return bool(operation[1] != len(inode.body))
-    return operation[0] == "write" and operation[1] + len(operation[2]) > len(inode.body)
+    return bool(operation[0] == "write" and operation[1] + len(operation[2]) > len(inode.body))
 
 
 def _after(entries: list[_Entry], number: int, operations: int) -> list[_Entry]:

@@ -17,6 +17,7 @@ from typing import Any
 from fencepost.sim.filesystem.inodes import ROOT, Inode, Refused, Target
 from fencepost.sim.filesystem.survival import Journal, resizes
 from fencepost.sim.world.footprints import EVERY_STEP
+from fencepost.sim.world.run import RunState
 
 _TICKETS = 100_000_000
 
@@ -24,8 +25,8 @@ _TICKETS = 100_000_000
 class Tree:
     """Inodes, who has them open and locked, and what is not durable yet."""
 
-    def __init__(self, world: Any, profile: str) -> None:
-        self.world = world
+    def __init__(self, run: RunState, profile: str) -> None:
+        self.run = run
         self.r, self.w = EVERY_STEP, 0
         """The footprint of the last call."""
         self.owner = self.number = 0
@@ -35,8 +36,8 @@ class Tree:
         """By inode: who has it locked, and whether for itself alone."""
         self.opened: dict[int, int] = {}
         """Descriptors and their inodes."""
-        self.journal = Journal(profile, self.inodes, ROOT) if world.loses_power else None
-        self.bit = world.footprints.bit
+        self.journal = Journal(profile, self.inodes, ROOT) if run.loses_power else None
+        self.bit = run.footprints.bit
 
     def begin(self, owner: int = 0, number: int = 0) -> None:
         """The next call: its footprint is empty."""
@@ -119,7 +120,7 @@ class Tree:
     def new(self, *, folder: bool, parent: int = ROOT) -> Inode:
         number = self.owner * _TICKETS + 10 * self.number + 10
         made = self.inodes[number] = Inode(number, folder=folder, parent=parent)
-        made.modified_ns = self.world.stamp_ns
+        made.modified_ns = self.run.stamp_ns
         self.writes("inode", number)
         if self.journal is not None:
             self.journal.made(number, folder=folder)
@@ -138,7 +139,7 @@ class Tree:
             folder.entries[name] = inode.number
             inode.links += 1
             self.changes("links", inode.number)
-        folder.modified_ns = self.world.stamp_ns
+        folder.modified_ns = self.run.stamp_ns
         folder.shown = None
         return (folder.number, name, None if inode is None else inode.number)
 
@@ -158,7 +159,7 @@ class Tree:
         if operation[0] == "attribute":
             self.metadata()
         else:
-            inode.modified_ns = self.world.stamp_ns
+            inode.modified_ns = self.run.stamp_ns
         inode.shown = None
         if self.journal is not None:
             if self.journal.ordered and resizes(inode, operation):

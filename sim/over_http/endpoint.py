@@ -84,6 +84,11 @@ class Endpoint:
             return
         self.connections.add(Connection(accepted, self))
 
+    def take_arrived(self) -> list[Held]:
+        """Hand over the requests that arrived since the last call."""
+        arrived, self.arrived = self.arrived, []
+        return arrived
+
     @property
     def is_busy(self) -> bool:
         """Whether a request or a reply is on its way."""

@@ -27,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -121,6 +121,16 @@ class Machine:
             self._events = self.endpoint.events
             self.answered()
 
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Count a request as held until it is answered."""
+        self.holding += 1
+        try:
+            yield
+        finally:
+            self.holding -= 1
+            self.answered()
+
     def answered(self) -> None:
         """It may go on."""
         self._since, self._asleep, self.idle = time.monotonic(), 0, False
@@ -131,7 +141,7 @@ class Machine:
         if self.code is not None or self.idle:
             return True
         still_s = time.monotonic() - self._since
-        waiting = self.holding or self.endpoint.arrived
+        waiting = bool(self.holding or self.endpoint.arrived)
         if self.endpoint.is_busy or not self.pid:
             asleep = False
         else:

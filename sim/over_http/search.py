@@ -23,6 +23,7 @@ from fencepost.sim.explore.runs import Choice, Coverage, Setting
 from fencepost.sim.explore.sampling import Pct, Random, stop_after
 from fencepost.sim.explore.steps import Objects
 from fencepost.sim.explore.tokens import HARMLESS, Namer, Replay, Target, follow, read, turns, write
+from fencepost.sim.faults import HTTP, WORLD, names
 from fencepost.sim.over_http.fleet import Fleet, Hung, Interrupted
 from fencepost.sim.over_http.world import HttpWorld
 from fencepost.sim.world import Violation, World, places
@@ -30,7 +31,7 @@ from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError
 
 STRATEGIES = ("pct", "random")
-UNCONTROLLED = ("pause", "skew", "notification_delayed", "power_loss")
+UNCONTROLLED = sorted({*names(WORLD)} - {*names(HTTP)})
 """Faults of clocks, messages and disks, which real processes have of their own."""
 SECONDS = 60.0
 """The time limit, where none is given."""
@@ -152,7 +153,7 @@ def follow_over_http(request: AuditRequest, token: str) -> AuditResult:
 
 
 def _setting(request: AuditRequest, fleet: Fleet) -> HttpSetting:
-    budget = replace(request.budget, **dict.fromkeys(UNCONTROLLED, 0))
+    budget = request.budget.but(**dict.fromkeys(UNCONTROLLED, 0))
     return HttpSetting(request.program, budget, request.seed, request.steps_max, fleet=fleet)
 
 

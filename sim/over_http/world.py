@@ -31,11 +31,15 @@ from fencepost.sim.boto.buckets import install
 from fencepost.sim.over_http.endpoint import Held
 from fencepost.sim.over_http.fleet import ENDPOINT, AllowedFailure, Fleet, Machine, NotStarted, Plan, Waits
 from fencepost.sim.over_http.launcher import NOTES
-from fencepost.sim.world import World
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints, World
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.operations import Start, Sync
 from fencepost.sim.world.process import Process
+from fencepost.sim.world.run import RunState
+from fencepost.sim.world.scheduler import Scheduler
+from fencepost.sim.world.stamps import UNTIMED
 from fencepost.sim.world.store import issue
+from fencepost.sim.world.thread_steps import spawn
 
 AWAIT = Sync("wait", "request", ready=lambda: False)
 """What a lane does that has no request."""
@@ -45,12 +49,55 @@ _HEADERS = frozenset({"host", "range", "expires", "cache-control", "authorizatio
 """Besides those that begin with `x-amz-`, `if-` or `content-`: no other header changes what S3 does."""
 
 
+class HttpRun(RunState):
+    """A run with real processes, in real time."""
+
+    __slots__ = ()
+
+    def pass_real_time(self) -> None:
+        """Set the clock to the real time."""
+        self.clock_ns = time.time_ns() - self.start_ns
+
+    def open(self) -> None:
+        """End the set-up: objects are stamped with the real time, which is what the processes read."""
+        super().open()
+        self.stamped = True
+
+
+class HttpScheduler(Scheduler):
+    """Offers the possible steps once the processes are quiet."""
+
+    def __init__(self, world: "HttpWorld") -> None:
+        super().__init__(world.run)
+        self._world = world
+
+    def enabled(self) -> list[int]:
+        world = self._world
+        if world.setting_up:
+            return super().enabled()
+        world.settle()
+        found = super().enabled()
+        while not found and (names := world.awaited()) and world.violation is None:
+            world.wait_for(names)
+            found = super().enabled()
+        return found
+
+
 class HttpWorld(World):
     """One run with real processes."""
 
-    def __init__(self, fleet: Fleet, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{**options, "timed": 0})
-        self.start_ns = time.time_ns()
+    run: HttpRun
+    run_type = HttpRun
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        footprints: Footprints | None = None,
+        budget: Budget = NO_FAULTS,
+        *,
+        seed: int = 0,
+        muted: frozenset[str] = frozenset(),
+    ) -> None:
         self.waits = Waits()
         self._fleet = fleet
         self._machines: dict[int, Machine] = {}
@@ -59,10 +106,13 @@ class HttpWorld(World):
         """By identity: the clients that were made for processes, and how to make them there."""
         self._keeps: list[Any] = []
         self._plans: dict[int, Plan] = {}
-        self._scheduled = self.enabled
-        self.enabled = self._enabled_when_quiet
-        self.closing.append(self._stop)
-        install(self)
+        super().__init__(footprints, budget, seed=seed, timed=UNTIMED, muted=muted)
+        self._configure(start_ns=time.time_ns())
+        self.at_end(self._stop)
+        install(self.run)
+
+    def _make_scheduler(self) -> Scheduler:
+        return HttpScheduler(self)
 
     # For programs.
 
@@ -71,7 +121,7 @@ class HttpWorld(World):
         """The URL of the S3 endpoint, to be handed to a process as an argument or in `env`."""
         return ENDPOINT
 
-    def spawn(  # type: ignore[override]  # without after_power_loss, which needs a world's file system
+    def spawn(
         self,
         fn: Callable[..., Any],
         *args: Any,
@@ -137,9 +187,10 @@ class HttpWorld(World):
         """Configure the buckets, and how long processes without a request are waited for; see `fleet`."""
         self._only_at_first("the world is configured")
         if versioned:
-            super().configure(versioned=True, daemon_steps=daemon_steps or self.daemon_steps)
-            install(self)
-        self.daemon_steps = daemon_steps or self.daemon_steps
+            self.run.make_bucket(versioned=True)
+            install(self.run)
+        if daemon_steps:
+            self._configure(daemon_steps=daemon_steps)
         given = {"idle_s": idle_s, "hang_s": hang_s, "fresh": fresh}
         self.waits = Waits(
             **{**vars(self.waits), **{key: value for key, value in given.items() if value is not None}}
@@ -169,7 +220,7 @@ class HttpWorld(World):
         """What a process makes for itself in the place of this value; None: it gets the value."""
         if value is self:
             return ("world", "", {})
-        if value is self._store:
+        if value is self.run.store:
             raise Misuse(
                 "with --over-http processes talk S3: hand them world.boto3_client() or world.endpoint, and "
                 "make buckets with world.boto3_bucket(NAME); world.store() is for the audit in one process"
@@ -201,7 +252,7 @@ class HttpWorld(World):
 
     def _conduct(self, plan: Plan) -> Any:
         """The first lane of a process: it starts it, and ends with it."""
-        process = self.running
+        process = self.run.running
         assert process is not None
         fleet = self._fleet
         machine = fleet.start(plan, process.name, process.incarnation, fresh=self.waits.fresh)
@@ -213,7 +264,7 @@ class HttpWorld(World):
                 machine.stop()
             return machine.outcome()
         except NotStarted as error:
-            self.report_violation(PROPERTY, f"process {machine.name}: {error}")
+            self.run.report_violation(PROPERTY, f"process {machine.name}: {error}")
             raise
         finally:
             fleet.forget(machine)
@@ -221,15 +272,13 @@ class HttpWorld(World):
     def _lane(self, machine: Machine) -> None:
         """Answer one request after another, until the process has ended."""
         while True:
-            held = issue(self, self.running, AWAIT)
+            process = self.run.running
+            assert process is not None
+            held = issue(self.run, process, AWAIT)
             if held is _ENDED:
                 return
-            machine.holding += 1
-            try:
+            with machine.answering():
                 self._answer(machine, held)
-            finally:
-                machine.holding -= 1
-                machine.answered()
 
     def _answer(self, machine: Machine, held: Held) -> None:
         path = urlsplit(held.url).path
@@ -244,53 +293,41 @@ class HttpWorld(World):
             held.drop()
         except serve.Unanswered as beyond:
             text = f"{machine.name} sent {beyond.call}, which the endpoint does not answer"
-            self.report_violation(PROPERTY, text)
+            self.run.report_violation(PROPERTY, text)
             held.drop()
         except (ValueError, LookupError) as error:
             held.reply(400, {"Content-Length": "0", "x-fencepost-error": type(error).__name__}, b"")
         else:
             if held.gone and machine.code is None:
-                self._find(
+                self.run.find(
                     f"{machine.name} closed a connection while its request was held: a timeout of its own?"
                 )
             held.reply(*found)
 
-    def _find(self, finding: str) -> None:
-        if finding not in self.findings:
-            self.findings.append(finding)
-
-    def _enabled_when_quiet(self) -> list[int]:
-        """The actors that may step, once the processes are quiet."""
-        if self.setup is not None:
-            return self._scheduled()
-        self._settle()
-        found = self._scheduled()
-        while not found and (names := self._awaited()) and self.violation is None:
-            self._fleet.until_something(self.waits, names)
-            self._settle()
-            found = self._scheduled()
-        return found
-
     def expect(self, name: str) -> None:
         """A replay goes on with this process: wait for it even if it is idle."""
-        if self.setup is not None:
+        if self.setting_up:
             return
-        self._settle()
-        while name in self._awaited() and not any(
+        self.settle()
+        while name in self.awaited() and not any(
             lane.name == name and lane.pending not in (None, AWAIT) for lane in self.strands
         ):
-            self._fleet.until_something(self.waits, [name])
-            self._settle()
+            self.wait_for([name])
 
-    def _awaited(self) -> list[str]:
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Wait until one of these processes sends a request or ends."""
+        self._fleet.until_something(self.waits, names)
+        self.settle()
+
+    def awaited(self) -> list[str]:
         """The processes that still run, and of which no request is here; daemons are not waited for."""
         return [one.name for one in self.processes if one.pending is AWAIT and not one.daemon]
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait until the processes are quiet, and hand what arrived to their lanes."""
         while True:
             self._fleet.until_quiet(self.waits)
-            self.clock_ns = time.time_ns() - self.start_ns
+            self.run.pass_real_time()
             if not self._hand_out():
                 return
 
@@ -301,36 +338,34 @@ class HttpWorld(World):
             machine = self._machines.get(process.index)
             if machine is None or process.pending is None:
                 continue
-            arrived, machine.endpoint.arrived = machine.endpoint.arrived, []
-            for held in sorted(arrived, key=lambda held: held.place):
+            for held in sorted(machine.endpoint.take_arrived(), key=lambda held: held.place):
                 lane = self._free_lane(process, machine)
-                self._executor.hand(lane, held)
+                self.executor.hand(lane, held)
                 at_once = at_once or lane.pending is AWAIT
             if machine.code is not None and all(lane.pending is AWAIT for lane in _lanes(process)):
-                self._executor.hand(process, _ENDED)
+                self.executor.hand(process, _ENDED)
         return at_once
 
     def _free_lane(self, process: Process, machine: Machine) -> Process:
-        for lane in _lanes(process):
-            if lane.pending is AWAIT:
-                return lane
-        self.running = process
+        for free in _lanes(process):
+            if free.pending is AWAIT:
+                return free
         number = len(process.threads or ()) + 2
-        lane = self.spawn_thread(f"{number}", lambda: self._lane(machine), daemon=False, start=Start("lane"))
-        self.running = None
-        lane.name = process.name
-        self._executor.begin(lane)
+
+        def start() -> Process:
+            return spawn(
+                self.run, f"{number}", lambda: self._lane(machine), daemon=False, start=Start("lane")
+            )
+
+        lane: Process = self.run.act_for(process, start)
+        lane.rename(process.name)
+        self.executor.begin(lane)
         return lane
 
     def _stop(self) -> None:
         """The run is over: nothing of it goes on."""
         for machine in list(self._fleet.live):
             machine.stop()
-
-    @property
-    def stamp_ns(self) -> int:
-        """Objects are stamped with the real time, which is what the processes read."""
-        return time.time_ns() - self.start_ns
 
 
 def _lanes(process: Process) -> tuple[Process, ...]:

@@ -27,7 +27,8 @@ class Prefixed(Layer):
         self._ground.before(there)
         reply = self.inner.send(there)
         self._ground.after(there, reply)
-        return self._here(reply)
+        here: R = self._here(reply)
+        return here
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
         try:

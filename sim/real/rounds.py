@@ -8,10 +8,10 @@ from typing import Any
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
+from fencepost.sim.explore.runs import run
 from fencepost.sim.probe.ground import Footprint, Ground
 from fencepost.sim.real.prefixed import Prefixed
 from fencepost.sim.real.world import RealWorld
-from fencepost.sim.world.monitor import SOMETIMES
 
 ROOT = "fencepost-audit/"
 
@@ -93,18 +93,15 @@ def _round(
     never: set[str],
 ) -> set[str]:
     """One round; returns the `sometimes` that no round has met yet."""
-    world = RealWorld(
-        Prefixed(store, f"{ground.prefix}{number:05d}/", ground), seed=wanted.seed, number=number
-    )
     left = wanted.round_seconds
     if wanted.seconds is not None:
         left = min(left, max(0.1, wanted.seconds - found.seconds))
+    prefixed = Prefixed(store, f"{ground.prefix}{number:05d}/", ground)
+    world = RealWorld(prefixed, seed=wanted.seed, number=number, seconds=left)
     try:
-        program(world)
-        world.run(left)
+        run(world, program, lambda world, enabled: (enabled[0], world.alternatives(enabled[0])[0]))
     finally:
-        for close in world.closing:
-            close()
+        world.close()
         _add(found, world)
         ground.tidy()
     if world.unusable is not None:
@@ -113,7 +110,7 @@ def _round(
     if world.violation is not None:
         found.violation = (world.violation.name, world.violation.reason)
         found.counterexample = [*world.lines, f"  => {world.violation.name}: {world.violation.reason}"]
-    unmet = {promise.name for promise in world.properties if promise.kind == SOMETIMES and not promise.met}
+    unmet = {promise.name for promise in world.properties if promise.is_wanted and not promise.met}
     return unmet if number == 1 else never & unmet
 
 

@@ -17,7 +17,7 @@ import contextlib
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
+from functools import partial
 from typing import Any, TypeVar
 
 from fencepost.impl.environment import Environment, SeededEnvironment, SystemEnvironment
@@ -26,7 +26,10 @@ from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import NOT_NOW, Outcome, R, Request
 from fencepost.sim.explore.steps import operation_text, outcome_text
 from fencepost.sim.world.declaring import Declaring
-from fencepost.sim.world.monitor import EVENTUALLY, FINALLY, Property, View, Violation
+from fencepost.sim.world.properties import Property
+from fencepost.sim.world.record import StepRecord
+from fencepost.sim.world.run import Violation
+from fencepost.sim.world.view import View
 
 
 class Gate:
@@ -128,7 +131,7 @@ class Glass:
         found: dict[str, bytes] = {}
         token = ""
         while True:
-            page = self._answered(lambda token=token: self._store.list(prefix, token=token))
+            page = self._answered(partial(self._store.list, prefix, token=token))
             for info in page.objects:
                 body = self.body(info.key)
                 if body is not None:
@@ -169,19 +172,43 @@ class Member:
         self.result: Any = None
         self.error: BaseException | None = None
 
+    def end(self, result: Any, error: BaseException | None) -> None:
+        """Keep the result or the error of the function."""
+        self.result, self.error = result, error
+        self.state = "done" if error is None else "failed"
+
 
 class NotForReal(Exception):
     """The program needs a feature that only the simulated world has."""
 
 
+class NoFootprints:
+    """Masks of a real run, in which no order is explored."""
+
+    def bit(self, family: str, name: str) -> int:
+        del family, name
+        return 0
+
+    def listing(self, family: str, prefix: str) -> int:
+        del family, prefix
+        return 0
+
+
+ROUND = 1
+"""The one actor of a round."""
+
+
 class RealWorld(Declaring):
-    """One round."""
+    """One round: the operating system schedules its threads, in one step for searches."""
 
     start_ns = 0
     repeats = False
+    files = None
 
-    def __init__(self, store: Store, *, seed: int = 0, number: int = 0) -> None:
+    def __init__(self, store: Store, *, seed: int = 0, number: int = 0, seconds: float = 60.0) -> None:
+        """`seconds`: time limit of the round."""
         self._raw = store
+        self._seconds = seconds
         self._gate = Gate()
         self._ended = threading.Event()
         self._here = threading.local()
@@ -194,12 +221,12 @@ class RealWorld(Declaring):
         self.env: Environment = Interruptible(self._ended)
         self._store = JudgedStore(store, self)
         self._view = View(self)
-        self.footprints = SimpleNamespace(bit=lambda *_: 0, listing=lambda *_: 0)
+        self.footprints = NoFootprints()
         self.bucket = Glass(store)
         self.noted: dict[str, list[tuple[str, Any]]] = {}
-        self.processes: list[Member] = []
-        self.properties: list[Property] = []
-        self.closing: list[Callable[[], None]] = []
+        self._members: list[Member] = []
+        self._properties: list[Property] = []
+        self._closing: list[Callable[[], None]] = []
         self.violation: Violation | None = None
         self.unusable: StoreError | None = None
         self.findings: list[str] = []
@@ -227,15 +254,70 @@ class RealWorld(Declaring):
         """Largest number of requests in flight at once."""
         return self._gate.inside_max
 
-    def run(self, seconds: float) -> None:
-        """Start all processes at once and judge until they have ended, for at most `seconds`."""
+    @property
+    def processes(self) -> list[Member]:
+        return self._members
+
+    @property
+    def properties(self) -> list[Property]:
+        return self._properties
+
+    def _declare(self, promise: Property) -> None:
+        self._properties.append(promise)
+
+    # As searches see it.
+
+    def start(self, program: Callable[..., Any]) -> None:
+        """Set the round up."""
+        program(self)
+
+    def enabled(self) -> list[int]:
+        """Return the one actor until the round has been run."""
+        return [] if self._started else [ROUND]
+
+    def alternatives(self, actor: int) -> tuple[str, ...]:
+        """Return the one way in which the round can go: no fault is injected."""
+        del actor
+        return ("ok",)
+
+    def step(self, actor: int, alternative: str) -> StepRecord:
+        """Run the whole round."""
+        del actor, alternative
+        self._run_all()
+        return StepRecord(1, 0)
+
+    def complete(self) -> None:
+        """Judge what must hold at the end of the round."""
+        if self.unusable is not None:
+            return
+        late = [member.name for member in self.processes if member.state == "running"]
+        if late:
+            self._find(
+                f"{', '.join(late)} had not ended after {self._seconds:g} s: that round was not judged at "
+                "its end"
+            )
+        else:
+            self._judge_the_end()
+
+    def close(self) -> None:
+        """Clean up after the round."""
+        for close in self._closing:
+            close()
+        self._closing.clear()
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call this when the round is over."""
+        self._closing.append(call)
+
+    def _run_all(self) -> None:
+        """Start all processes at once and judge until they have ended, or the time is over."""
         self._started = True
         start = threading.Barrier(max(1, len(self.processes)))
         threads = [
             threading.Thread(target=self._live, args=(member, start), name=member.name, daemon=True)
             for member in self.processes
         ]
-        deadline_ns = self.env.monotonic_ns() + round(seconds * 1e9)
+        deadline_ns = self.env.monotonic_ns() + round(self._seconds * 1e9)
         try:
             for thread in threads:
                 thread.start()
@@ -245,15 +327,6 @@ class RealWorld(Declaring):
             self._ended.set()
             for thread in threads:
                 thread.join(GRACE_S)
-        if self.violation is not None or self.unusable is not None:
-            return
-        late = [member.name for member in self.processes if member.state == "running"]
-        if late:
-            self._find(
-                f"{', '.join(late)} had not ended after {seconds:g} s: that round was not judged at its end"
-            )
-        else:
-            self._judge_the_end()
 
     def _live(self, member: Member, start: threading.Barrier) -> None:
         self._here.member = member
@@ -267,8 +340,7 @@ class RealWorld(Declaring):
         except BaseException as raised:  # noqa: BLE001 - every way of ending is judged
             error = raised
         with self._gate.passing():
-            member.result, member.error = result, error
-            member.state = "done" if error is None else "failed"
+            member.end(result, error)
         if isinstance(error, Unusable | Unsupported):
             self.unusable = error
             self._ended.set()
@@ -288,7 +360,7 @@ class RealWorld(Declaring):
             except Blind:
                 self._find("the store did not answer a check at the end of a round")
                 continue
-            if promise.kind == EVENTUALLY and not promise.met:
+            if promise.is_missed:
                 broken = "it had not happened when every process had ended"
             if broken is not None:
                 self._violated(promise.name, broken)
@@ -304,7 +376,7 @@ class RealWorld(Declaring):
         self._here.looking = True
         try:
             for promise in self.properties:
-                if promise.kind != FINALLY and not promise.met:
+                if promise.at_steps and not promise.met:
                     self._look(promise)
         except Blind:
             return
@@ -316,7 +388,7 @@ class RealWorld(Declaring):
         self.looks += 1
         if promise.judge(self._view) is None and not promise.met:
             return
-        promise.met = False
+        promise.forget()
         with self._gate.closed():
             broken = promise.judge(self._view)
         if broken is not None:

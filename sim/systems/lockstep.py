@@ -150,7 +150,7 @@ def prepare_world(world: Any, fields: Fields, readers: Readers[Any], *, lockstep
     if {lockstep, coverage} - {"on", "off"}:
         raise Misuse("lockstep is on or off, and so is coverage")
     if isinstance(world, World):
-        world.trace_fields = fields  # so that a trace that is written can be replayed
+        world.show_bodies(fields)  # so that a trace that is written can be replayed
         if coverage == "on":
             world.report(readers.driven)
     return lockstep == "on"

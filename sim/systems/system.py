@@ -17,8 +17,6 @@ from typing import Any
 Reference = str
 """`module:name`."""
 Program = Callable[..., None]
-GOALS = ("reachable", "refinement")
-"""Kinds of properties that say nothing about a single run."""
 
 
 def load(reference: Reference) -> Any:
@@ -111,7 +109,11 @@ class System:
         from fencepost.model import Model
 
         stated = {one.name for one in Model(load(self.observed)).properties}
-        every = [one.name for one in Model(load(self.model)).properties if one.kind not in GOALS]
+        every = [
+            one.name
+            for one in Model(load(self.model)).properties
+            if not (one.kind.is_goal or one.kind.explores)
+        ]
         return [name for name in every if name in stated], [name for name in every if name not in stated]
 
     def without(self, safeguard: str) -> Any:

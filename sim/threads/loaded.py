@@ -24,6 +24,7 @@ from fencepost.sim.threads.waiting import caller
 from fencepost.sim.world import places
 from fencepost.sim.world.present import STEP, classify
 from fencepost.sim.world.reachable import identity, is_class, reachable
+from fencepost.sim.world.run import RunState
 
 _MAKERS: dict[type, Callable[[str, Any], Any]] = {
     _thread.LockType: Lock,
@@ -120,10 +121,9 @@ def _module_of(found: list[Any], target: Any) -> str:
     return "the program"
 
 
-def name_of_new(world: Any, kind: str) -> str:
+def name_of_new(run: RunState, kind: str) -> str:
     """The name of one that a thread makes, or the set-up of the program."""
     now = caller()
     if now is not None:
         return now.number(kind)
-    world.made += 1
-    return f"setup/{kind}-{world.made}"
+    return run.name_lock(kind)

@@ -291,10 +291,10 @@ def _wait(now: Caller, self: Any, timeout: float | None = None) -> bool:
 
 @replaces(threading.Condition, "wait_for")
 def _wait_for(now: Caller, self: Any, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-    end = None if timeout is None else now.world.clock_ns + round(timeout * 1e9)
+    end = None if timeout is None else now.run.clock_ns + round(timeout * 1e9)
     result = predicate()
     while not result:
-        left = None if end is None else (end - now.world.clock_ns) / 1e9
+        left = None if end is None else (end - now.run.clock_ns) / 1e9
         if left is not None and left <= 0:
             break
         self.wait(left)
@@ -371,11 +371,16 @@ def _acquire(now: Caller, self: Any, blocking: bool = True, timeout: float | Non
     return now.wait("acquire", name_of(now, self), lambda: permits[0] > 0, timeout=timeout, take=take)
 
 
+def _most(semaphore: Any) -> int:
+    """Return the number of permits of a bounded semaphore."""
+    return int(semaphore._initial_value)
+
+
 def _release(now: Caller, self: Any, n: int = 1) -> None:
     if n < 1:
         raise ValueError("n must be one or more")
     permits = _permits(now, self)
-    if isinstance(self, threading.BoundedSemaphore) and permits[0] + n > self._initial_value:
+    if isinstance(self, threading.BoundedSemaphore) and permits[0] + n > _most(self):
         raise ValueError("Semaphore released too many times")
     permits[0] += n
     now.gave("release", name_of(now, self))
@@ -395,42 +400,62 @@ def _exit_semaphore(now: Caller, self: Any, *_: object) -> None:
 
 
 class _Round:
+    """State of a barrier in one process."""
+
     def __init__(self) -> None:
         self.count = 0
+        """Threads that wait."""
         self.number = 0
+        """Number of times that the barrier was passed."""
         self.broken = False
+
+    def arrive(self) -> int:
+        """Count a thread that arrives; return its index."""
+        self.count += 1
+        return self.count - 1
+
+    def begin_next(self) -> None:
+        self.count = 0
+        self.number += 1
+
+    def break_up(self) -> None:
+        """Let all waits fail, now and later."""
+        self.broken = True
+
+    def has_passed(self, number: int) -> bool:
+        return self.number > number
 
 
 @replaces(threading.Barrier, "wait")
 def _wait_barrier(now: Caller, self: Any, timeout: float | None = None) -> int:
-    now_round = now.state(self, _Round)
-    if now_round.broken:
+    here = now.state(self, _Round)
+    if here.broken:
         raise threading.BrokenBarrierError
-    index, mine = now_round.count, now_round.number
-    now_round.count += 1
-    if now_round.count == self._parties:
+    mine = here.number
+    index = here.arrive()
+    if here.count == self._parties:
         try:
             if self._action is not None:
                 self._action()
         except BaseException:
-            now_round.broken = True
+            here.break_up()
             raise
-        now_round.count, now_round.number = 0, mine + 1
+        here.begin_next()
         now.gave("pass", name_of(now, self))
         return index
     passed = now.wait(
         "wait",
         name_of(now, self),
-        lambda: now_round.broken or now_round.number > mine,
+        lambda: here.broken or here.has_passed(mine),
         timeout=self._timeout if timeout is None else timeout,
     )
-    if not passed or (now_round.broken and now_round.number == mine):
-        now_round.broken = True
+    if not passed or not here.has_passed(mine):
+        here.break_up()
         raise threading.BrokenBarrierError
     return index
 
 
 @replaces(threading.Barrier, "abort")
 def _abort(now: Caller, self: Any) -> None:
-    now.state(self, _Round).broken = True
+    now.state(self, _Round).break_up()
     now.gave("abort", name_of(now, self))

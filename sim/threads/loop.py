@@ -104,9 +104,9 @@ class Loop(base_events.BaseEventLoop):
         super().__init__()
         now = caller()
         assert now is not None, "loops are made by the code of processes"
-        self._world = now.world
+        self._run = now.run
         self._process = now.process
-        self._world.has_loops = True
+        self._run.use_loops()
         self.name = now.number("EventLoop")
         now.state(self, list)
         self._base: Any = ()
@@ -121,7 +121,7 @@ class Loop(base_events.BaseEventLoop):
         now = caller()
         if now is not None:
             self._process = now.process
-        self._base = users_lines() if self._world.located is not None else ()
+        self._base = users_lines() if self._run.located is not None else ()
         try:
             self._forever()
         except Crash:
@@ -137,7 +137,7 @@ class Loop(base_events.BaseEventLoop):
         return super().run_until_complete(future)
 
     def time(self) -> float:
-        return float(self._world.clock_ns) / 1e9
+        return float(self._run.clock_ns) / 1e9
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         # A crash passes through callbacks, and leaves tasks behind.
@@ -154,17 +154,18 @@ class Loop(base_events.BaseEventLoop):
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         self._executor_shutdown_called = True
-        if self._default_executor is not None:
-            self._default_executor.shutdown(wait=True)
+        executor = getattr(self, "_default_executor", None)
+        if executor is not None:
+            executor.shutdown(wait=True)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:  # type: ignore[override]  # not generic
         if callback is not _OF_SLEEPS and _by_client():
             return asyncio.TimerHandle(when, callback, args, self, context)  # it never comes
         return super().call_at(when, callback, *args, context=context)
 
     def create_task(self, coro: Any, **options: Any) -> Any:
         task = super().create_task(coro, **options)
-        if self._world.located is not None:
+        if self._run.located is not None:
             self._begun[task] = self.lines()
         return task
 
@@ -176,7 +177,7 @@ class Loop(base_events.BaseEventLoop):
             return here or self._process.begun_at
         return self._begun.get(task, here)
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]  # not generic
         if executor is not None or not _by_client():
             return super().run_in_executor(executor, func, *args)
         # A client that reads its own files.
@@ -218,7 +219,7 @@ class Loop(base_events.BaseEventLoop):
 
     subprocess_shell = subprocess_exec
 
-    def add_signal_handler(self, *_: Any) -> None:
+    def add_signal_handler(self, *_: Any) -> None:  # type: ignore[override]  # takes whatever it gets
         """No signal reaches a process of a world."""
 
     def remove_signal_handler(self, _sig: Any) -> bool:
@@ -246,8 +247,8 @@ class Transport(asyncio.Transport):
             sent, self._sent = bytes(self._sent), bytearray()
             wire.check(wire.parse(sent, self._host, secure=self._secure))  # where the user's code is near
             thread = now.start(now.number("request"), lambda: self._exchange(sent))
-            if now.world.located is not None:
-                thread.begun_at = now.world.located[thread.index, thread.ops] = self._loop.lines()
+            if now.run.located is not None:
+                now.run.start_thread_at(thread, self._loop.lines())
 
     def _exchange(self, sent: bytes) -> None:
         """In a thread of its own, which no task can cancel."""
@@ -259,7 +260,7 @@ class Transport(asyncio.Transport):
             found = None
         now = caller()
         if now is not None and not now.process.crashing and not self._loop.is_closed():
-            now.process.ending = True  # nothing comes after it
+            now.process.finish_silently()
             self._loop.call_soon_threadsafe(self._arrive, found)
 
     def _arrive(self, found: bytes | None) -> None:

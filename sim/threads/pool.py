@@ -75,10 +75,12 @@ def _submit(now: Caller, self: Any, fn: Callable[..., Any], /, *args: Any, **kwa
                     self._initializer(*self._initargs)
                 result = fn(*args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the future hands it on; a crash ends the thread
-                process.ending = mine[2] = True
+                mine[2] = True
+                process.finish_silently()
                 future.set_exception(error)
             else:
-                process.ending = mine[2] = True
+                mine[2] = True
+                process.finish_silently()
                 future.set_result(result)
         finally:
             mine[2] = True
@@ -123,13 +125,13 @@ def _shutdown(now: Caller, self: Any, wait: bool = True, *, cancel_futures: bool
 def _map(
     now: Caller, self: Any, fn: Callable[..., Any], *iterables: Any, timeout: float | None = None, **_: Any
 ) -> Iterator[Any]:
-    end = None if timeout is None else now.world.clock_ns + round(timeout * 1e9)
+    end = None if timeout is None else now.run.clock_ns + round(timeout * 1e9)
     waiting = [self.submit(fn, *args) for args in zip(*iterables, strict=False)]
 
     def results() -> Iterator[Any]:
         try:
             for future in waiting:
-                yield future.result(None if end is None else (end - now.world.clock_ns) / 1e9)
+                yield future.result(None if end is None else (end - now.run.clock_ns) / 1e9)
         finally:
             for future in waiting:
                 future.cancel()
@@ -248,10 +250,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 def as_completed(now: Caller, fs: Iterable[Any], timeout: float | None = None) -> Iterator[Any]:
     """In the place of `concurrent.futures.as_completed`: in the order in which they ended."""
-    end = None if timeout is None else now.world.clock_ns + round(timeout * 1e9)
+    end = None if timeout is None else now.run.clock_ns + round(timeout * 1e9)
     left = list(dict.fromkeys(fs))
     while left:
-        limit = None if end is None else max(0.0, (end - now.world.clock_ns) / 1e9)
+        limit = None if end is None else max(0.0, (end - now.run.clock_ns) / 1e9)
         if not now.wait("wait", "futures", lambda: any(one._state in _ENDED for one in left), timeout=limit):
             raise TimeoutError(f"{len(left)} futures unfinished")
         for one in left:

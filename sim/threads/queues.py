@@ -42,7 +42,7 @@ def _put(now: Caller, self: Any, item: Any, block: bool = True, timeout: float |
     contents = _contents(now, self)
 
     def room() -> bool:
-        return self.maxsize <= 0 or contents.it._qsize() < self.maxsize
+        return bool(self.maxsize <= 0 or contents.it._qsize() < self.maxsize)
 
     if not room() and not block:
         raise queue.Full
@@ -62,7 +62,7 @@ def _get(now: Caller, self: Any, block: bool = True, timeout: float | None = Non
         raise ValueError("'timeout' must be a non-negative number")
 
     def filled() -> bool:
-        return it._qsize() > 0
+        return bool(it._qsize() > 0)
 
     subject = name_of(now, self)
     got = now.wait("get", subject, filled, timeout=timeout) if block else now.attempt("get", subject, filled)
@@ -102,7 +102,7 @@ def _empty(now: Caller, self: Any) -> bool:
 
 @replaces(queue.Queue, "full")
 def _full(now: Caller, self: Any) -> bool:
-    return 0 < self.maxsize <= _contents(now, self).it._qsize()
+    return bool(0 < self.maxsize <= _contents(now, self).it._qsize())
 
 
 class SimpleQueue:

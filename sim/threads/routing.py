@@ -39,7 +39,7 @@ def _start(self: Any) -> None:
         raise RuntimeError("threads can only be started once")
     self._started._flag = True
     thread = now.start(self.name, lambda: _run(self), daemon=self.daemon)
-    thread.thread = self
+    thread.set_thread(self)
     self._strand = thread
     self._ident = thread.index
     now.gave("start", thread.name.partition("/")[2])
@@ -101,7 +101,7 @@ def _current() -> Any:
     if process.machine is process:
         return _main()
     if process.thread is None:
-        process.thread = threading.Thread(name=process.name.partition("/")[2])
+        process.set_thread(threading.Thread(name=process.name.partition("/")[2]))
     return process.thread
 
 
@@ -117,10 +117,10 @@ def _ident(real: Callable[[], int]) -> Callable[[], int]:
 
 def _lock(real: Callable[[], Any], kind: type[Lock]) -> Callable[[], Any]:
     def stand_in() -> Any:
-        world = controlled()
-        if world is None or not _is_controlled(outer_frame()):
+        run = controlled()
+        if run is None or not _is_controlled(outer_frame()):
             return real()
-        return kind(loaded.name_of_new(world, kind.__name__))
+        return kind(loaded.name_of_new(run, kind.__name__))
 
     return stand_in
 
@@ -136,10 +136,10 @@ def _is_controlled(frame: Any) -> bool:
 
 
 def _simple_queue() -> Any:
-    world = controlled()
-    if world is None or not _is_controlled(outer_frame()):
+    run = controlled()
+    if run is None or not _is_controlled(outer_frame()):
         return queues.real_simple_queue()
-    return queues.SimpleQueue(loaded.name_of_new(world, "SimpleQueue"))
+    return queues.SimpleQueue(loaded.name_of_new(run, "SimpleQueue"))
 
 
 def _waiting(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,13 +164,14 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield queue, "SimpleQueue", _simple_queue
     yield queue.Queue, "__init__", queues.made
     yield threading.Event, "__init__", made_event
-    for owner in (
+    made: tuple[Any, ...] = (
         threading.Condition,
         threading.Semaphore,
         threading.Barrier,
         concurrent.futures.Future,
         concurrent.futures.ThreadPoolExecutor,
-    ):
+    )
+    for owner in made:
         yield owner, "__init__", named(owner.__init__)
     for module in (concurrent.futures, concurrent.futures._base):
         yield module, "as_completed", _waiting(concurrent.futures._base.as_completed, pool.as_completed)

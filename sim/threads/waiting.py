@@ -6,13 +6,16 @@ kept with the process that uses it, which starts with nothing and loses it in a 
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, TypeVar
 
 from fencepost.sim.world.operations import Start, Sync
 from fencepost.sim.world.present import here
-from fencepost.sim.world.process import refuse
+from fencepost.sim.world.process import Process, refuse
+from fencepost.sim.world.run import RunState
 from fencepost.sim.world.stamps import CLOCKED
 from fencepost.sim.world.store import issue
+from fencepost.sim.world.thread_steps import spawn
 
 S = TypeVar("S")
 
@@ -20,10 +23,10 @@ S = TypeVar("S")
 class Caller:
     """The thread that runs now: its world and its process."""
 
-    __slots__ = ("process", "world")
+    __slots__ = ("process", "run")
 
-    def __init__(self, world: Any, process: Any) -> None:
-        self.world = world
+    def __init__(self, run: RunState, process: Process) -> None:
+        self.run = run
         self.process = process
 
     def alone(self) -> bool:
@@ -32,25 +35,23 @@ class Caller:
 
     def state(self, key: Any, make: Callable[[], S]) -> S:
         """What the object `key` knows in this process."""
-        machine = self.process.machine
-        if machine.sync is None:
-            machine.sync = {}
-        found: S | None = machine.sync.get(key)
+        sync = self.process.machine.synced()
+        found: S | None = sync.get(key)
         if found is None:
-            found = machine.sync[key] = make()
+            found = sync[key] = make()
         return found
 
     def look(self, name: str) -> None:
         """The step looks at something of this name, and leaves it as it is."""
-        process, world = self.process, self.world
+        process, run = self.process, self.run
         if process.machine.threads is not None:
-            world.r |= world.footprints.bit("sync", f"{process.machine.name}/{name}")
+            run.record.add_read(run.footprints.bit("sync", f"{process.machine.name}/{name}"))
 
     def touch(self, name: str) -> None:
         """The step uses a lock, a queue or a future of this name: steps that do conflict."""
-        process, world = self.process, self.world
+        process, run = self.process, self.run
         if process.machine.threads is not None:
-            world.touched |= world.footprints.bit("sync", f"{process.machine.name}/{name}")
+            run.record.touch(run.footprints.bit("sync", f"{process.machine.name}/{name}"))
 
     def number(self, kind: str) -> str:
         """A name for a new object of this kind: the same in every run in which this thread makes it."""
@@ -79,9 +80,9 @@ class Caller:
             return True
         until = -1
         if timeout is not None:
-            until = self.world.clock_ns + max(0, round(timeout * 1e9))
-            self.world.time_mattered = max(self.world.time_mattered, CLOCKED)
-        return bool(issue(self.world, self.process, Sync(kind, subject, ready, take, until, held_by)))
+            until = self.run.clock_ns + max(0, round(timeout * 1e9))
+            self.run.depend_on_time(CLOCKED)
+        return bool(issue(self.run, self.process, Sync(kind, subject, ready, take, until, held_by)))
 
     def attempt(self, kind: str, subject: str, take: Callable[[], bool]) -> bool:
         """Do without waiting what may fail."""
@@ -90,14 +91,14 @@ class Caller:
         if self.alone() or _within_sdk():
             self.touch(subject)
             return take()
-        return bool(issue(self.world, self.process, Sync(kind, subject, None, take)))
+        return bool(issue(self.run, self.process, Sync(kind, subject, None, take)))
 
     def gave(self, kind: str, subject: str) -> None:
         """Something was done that lets others go on: they may do so before the caller does."""
         self.touch(subject)
         process = self.process
         if not process.crashing and not process.ending and not self.alone() and not _within_sdk():
-            issue(self.world, self.process, Sync(kind, subject))
+            issue(self.run, self.process, Sync(kind, subject))
 
     def start(
         self,
@@ -109,34 +110,35 @@ class Caller:
     ) -> Any:
         """Start a thread."""
         machine = self.process.machine
-        if machine.leave is None:
-            machine.leave = lambda: wait_for_all(machine)
-        return self.world.spawn_thread(name, fn, daemon=daemon, start=Start("", ready))
+        machine.wait_at_end(lambda: wait_for_all(machine))
+        return spawn(self.run, name, fn, daemon=daemon, start=Start("", ready))
 
 
 def caller() -> Caller | None:
     """The thread of a world that runs now; None when code runs that no world controls."""
-    world = here()
-    process = None if world is None else world.running
-    if process is None:
+    run = here()
+    process = None if run is None else run.running
+    if run is None or process is None:
         return None
     found: Caller | None = process.caller
     if found is None:
-        found = process.caller = Caller(world, process)
+        found = Caller(run, process)
+        process.be_called_by(found)
     return found
 
 
-def wait_for_all(machine: Any) -> None:
+def wait_for_all(machine: Process) -> None:
     """The interpreter ends when all threads but daemons have ended."""
     now = caller()
-    if now is None or machine.threads is None or machine.crashing:
+    threads = machine.threads
+    if now is None or threads is None or machine.crashing:
         return
 
-    for thread in machine.threads:
+    for thread in threads:
         now.touch(thread.name.partition("/")[2])
 
     def ended() -> bool:
-        return all(one.pending is None or one.daemon for one in machine.threads)
+        return all(one.pending is None or one.daemon for one in threads)
 
     if not ended():
         now.wait("join", "all threads", ended)
@@ -148,7 +150,7 @@ def _within_sdk() -> bool:
     Its own threads do not compete for what they release. Those that share a blocking pool of urllib3 do: see
     `sim.world.connections`.
     """
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if not name.startswith("fencepost.sim.threads") and name.partition(".")[0] not in _WITHIN:
@@ -161,7 +163,7 @@ _SDK = frozenset("s3transfer botocore boto3 urllib3".split())
 _WITHIN = frozenset("threading queue concurrent _threading_local contextlib".split())
 
 
-def outer_frame(depth: int = 2) -> Any:
+def outer_frame(depth: int = 2) -> FrameType:
     """The frame outside of the standard library's own use of threads."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _WITHIN:

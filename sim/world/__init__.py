@@ -2,16 +2,16 @@
 
 For programs:  World (store, env, spawn, note, pick, post, receive, configure, always, eventually, sometimes,
                finally_, me), View (what a property may read), Budget and NO_FAULTS.
-For searches:  World (start, enabled, alternatives, pending, step, complete, close, r, w, before, learnt,
-trace),
-               Footprints, Crash, Violation; events (in .trace).
+For searches:  World (start, enabled, alternatives, pending, step, complete, close, trace), the `StepRecord`
+               that a step returns, Footprints, Crash, Violation; events (in .trace).
 """
 
 from fencepost.sim.world.budget import NO_FAULTS, Budget
 from fencepost.sim.world.folds import MonitorEvent, Violated
 from fencepost.sim.world.footprints import CLOCK_ACTOR, POWER_ACTOR, Footprints
-from fencepost.sim.world.monitor import View, Violation
 from fencepost.sim.world.operations import Crash
+from fencepost.sim.world.run import Violation
+from fencepost.sim.world.view import View
 from fencepost.sim.world.world import Program, World
 
 from fencepost.sim import threads  # isort: skip

@@ -21,126 +21,167 @@ restarted process. A crash after a landing equals the crash before the next step
 step, if only its end. A crash with a request still in flight is `late`, then `crash`.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, make_dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Self
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.faults import ALTERNATIVES, KINDS, kind_of
+from fencepost.sim.faults import ALTERNATIVES, CATEGORIES, KINDS, SHARED, WORLD, kind_of, names
+
+_PARTS = names(WORLD)
 
 
 @dataclass(frozen=True)
-class Budget:
-    """How many faults of each kind one run may have."""
-
-    crash: int = KINDS["crash"].default
-    reply_lost: int = KINDS["reply_lost"].default
-    request_lost: int = KINDS["request_lost"].default
-    late: int = KINDS["late"].default
-    conflict: int = KINDS["conflict"].default
-    throttled: int = KINDS["throttled"].default
-    duplicated: int = KINDS["duplicated"].default
-    skew: int = KINDS["skew"].default
-    pause: int = KINDS["pause"].default
-    restart: int = KINDS["restart"].default
-    """A crashed process starts again while this lasts; then it stays down."""
-    notification_delayed: int = KINDS["notification_delayed"].default
-    power_loss: int = KINDS["power_loss"].default
-    """Only in worlds with a file system."""
+class _Limits:
+    """The methods of a budget, whose fields are the kinds of faults."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if not isinstance(value, int) or value < 0:
                 raise ValueError(f"budget {name}={value!r}: give a whole number, at least 0")
 
+    def but(self, **counts: int) -> Self:
+        """Return the same budget with other numbers of these kinds."""
+        return replace(self, **counts)
+
     def left(self) -> tuple[int, ...]:
-        """The whole budget, in the order of the constants below."""
+        """Return the whole budget, in the order of the table of faults."""
         return self._left
 
     @cached_property
     def _left(self) -> tuple[int, ...]:
         return tuple([getattr(self, name) for name in _PARTS])
 
+    def _faults(self) -> dict[str, int]:
+        """Return the numbers of those kinds that are faults."""
+        return {name: count for name, count in asdict(self).items() if KINDS[name].is_fault}
+
     def most(self) -> int:
-        """How many faults one run can have; restarts are not faults."""
-        counts = asdict(self) | {"restart": 0}
-        return sum(counts.values()) - min(self.reply_lost, self.request_lost)
+        """Return how many faults one run can have."""
+        shared: dict[str, int] = {}
+        alone = 0
+        for name, count in self._faults().items():
+            if group := KINDS[name].shares:
+                shared[group] = max(count, shared.get(group, 0))
+            else:
+                alone += count
+        return alone + sum(shared.values())
 
     def sentence(self) -> str:
-        """The budget as part of a claim."""
-        counts = asdict(self) | {"restart": 0}
-        lost = max(self.reply_lost, self.request_lost)
-        least = min(counts.pop("reply_lost"), counts.pop("request_lost"))
-        parts = [_counted(name, count) for name, count in counts.items() if count]
-        if lost and not least:
-            parts.insert(
-                bool(self.crash), _counted("reply_lost" if self.reply_lost else "request_lost", lost)
-            )
-        elif lost:
-            text = f"{lost} lost {'reply or request' if lost == 1 else 'replies or requests'}"
-            if least < lost:
-                fewer = "reply_lost" if self.reply_lost < self.request_lost else "request_lost"
-                text += f" (at most {_counted(fewer, least)})"
-            parts.insert(bool(self.crash), text)
-        if self.restart < KINDS["restart"].default and (self.crash or self.power_loss):
-            parts.append(_counted("restart", self.restart))
+        """Return the budget as part of a claim."""
+        counts = self._faults()
+        parts: list[str] = []
+        done: set[str] = set()
+        for name, count in counts.items():
+            group = KINDS[name].shares
+            if not group and count:
+                parts.append(_counted(name, count))
+            elif group and group not in done:
+                done.add(group)
+                parts += _counted_together(
+                    group, {other: counts[other] for other in counts if KINDS[other].shares == group}
+                )
+        parts += self._restarts()
         return "at most " + ", ".join(parts) if parts else "no faults"
+
+    def _restarts(self) -> Iterator[str]:
+        """Name the limits of what is no fault, where they matter."""
+        may_stop = getattr(self, "crash", 0) or getattr(self, "power_loss", 0)
+        for name, kind in KINDS.items():
+            if name in _PARTS and not kind.is_fault and may_stop and getattr(self, name) < kind.default:
+                yield _counted(name, getattr(self, name))
 
 
 def _counted(name: str, count: int) -> str:
     return f"{count} {KINDS[name].one if count == 1 else KINDS[name].many}"
 
 
-NO_FAULTS = Budget(**{name: 0 for name in KINDS if name != "restart"})
-
-_PARTS = tuple(asdict(NO_FAULTS))
-(
-    CRASH,
-    REPLY_LOST,
-    REQUEST_LOST,
-    LATE,
-    CONFLICT,
-    THROTTLED,
-    DUPLICATED,
-    SKEW,
-    PAUSE,
-    RESTART,
-    DELAYED,
-    POWER_LOSS,
-) = range(len(_PARTS))
-
-# Categories of steps, as far as faults are concerned.
-READ, WRITE, CONDITIONAL, LOCAL, CLOCK, RETRIED, MESSAGE = range(7)
+def _counted_together(group: str, counts: dict[str, int]) -> Iterator[str]:
+    """Name the limit that kinds share, and the smaller limits of some of them."""
+    given = {name: count for name, count in counts.items() if count}
+    if not given:
+        return
+    most = max(given.values())
+    if len(given) == 1:
+        yield _counted(next(iter(given)), most)
+        return
+    one, many = SHARED[group]
+    text = f"{most} {one if most == 1 else many}"
+    fewer = [_counted(name, count) for name, count in counts.items() if count < most]
+    yield f"{text} (at most {', '.join(fewer)})" if fewer else text
 
 
-def alternatives(category: int, crashable: bool, left: tuple[int, ...]) -> tuple[str, ...]:
-    """The ways in which the next step of a process can go, the harmless one first."""
-    found = ["ok"]
-    request = category in (READ, WRITE, CONDITIONAL)
-    write = category in (WRITE, CONDITIONAL)
-    if request and left[REPLY_LOST]:
-        found.append("reply_lost")
-    if write and left[REQUEST_LOST]:
-        found.append("request_lost")
-    if write and left[LATE]:
-        found.append("late")
-    if category == CONDITIONAL and left[CONFLICT]:
-        found.append("conflict")
-    if request and left[THROTTLED]:
-        found.append("throttled")
-    if write and left[DUPLICATED]:
-        found.append("duplicated")
-    if category == CLOCK and left[SKEW]:
-        found += ["skew+", "skew-"]
-    if category == MESSAGE and left[DELAYED]:
-        found.append("notification_delayed")
-    if crashable and left[CRASH]:
-        found.append("crash")
-    return tuple(found)
+if TYPE_CHECKING:
+
+    @dataclass(frozen=True, init=False)
+    class Budget(_Limits):
+        """The number of faults of each kind that one run may have, by the names of `sim.faults.KINDS`."""
+
+        def __init__(self, *counts: int, **named: int) -> None: ...
+
+        def __getattr__(self, kind: str) -> int: ...
+
+else:
+    Budget = make_dataclass(
+        "Budget", [(name, int, KINDS[name].default) for name in _PARTS], bases=(_Limits,), frozen=True
+    )
+    Budget.__module__ = __name__
+    Budget.__doc__ = "The number of faults of each kind that one run may have."
+
+NO_FAULTS = Budget(**{name: 0 for name in _PARTS if KINDS[name].is_fault})
+
+
+def part_of(kind: str) -> int:
+    """Return the place of a kind in the numbers of a budget."""
+    return _PARTS.index(kind)
+
+
+CRASH, PAUSE, RESTART, POWER_LOSS = map(part_of, ("crash", "pause", "restart", "power_loss"))
+"""Places of the kinds that the world decides by itself."""
+_SHARING: dict[int, tuple[int, ...]] = {
+    part: tuple(
+        other for other, name in enumerate(_PARTS) if KINDS[name].shares == KINDS[_PARTS[part]].shares
+    )
+    for part in range(len(_PARTS))
+    if KINDS[_PARTS[part]].shares
+}
+"""By kind that shares a limit: the kinds that share it."""
+_OFFERED = sorted((found for found in ALTERNATIVES.values() if found.offered), key=lambda f: f.needs_effect)
+"""Alternatives that steps offer, in the order in which a search tries them."""
+_PRICES = {name: part_of(found.kind) for name, found in ALTERNATIVES.items() if found.kind}
+
+Offers = tuple[tuple[str, ...], ...]
+
+
+@lru_cache(4096)
+def offers(left: tuple[int, ...]) -> Offers:
+    """Return the alternatives of the steps of processes, the harmless one first.
+
+    The place in the result is twice the category, plus 1 if the process changed something before the step.
+    """
+    return tuple(
+        _alternatives(category, crashable, left)
+        for category in sorted(CATEGORIES)
+        for crashable in (False, True)
+    )
+
+
+def _alternatives(category: int, effective: bool, left: tuple[int, ...]) -> tuple[str, ...]:
+    return (
+        "ok",
+        *(
+            found.name
+            for found in _OFFERED
+            if category in found.offered
+            and left[_PRICES[found.name]]
+            and (effective or not found.needs_effect)
+        ),
+    )
 
 
 def price(alternative: str) -> int:
-    """The part of the budget that pays for an alternative; -1 when it is free.
+    """Return the part of the budget that pays for an alternative; -1 when it is free.
 
     The price of an alternative never depends on what was spent before, otherwise steps that do not conflict
     could no longer be swapped.
@@ -149,7 +190,7 @@ def price(alternative: str) -> int:
 
 
 def without(left: tuple[int, ...], kinds: Sequence[str]) -> tuple[int, ...]:
-    """The budget with no fault of these kinds."""
+    """Return the budget with no fault of these kinds."""
     unknown = [kind for kind in kinds if kind not in _PARTS]
     if unknown:
         raise Misuse(f"no fault is called {unknown[0]!r}; known: {', '.join(_PARTS)}")
@@ -157,15 +198,13 @@ def without(left: tuple[int, ...], kinds: Sequence[str]) -> tuple[int, ...]:
 
 
 def spend(left: tuple[int, ...], part: int) -> tuple[int, ...]:
-    """The budget after one more fault of this part."""
+    """Return the budget after one more fault of this part."""
     assert left[part] > 0, "an alternative was taken that the budget does not allow"
     spent = [*left]
     spent[part] -= 1
-    if part in (REPLY_LOST, REQUEST_LOST):
-        shared = max(left[REPLY_LOST], left[REQUEST_LOST]) - 1
-        spent[REPLY_LOST] = min(spent[REPLY_LOST], shared)
-        spent[REQUEST_LOST] = min(spent[REQUEST_LOST], shared)
+    sharing = _SHARING.get(part, ())
+    if sharing:
+        shared = max(left[other] for other in sharing) - 1
+        for other in sharing:
+            spent[other] = min(spent[other], shared)
     return tuple(spent)
-
-
-_PRICES = {name: _PARTS.index(found.kind) for name, found in ALTERNATIVES.items() if found.kind}

@@ -20,16 +20,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fencepost.impl.store.requests import Request
-from fencepost.sim.faults import ALTERNATIVES, PASSING_TIME
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.operations import Finish
+from fencepost.sim.world.process import Process, Span, Step
+from fencepost.sim.world.run import RunState
 
-Step = tuple[int, str, Any, int, int, Any, Any, int]
-"""As in `run`."""
-
-COUNTED = frozenset(ALTERNATIVES) - {"never", "advance", *PASSING_TIME}
+COUNTED = frozenset(name for name, found in ALTERNATIVES.items() if found.kind and not found.passes_time)
 """A landing that never comes was paid for when it was late; passing time is no fault."""
-_NOT_SENT = frozenset({"land", "never", "crash", "duplicated"})
+_NOT_SENT = frozenset(name for name, found in ALTERNATIVES.items() if not found.sent)
 """A request that an SDK repeats is one request, which counts when it is answered."""
 
 
@@ -80,19 +79,6 @@ class AtMost(NamedTuple):
         )
 
 
-class Span:
-    """A stretch of one life of a process that the program gave a name; places are steps of the run."""
-
-    __slots__ = ("begin", "end", "incarnation", "name")
-
-    def __init__(self, name: str, incarnation: int, begin: int) -> None:
-        self.name = name
-        self.incarnation = incarnation
-        self.begin = begin
-        self.end = -1
-        """-1 as long as it goes on, and for ever when a crash cut it short."""
-
-
 class _Tally:
     """The requests so far."""
 
@@ -107,14 +93,14 @@ class _Tally:
         self.group: Any = None
         """The parallel step that its last request was part of."""
 
-    def count(self, world: Any, step: Step, faults: int) -> None:
+    def count(self, run: RunState, step: Step, faults: int) -> None:
         actor, _, _, _, _, op, answer, _ = step
         self.requests += 1
         self.faults = faults
         self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
         group = None
-        if actor >= FLIGHTS_FROM and actor not in world.threads:
-            group = world.footprints.group(actor)
+        if actor >= FLIGHTS_FROM and actor not in run.threads:
+            group = run.footprints.group(actor)
             if group == self.group:
                 return  # those of one parallel step lie side by side: their process waits for all
         self.hops += 1
@@ -129,16 +115,16 @@ def with_faults(count: int) -> str:
     return f"with {_amount(count, 'fault')}" if count else "without faults"
 
 
-def spent(world: Any) -> Iterator[Spent]:
+def spent(run: RunState) -> Iterator[Spent]:
     """Every operation of the run that has come to its end."""
-    yield from _lives(world.trace, world)
-    for process in world.strands:
+    yield from _lives(run.trace, run)
+    for process in run.strands:
         for span in process.spans:
             if span.end >= 0:
-                yield _of_span(world, process, span)
+                yield _of_span(run, process, span)
 
 
-def _lives(trace: Sequence[Step], world: Any) -> Iterator[Spent]:
+def _lives(trace: Sequence[Step], run: RunState) -> Iterator[Spent]:
     """Processes that ended. Called for every explored run, so one pass."""
     tallies: dict[Any, _Tally] = {}
     faults = 0
@@ -155,33 +141,33 @@ def _lives(trace: Sequence[Step], world: Any) -> Iterator[Spent]:
             tally = tallies.get((process.machine, incarnation))
             if tally is None:
                 tally = tallies[process.machine, incarnation] = _Tally()
-            tally.count(world, step, faults)
+            tally.count(run, step, faults)
         elif type(op) is Finish and process.machine is process:
             yield tallies.get((process, incarnation), _Tally(faults)).spent(process.name)
 
 
-def _of_span(world: Any, process: Any, span: Span) -> Spent:
-    faults = sum(step[1] in COUNTED for step in world.trace[: span.begin])
+def _of_span(run: RunState, process: Process, span: Span) -> Spent:
+    faults = sum(step[1] in COUNTED for step in run.trace[: span.begin])
     tally = _Tally(faults)
-    for step in world.trace[span.begin : span.end]:
+    for step in run.trace[span.begin : span.end]:
         faults += step[1] in COUNTED
         if step[2] is process and step[1] not in _NOT_SENT and isinstance(step[5], Request):
-            tally.count(world, step, faults)
+            tally.count(run, step, faults)
     return tally.spent(span.name)
 
 
-def ended_since(world: Any, place: int) -> bool:
+def ended_since(run: RunState, place: int) -> bool:
     """Whether any operation came to its end at this step of the run or later."""
-    return any(type(step[5]) is Finish and step[1] == "ok" for step in world.trace[place:]) or any(
-        span.end > place for process in world.strands for span in process.spans
+    return any(type(step[5]) is Finish and step[1] == "ok" for step in run.trace[place:]) or any(
+        span.end > place for process in run.strands for span in process.spans
     )
 
 
-def dearest(world: Any, bounds: Sequence[AtMost]) -> tuple[str, str] | None:
+def dearest(run: RunState, bounds: Sequence[AtMost]) -> tuple[str, str] | None:
     """The bound that the last step broke, if it ended an operation, and the reason."""
-    if not ended_since(world, len(world.trace) - 1):
+    if not ended_since(run, len(run.trace) - 1):
         return None
-    for one in spent(world):
+    for one in spent(run):
         for bound in bounds:
             error = bound.broken_by(one)
             if error:

@@ -25,6 +25,7 @@ from typing import Any
 
 from fencepost.sim.faults import pause_named
 from fencepost.sim.world.present import here
+from fencepost.sim.world.run import RunState
 from fencepost.sim.world.stamps import CLOCKED
 
 SITES_MAX = 8
@@ -90,27 +91,26 @@ class Deadlines:
                 self._found[file, line, number] = (distance, grown)
 
 
-def read(world: Any, value: float, unit_ns: float) -> Any:
+def read(run: RunState, value: float, unit_ns: float) -> Any:
     """A reading of the clock in units of so many nanoseconds, for code that may compare it."""
-    if world.deadlines is None or world.running is None:
+    if run.deadlines is None or run.running is None:
         return value
-    world.tracked += 1
-    return _tracked(value, unit_ns, world.tracked)
+    return _tracked(value, unit_ns, run.count_tracked())
 
 
-def moment(world: Any, value: dt.datetime) -> dt.datetime:
+def moment(run: RunState, value: dt.datetime) -> dt.datetime:
     """The same for a datetime."""
-    if world.deadlines is None or world.running is None:
+    if run.deadlines is None or run.running is None:
         return value
-    world.tracked += 1
-    return _tracked(value, 1, world.tracked)
+    made: dt.datetime = _tracked(value, 1, run.count_tracked())
+    return made
 
 
 def _learn(distance_ns: float, frame: FrameType, number: int = 0) -> None:
-    world = here()
-    if world is not None and world.deadlines is not None and world.running is not None and distance_ns > 0:
-        world.time_mattered = max(world.time_mattered, CLOCKED)
-        world.deadlines.learn((frame.f_code.co_filename, frame.f_lineno, number), round(distance_ns))
+    run = here()
+    if run is not None and run.deadlines is not None and run.running is not None and distance_ns > 0:
+        run.depend_on_time(CLOCKED)
+        run.deadlines.learn((frame.f_code.co_filename, frame.f_lineno, number), round(distance_ns))
 
 
 class _Tracked:
@@ -169,7 +169,7 @@ class _Float(_Tracked, float):
     def _plain(self) -> float:
         return float.__pos__(self)
 
-    def __round__(self, digits: int | None = None) -> Any:
+    def __round__(self, digits: Any = None) -> Any:
         return _tracked(round(self._plain(), digits), self.unit_ns, self.reading)
 
     def __neg__(self) -> Any:

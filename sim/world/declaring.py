@@ -4,12 +4,13 @@ It is the same for the world under control and for a real one, which differ in w
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.world.monitor import ALWAYS, EVENTUALLY, FINALLY, SOMETIMES, Check, Property
+from fencepost.sim.world.properties import Always, Check, Eventually, Finally, Property, Sometimes
+from fencepost.sim.world.view import Ending
 
 DEFERRED = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
 RESERVED = ("setup", "clock", "power")
@@ -18,39 +19,55 @@ RESERVED = ("setup", "clock", "power")
 class Declaring:
     """A world that is being set up."""
 
-    processes: list[Any]
-    properties: list[Property]
-    muted: frozenset[str] = frozenset()
     repeats = True
-    """Whether its runs are repeated and merged."""
+    """True if its runs are repeated and merged."""
 
     @property
     @abstractmethod
     def setting_up(self) -> bool:
-        """Whether the program that sets the world up has not returned yet."""
+        """True until the program that sets the world up has returned."""
+
+    @property
+    @abstractmethod
+    def processes(self) -> Sequence[Ending]:
+        """The processes spawned so far."""
+
+    @property
+    @abstractmethod
+    def properties(self) -> Sequence[Property]:
+        """The properties declared so far."""
+
+    @property
+    def muted(self) -> frozenset[str]:
+        """Properties that are not judged."""
+        return frozenset()
+
+    @abstractmethod
+    def _declare(self, promise: Property) -> None:
+        """Take up a property."""
 
     def always(self, name: str, check: Check, *, when: Check | None = None) -> None:
         """`check` must hold after every step in which `when` is true; if it never is, that is a finding."""
-        self._promise(name, ALWAYS, check, when)
+        self._promise(Always, name, check, when)
 
     def eventually(self, name: str, check: Check) -> None:
         """`check` must hold at some time in every run."""
-        self._promise(name, EVENTUALLY, check)
+        self._promise(Eventually, name, check)
 
     def sometimes(self, name: str, check: Check) -> None:
         """`check` should hold at some time in some run; when it never does, that is a finding."""
-        self._promise(name, SOMETIMES, check)
+        self._promise(Sometimes, name, check)
 
     def finally_(self, name: str, check: Check, *, when: Check | None = None) -> None:
         """`check` must hold at the end of every run in which `when` is true, when every process has ended."""
-        self._promise(name, FINALLY, check, when)
+        self._promise(Finally, name, check, when)
 
-    def _promise(self, name: str, kind: str, check: Check, when: Check | None = None) -> None:
+    def _promise(self, kind: type[Property], name: str, check: Check, when: Check | None = None) -> None:
         self._only_at_first("properties are declared")
         if name in [promise.name for promise in self.properties]:
             raise Misuse(f"two properties cannot both be called {name!r}")
         if name not in self.muted:
-            self.properties.append(Property(name, kind, check, when=when, repeats=self.repeats))
+            self._declare(kind(name, check, when=when, repeats=self.repeats))
 
     def _only_at_first(self, what: str) -> None:
         if not self.setting_up:

@@ -20,8 +20,9 @@ from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.world.finalizers import PROPERTY, is_library, left_behind, place
-from fencepost.sim.world.present import controlled, here
+from fencepost.sim.world.present import controlled, here, surely_here
 from fencepost.sim.world.process import refuse
+from fencepost.sim.world.run import RunState
 
 
 class Escape(BaseException):
@@ -38,38 +39,38 @@ _PROGRAMS = "call the code itself, or hand it a stand-in"
 
 def escape(call: str, instead: str, frame: FrameType | None = None) -> BaseException:
     """Mark the run, and the exception to raise."""
-    world = controlled() or here()
-    if world.collecting:
-        return Escape(left_behind(world, call))
-    if world.running is not None and world.running.crashing:
+    run = controlled() or surely_here()
+    if run.collecting:
+        return Escape(left_behind(run, call))
+    if run.running is not None and run.running.crashing:
         # The process is dying; what it tries while it is unwound is not the code's fault.
-        refuse(world.running)
-    who = "the program that sets up" if world.running is None else f"process {world.running.name!r}"
+        refuse(run.running)
+    who = "the program that sets up" if run.running is None else f"process {run.running.name!r}"
     text = (
         f"{who} called {call} at {place(frame or sys._getframe(1))}, which leads out of the world; {instead}"
     )
-    if world.running is None:
+    if run.running is None:
         return Misuse(text)
-    if world.violation is None:
-        world.report_violation(PROPERTY, text)
+    if run.violation is None:
+        run.report_violation(PROPERTY, text)
     return Escape(text)
 
 
-def elsewhere(world: Any, op: Any) -> BaseException:
+def elsewhere(run: RunState, op: Any) -> BaseException:
     """Mark the run: a thread or greenlet of the code's own uses the world, which controls only processes."""
     text = (
         f"{op.kind} {op.subject} was sent from another thread or greenlet than a process's own, at "
         f"{place(sys._getframe(1))}, which leads out of the world; {_THREADS}"
     )
-    if world.violation is None:
-        world.report_violation(PROPERTY, text)
+    if run.violation is None:
+        run.report_violation(PROPERTY, text)
     return Escape(text)
 
 
 def _refused() -> bool:
     """Whether this thread runs code of a world: a process, the program, or a finalizer."""
-    world = here()
-    return world is not None and (world.collecting or controlled() is not None)
+    run = here()
+    return run is not None and (run.collecting or controlled() is not None)
 
 
 _EVENTS = {
@@ -108,13 +109,13 @@ _real_finalize = weakref.finalize.__init__
 
 def _register(function: Any, *args: Any, **kwargs: Any) -> Any:
     """What a process leaves for the end of the interpreter never runs: the audit's end is not its end."""
-    world = controlled()
+    run = controlled()
     frame = sys._getframe(1)
-    if world is None or is_library(frame):
+    if run is None or is_library(frame):
         return _real_atexit(function, *args, **kwargs)
     found = f"atexit.register at {place(frame)}: the world never runs what is registered"
-    if found not in world.findings:
-        world.findings.append(found)
+    if found not in run.findings:
+        run.findings.append(found)
     return function
 
 

@@ -10,9 +10,9 @@ violation, because a process that crashes runs no finalizers.
 import gc
 import sys
 from types import FrameType
-from typing import Any
 
 from fencepost.sim.world.present import is_library_file
+from fencepost.sim.world.run import RunState
 
 PROPERTY = "nothing leads out of the world"
 _off = False
@@ -34,25 +34,21 @@ def let_go() -> None:
         gc.enable()
 
 
-def collect(world: Any) -> None:
+def collect(run: RunState) -> None:
     """Run the finalizers of the cycles that the run left behind; `world` refuses their requests."""
-    world.collecting = True
-    try:
-        gc.collect(0)
-    finally:
-        world.collecting = False
+    run.collect(lambda: gc.collect(0))
 
 
-def left_behind(world: Any, what: str) -> str:
+def left_behind(run: RunState, what: str) -> str:
     """Mark the run, and return the text of the exception to raise."""
     where = place(sys._getframe(1))  # noqa: SLF001  # the only way to the caller
     text = (
         f"a finalizer sent {what} at {where}, after its process had ended; no schedule says when that "
         "happens: send it before the process returns"
     )
-    crashed = any(process.incarnation or process.state == "down" for process in world.processes)
-    if world.violation is None and not crashed and not world.completed:
-        world.report_violation(PROPERTY, text)
+    crashed = any(process.incarnation or process.state == "down" for process in run.processes)
+    if run.violation is None and not crashed and not run.completed:
+        run.report_violation(PROPERTY, text)
     return text
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Outcome
-from fencepost.sim.world import kept_state
+from fencepost.sim.world import check_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,14 @@ class Fold:
         self.state = copy.deepcopy(initial)
         self.bit = 0
         """The state as an object of footprints."""
-        self.kept = kept_state.State(step)
+        self.kept = check_state.CheckState(step)
         everything = notes is None and keys is None
         self._notes = None if everything else frozenset(notes or ())
         self._keys = ("",) if everything else tuple(keys or ())
+
+    def watch(self, bit: int) -> None:
+        """Take part in footprints under this bit."""
+        self.bit = bit
 
     def sees_note(self, topic: str) -> bool:
         return self._notes is None or topic in self._notes
@@ -82,30 +86,3 @@ class Fold:
             raise Misuse(f"monitor {self.name!r} returned None; return the next state, or Violated(reason)")
         self.state = state
         return None
-
-
-class Past:
-    """A state of the world as a view reads it, kept while the next step is taken."""
-
-    def __init__(self, world: Any) -> None:
-        self.footprints = world.footprints
-        self.start_ns = world.start_ns
-        self.clock_ns = world.clock_ns
-        self.bucket = self
-        self.noted = {topic: tuple(notes) for topic, notes in world.noted.items()}
-        self.processes = [_Ended(one.name, one.state, one.result, one.error) for one in world.processes]
-        self._bodies: dict[str, bytes] = world.bucket.bodies("")
-
-    def body(self, key: str) -> bytes | None:
-        return self._bodies.get(key)
-
-    def bodies(self, prefix: str) -> dict[str, bytes]:
-        return {key: body for key, body in self._bodies.items() if key.startswith(prefix)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    name: str
-    state: str
-    result: Any
-    error: BaseException | None

@@ -83,6 +83,19 @@ class Footprints:
             req.AbortUpload: self._abort_upload,
         }
 
+    def begin_stamps(self, *, on: bool) -> None:
+        """Decide if writes carry the time at which they land."""
+        self.stamp = CLOCK if on else 0
+
+    def note_refusal(self) -> None:
+        """Record that a request of the search was refused before it was sent."""
+        self.refuses = True
+
+    def waiting(self) -> int:
+        """Return the mask that a step reads if it waited for another thread."""
+        self.waits = self.bit("waits", "")
+        return self.waits
+
     def footprint(self, request: Any, reply: Any) -> Footprint:
         """What `request` read and wrote, given how it was answered."""
         if isinstance(reply, StoreError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from fencepost.impl.store.errors import WrongType
+from fencepost.impl.store.errors import InvalidType
 from fencepost.sim.world.present import is_library_file
 
 FRAMES_MAX = 8
@@ -62,7 +62,7 @@ def line_of(function: Any) -> CodeLine:
 
 def mistake_of(error: BaseException) -> str:
     """The mistake that an exception shows, if it is none of the protocol but of the set-up or the call."""
-    if isinstance(error, WrongType):
+    if isinstance(error, InvalidType):
         return "give the store bytes, and names as text"
     kind = type(error).__name__ if type(error).__module__.startswith("botocore.") else ""
     if kind == "ClientError" or kind.startswith("NoSuch"):

@@ -184,6 +184,24 @@ def own(value: Any) -> Any:
     return value
 
 
+def plain(value: Any) -> Any:
+    """Return a hashable value that equals only the plain forms of equal values.
+
+    The plain form of a value that cannot be compared equals nothing else.
+    """
+    if isinstance(value, list | tuple):
+        return (type(value), tuple([plain(item) for item in value]))
+    if isinstance(value, dict):
+        return (dict, tuple([(plain(key), plain(item)) for key, item in value.items()]))
+    if isinstance(value, set):
+        return (set, frozenset(plain(item) for item in value))
+    try:
+        hash(value)
+    except TypeError:
+        return object()
+    return (type(value), value)
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two operations are equal: how a run that does not repeat is noticed."""
     if one is other:

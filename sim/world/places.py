@@ -21,6 +21,7 @@ from typing import Any
 from fencepost.sim.world import connections, escapes, present, stand_ins
 from fencepost.sim.world.present import REAL, classify, is_users
 from fencepost.sim.world.reachable import identity, is_class, reachable, slots
+from fencepost.sim.world.run import RunState
 
 Place = tuple[Any, Any, Any, Any]
 """A dictionary, list, class, function, cell or object; the name there; the real thing and its stand-in."""
@@ -46,15 +47,15 @@ _applied = False
 _holders = 0
 
 
-def enter(world: Any, program: Any) -> None:
+def enter(run: RunState, program: Any) -> None:
     """`world` is in control of this thread, until it leaves."""
-    present.push(world)
+    present.push(run)
     if not _applied or _searched != _now():
         apply(program)
 
 
-def leave(world: Any) -> None:
-    present.drop(world)
+def leave(run: RunState) -> None:
+    present.drop(run)
     if _applied and not _holders and not present.anybody():
         _remove()
 
@@ -93,7 +94,7 @@ def _put() -> None:
         set_binding(target, name, stand_in)
 
 
-_real_load = _frozen_importlib._find_and_load
+_real_load = _frozen_importlib._find_and_load  # type: ignore[attr-defined]  # the stubs leave it out
 _loading = False
 
 
@@ -164,7 +165,8 @@ def set_binding(target: Any, name: Any, value: Any) -> None:
         target[name] = value
     elif type(target) is functools.partial:
         func, args = (value, target.args) if name == "func" else (target.func, value)
-        target.__setstate__((func, args, target.keywords, vars(target)))
+        state = (func, args, target.keywords, vars(target))
+        target.__setstate__(state)  # type: ignore[attr-defined]  # the stubs leave it out
     elif isinstance(target, type | types.FunctionType | types.CellType):
         setattr(target, name, value)
     else:
@@ -190,7 +192,8 @@ def _search() -> None:
                 _known[identity(target), name] = (target, name, _get(target, name), stand_in)
     originals = _originals()
     places = dict(_known)
-    for module in list(sys.modules.values()):
+    loaded: list[object] = list(sys.modules.values())
+    for module in loaded:
         if isinstance(module, types.ModuleType) and classify(module.__name__) != REAL:
             for place in _copies(module, originals):
                 places.setdefault((identity(place[0]), place[1]), place)

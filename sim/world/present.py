@@ -11,9 +11,12 @@ import sysconfig
 from _thread import get_ident
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_worlds: dict[int, list[Any]] = {}
+if TYPE_CHECKING:
+    from fencepost.sim.world.run import RunState
+
+_runs: dict[int, list["RunState"]] = {}
 _aside: set[int] = set()
 """The threads that are `outside` of their world for a while."""
 
@@ -41,45 +44,52 @@ _FORKS = "fencepost.impl.store.files.store"
 _kinds: dict[str, int] = {}
 
 
-def here() -> Any:
+def here() -> "RunState | None":
     """The world that runs in this thread; None when there is none."""
-    stack = _worlds.get(get_ident())
+    stack = _runs.get(get_ident())
     return stack[-1] if stack else None
 
 
-def controlled() -> Any:
+def surely_here() -> "RunState":
+    """Return the run of the world in this thread, for code that only runs in one."""
+    run = here()
+    assert run is not None, "a world is in control of this thread"
+    return run
+
+
+def controlled() -> "RunState | None":
     """The world, when one of its processes runs now, or the program that sets it up; else None."""
-    world = here()
-    return world if world is not None and (world.running is not None or world.setting_up) else None
+    run = here()
+    return run if run is not None and (run.running is not None or run.setting_up) else None
 
 
-def push(world: Any) -> None:
+def push(run: "RunState") -> None:
     """Make `world` the one that runs in this thread."""
-    _worlds.setdefault(get_ident(), []).append(world)
+    _runs.setdefault(get_ident(), []).append(run)
 
 
-def is_here(world: Any) -> bool:
-    return world in _worlds.get(get_ident(), ())
+def is_here(run: "RunState") -> bool:
+    return run in _runs.get(get_ident(), ())
 
 
-def drop(world: Any) -> None:
+def drop(run: "RunState") -> None:
     """`world` runs no more, whichever thread it ran in."""
-    for thread, stack in list(_worlds.items()):
-        if world in stack:
-            stack.remove(world)
+    for thread, stack in list(_runs.items()):
+        if run in stack:
+            stack.remove(run)
             if not stack:
-                del _worlds[thread]
+                del _runs[thread]
 
 
 def anybody() -> bool:
     """Whether a world runs in any thread."""
-    return bool(_worlds)
+    return bool(_runs)
 
 
 @contextlib.contextmanager
 def outside() -> Iterator[None]:
     """For a while this thread belongs to no world: making an SDK client reads clocks and draws numbers."""
-    stack = _worlds.pop(get_ident(), None)
+    stack = _runs.pop(get_ident(), None)
     if stack is not None:
         _aside.add(get_ident())
     try:
@@ -87,18 +97,18 @@ def outside() -> Iterator[None]:
     finally:
         if stack is not None:
             _aside.discard(get_ident())
-            _worlds[get_ident()] = stack
+            _runs[get_ident()] = stack
 
 
 def making() -> bool:
     """Whether what this thread makes now belongs to a world."""
-    return get_ident() in _worlds or get_ident() in _aside
+    return get_ident() in _runs or get_ident() in _aside
 
 
-def memory(world: Any) -> dict[Any, Any]:
+def memory(run: "RunState") -> dict[Any, Any]:
     """What the running process remembers; lost when it crashes."""
-    process = world.running
-    known: dict[Any, Any] = world.streams if process is None else process.machine.streams
+    process = run.running
+    known: dict[Any, Any] = run.streams if process is None else process.machine.streams
     return known
 
 

@@ -28,13 +28,13 @@ keep the promise.
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from greenlet import getcurrent, greenlet
 
 from fencepost.impl.store.errors import StoreError
-from fencepost.sim.world.costs import Span
-from fencepost.sim.world.operations import Crash, Finish, Parallel, same
+from fencepost.sim.world.located import CodeLine
+from fencepost.sim.world.operations import Crash, Finish, Parallel, Wake, same
 
 OPERATIONS = 10_000
 """Operations an incarnation may issue before its numbers run into the next one's."""
@@ -51,6 +51,11 @@ NODES_MAX = 200_000
 START = object()
 CRASH = object()
 
+Step = tuple[int, str, "Process | None", int, int, Any, Any, int]
+"""A step of a run: actor, alternative, process, incarnation, number of the operation, operation, answer, and
+the clock in nanoseconds since the start.
+"""
+
 
 class Stuck(BaseException):
     """Raised in a process that computes without end; no code may handle it."""
@@ -65,6 +70,22 @@ class Stuck(BaseException):
 
 class Diverged(Exception):
     """The program did something else although every choice was the same: it is not deterministic."""
+
+
+class Span:
+    """A stretch of one life of a process that the program gave a name; places are steps of the run."""
+
+    __slots__ = ("begin", "end", "incarnation", "name")
+
+    def __init__(self, name: str, incarnation: int, begin: int) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self.begin = begin
+        self.end = -1
+        """-1 until it ends, and forever when a crash cut it short."""
+
+    def end_at(self, place: int) -> None:
+        self.end = place
 
 
 class Node:
@@ -197,7 +218,7 @@ class Process:
         kwargs: dict[str, Any],
         restart: bool,
         may_raise: tuple[type[BaseException], ...],
-        trace: Sequence[Any] = (),
+        trace: Sequence[Step] = (),
         *,
         after_power_loss: bool = False,
         after_crash: bool = False,
@@ -263,7 +284,7 @@ class Process:
 
     def begin(self) -> None:
         """Forget everything: before the first start and after a crash."""
-        self.streams: dict[str, Any] = {}
+        self.streams: dict[Any, Any] = {}
         self.threads: list[Process] | None = None
         """The threads that it has started, see `sim.threads`; None as long as it has started none."""
         self.sync: dict[Any, Any] | None = None
@@ -294,19 +315,27 @@ class Process:
     def start(self) -> Any:
         """Run to the first operation, and return it."""
         self.state = "running"
-        return self._start() if self.node is None else self._follow(START, START)
+        op = self.pending = self._start() if self.node is None else self._follow(START, START)
+        return op
 
-    def resume(self, answer: Any) -> Any:
-        """Give it the answer, and return its next operation."""
+    def resume(self, answer: Any, last: int) -> Any:
+        """Run to the next operation with this answer, and return it; `last`: the steps before that."""
+        self.last = last
         if self.node is None:
-            return self.worker.switch(answer)
-        key = key_of(answer)
-        if key is None:
-            # Nothing can be remembered of what comes after it.
-            self._catch_up()
-            self.node = None
-            return self.worker.switch(answer)
-        return self._follow(key, answer)
+            op = self.worker.switch(answer)
+        else:
+            key = key_of(answer)
+            if key is None:
+                # Nothing can be remembered of what comes after it.
+                self._catch_up()
+                self.node = None
+                op = self.worker.switch(answer)
+            else:
+                op = self._follow(key, answer)
+        self.ops += 1
+        self.retried = False
+        self.pending = op
+        return op
 
     def crash(self) -> bool:
         """Raise the crash where it waits. False when the code did not let itself be unwound."""
@@ -321,6 +350,194 @@ class Process:
             return True
         return self._unwind(self.pending if self.node is None else self.waits)
 
+    # Changes that a step makes.
+
+    def set_last(self, last: int) -> None:
+        """Set the steps that came before the pending operation."""
+        self.last = last
+
+    def set_effective(self, effective: bool) -> None:
+        """Record if the last step changed something, so that a crash after it makes a difference."""
+        self.effective = effective
+
+    def change_something(self, effective: bool) -> None:
+        """Record a step that changed something, which ends every waiting loop; see `set_effective`."""
+        self.effective = effective
+        self.spins = self.naps = self.nap_reads = 0
+        self.last_idle = None
+
+    def change_nothing(self, op: Any, answer: Any, read: int, *, effective: bool) -> None:
+        """Record a step that changed nothing: it may be a round of a waiting loop."""
+        self.effective = effective
+        self.nap_reads |= read
+        before = self.last_idle
+        if before is not None and before[1] == answer and same(before[0], op):
+            self.spins += 1
+        else:
+            self.spins = 0
+        self.last_idle = (op, answer, read)
+
+    def block(self, op: Any, answer: Any, read: int, last: int, spins: int) -> None:
+        """Wait until something that the operation read has changed."""
+        self.last_idle = (op, answer, read)
+        self.spins = spins
+        self.last = last
+
+    def end_naps(self) -> None:
+        """End a loop of sleeps."""
+        self.naps = self.nap_reads = 0
+
+    def end_spins(self) -> None:
+        """Let a waiting loop repeat its request again."""
+        self.spins = 0
+
+    def end_waiting(self) -> None:
+        """Let the process step again: another thread may have changed what it waits for."""
+        self.naps = self.nap_reads = self.spins = 0
+
+    def nap(self) -> None:
+        """Count a sleep, or a wait that ended without success."""
+        self.naps += 1
+
+    def sleep(self, until_ns: int, since_ns: int, last: int) -> None:
+        """Go to sleep: the next operation is to wake."""
+        self.last = last
+        self.ops += 1
+        self.pending = Wake(until_ns, since_ns)
+
+    def decide_skew(self, skew_ns: int) -> None:
+        """Fix the error of its wall clock, in nanoseconds."""
+        self.skew = True
+        self.skew_ns = skew_ns
+
+    def retry(self, last: int) -> None:
+        """Send the pending request again: the first reply was lost below the code."""
+        self.retried = True
+        self.last = last
+
+    def fork(self, group: "Group") -> None:
+        """Wait for all requests of a parallel step."""
+        self.group = group
+
+    def join(self) -> None:
+        """End a parallel step: its requests count as operations."""
+        assert self.group is not None
+        self.ops += len(self.group.replies)
+        self.group = None
+
+    def count_step(self) -> int:
+        """Count a step of a daemon; return the steps so far."""
+        self.taken += 1
+        return self.taken
+
+    def finish(self, op: Finish, last: int) -> None:
+        """End with the result or the error of the entry point."""
+        self.last = last
+        self.result = op.result
+        self.error = op.error
+        self.end()
+
+    def end(self) -> None:
+        """End: no operation is pending any more."""
+        self.release()
+        self.pending = None
+        self.state = "done" if self.error is None else "failed"
+
+    def end_set_up(self) -> None:
+        """End the program that sets the world up."""
+        self.release()
+        self.pending = None
+
+    def stop(self, state: str) -> None:
+        """Stop after a crash: `down`, or `off` until power is back."""
+        self.state = state
+
+    def forget(self, last: int) -> None:
+        """Lose all memory in a crash."""
+        self.begin()
+        self.last = last
+        self.retried = False
+        self.incarnation += 1
+        # Numbers are a function of the process's memory, so that states can be compared.
+        self.ops = self.incarnation * OPERATIONS
+        self.pending = None
+
+    def locate(self, lines: tuple[CodeLine, ...]) -> None:
+        """Set the lines of user code that issue the next operation."""
+        self.at = lines
+
+    def start_at(self, lines: tuple[CodeLine, ...]) -> None:
+        """Set the lines of user code that started this thread."""
+        self.begun_at = lines
+
+    # Threads.
+
+    def have_threads(self, memory: int, history: int) -> None:
+        """Begin to have threads: `memory` is the bit of what they share."""
+        self.threads = []
+        self.memory = memory
+        self.history = history
+
+    def become_thread_of(self, machine: "Process", *, daemon: bool, start: Any, last: int) -> None:
+        """Be a thread of `machine` that waits for its first step."""
+        self.machine, self.incarnation = machine, machine.incarnation
+        self.ops = machine.incarnation * OPERATIONS
+        self.daemon = daemon or machine.daemon
+        self.state, self.pending = "running", start
+        self.last = last
+
+    def wait_to_begin(self, last: int) -> None:
+        """Take the step in which a thread begins."""
+        self.last = last
+        self.ops += 1
+
+    def set_history(self, history: int) -> int:
+        """Set the number for everything that this thread learnt."""
+        self.history = history
+        return history
+
+    def set_version(self, version: int) -> None:
+        """Set the number for the state of the shared memory."""
+        self.version = version
+
+    def end_threads(self) -> None:
+        """Drop all threads, and keep their last state as a part of the memory that survives a crash."""
+        assert self.threads is not None
+        histories = tuple(one.history for one in (self, *self.threads))
+        self.ended = (*self.ended, (self.version, *sorted(histories)))
+
+    def drop_threads(self) -> None:
+        self.threads = None
+
+    def stop_thread(self) -> None:
+        """End with the process that this thread belongs to."""
+        self.pending = self.group = None
+
+    def synced(self) -> dict[Any, Any]:
+        """Return the state of its locks, events and queues, by object."""
+        if self.sync is None:
+            self.sync = {}
+        return self.sync
+
+    def wait_at_end(self, leave: Callable[[], None]) -> None:
+        """Call `leave` when the entry point has ended, unless another call is set."""
+        self.leave = self.leave or leave
+
+    def be_called_by(self, caller: Any) -> None:
+        """Keep the caller by which the stand-ins for threads and locks reach this process."""
+        self.caller = caller
+
+    def set_thread(self, thread: Any) -> None:
+        """Set the object by which the code refers to this thread."""
+        self.thread = thread
+
+    def finish_silently(self) -> None:
+        """Record that nothing of the user's code comes after the present operation."""
+        self.ending = True
+
+    def rename(self, name: str) -> None:
+        self.name = name
+
     def mark(self, name: str, *, begins: bool) -> None:
         """The code enters or leaves an operation, between two steps."""
         if self.node is None:
@@ -334,7 +551,7 @@ class Process:
             return
         for span in reversed(self.spans):
             if span.end < 0 and (span.name, span.incarnation) == (name, self.incarnation):
-                span.end = len(self.trace)
+                span.end_at(len(self.trace))
                 return
 
     # Remembering.
@@ -423,6 +640,12 @@ class Process:
         _abandoned.append(worker)
         return False
 
+    def count_refusal(self) -> int:
+        """Count a request that the dying process sent; return how many it has sent."""
+        self.refusals += 1
+        self.clean = self.clean and self.refusals <= REFUSALS_MAX
+        return self.refusals
+
     def release(self) -> None:
         """Give the greenlet of a process that ended back to the pool."""
         if self.worker is not None:
@@ -459,6 +682,13 @@ class Group:
         self.steps = 0
         """The steps in which its requests landed, as a bit set."""
 
+    def answer(self, slot: int, reply: Any, place: int) -> bool:
+        """Keep the reply of one request; return True if it was the last."""
+        self.replies[slot] = reply
+        self.open -= 1
+        self.steps |= place
+        return not self.open
+
 
 class Flight:
     """A request with a life of its own: one of a parallel step, or one whose sender gave up."""
@@ -478,6 +708,11 @@ class Flight:
         """The steps that came before it, as a bit set."""
         self.zombie = zombie
         self.retried = False
+
+    def retry(self, place: int) -> None:
+        """Send the request again: the first reply was lost below the code."""
+        self.retried = True
+        self.born |= place
 
 
 def _work(process: Process) -> None:
@@ -499,10 +734,8 @@ def _work(process: Process) -> None:
         process = getcurrent().parent.switch(finish)
 
 
-def refuse(process: Any) -> None:
-    """Answer a request of a dying process: the crash again, and after many the process is abandoned."""
-    process.refusals += 1
-    if process.refusals > REFUSALS_MAX:
-        process.clean = False
+def refuse(process: Process) -> NoReturn:
+    """Answer a request of a dying process with the crash again; abandon the process after many."""
+    if process.count_refusal() > REFUSALS_MAX:
         getcurrent().parent.switch(None)
     raise Crash

@@ -60,9 +60,10 @@ _libraries: tuple[int, frozenset[int]] = (0, frozenset())
 def _library_names() -> frozenset[int]:
     global _libraries
     if _libraries[0] != len(sys.modules):
+        loaded: list[object] = list(sys.modules.values())
         names = frozenset(
             identity(vars(module))
-            for module in list(sys.modules.values())
+            for module in loaded
             if isinstance(module, types.ModuleType) and not is_users(module)
         )
         _libraries = (len(sys.modules), names)

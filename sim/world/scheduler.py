@@ -35,8 +35,9 @@ A run is a function of the choices (actor, alternative), and of nothing else.
 from typing import Any
 
 from fencepost.impl.store import requests as req
+from fencepost.sim.faults import CLOCK, CONDITIONAL, LOCAL, MESSAGE, READ, RETRIED, WRITE
 from fencepost.sim.world import budget as fault
-from fencepost.sim.world.footprints import CLOCK_ACTOR, FLIGHTS_FROM, POWER_ACTOR
+from fencepost.sim.world.footprints import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.operations import (
     ADVANCE,
     BLOCKED,
@@ -54,25 +55,26 @@ from fencepost.sim.world.operations import (
 )
 from fencepost.sim.world.process import Flight
 from fencepost.sim.world.request_steps import SPINS
+from fencepost.sim.world.run import RunState
 
 
 class Scheduler:
     """Offers the possible steps of a run."""
 
-    def __init__(self, world: Any) -> None:
-        self._world = world
+    def __init__(self, run: RunState) -> None:
+        self._run = run
         self._last = False
         """Whether nothing can happen any more but a power loss."""
 
     def enabled(self) -> list[int]:
         """The actors that may step; empty when the run is complete."""
-        world = self._world
-        if world.setup is not None:
+        run = self._run
+        if run.setup is not None:
             return [0]
-        if world.files is not None:
-            if world.survivors is not None:
+        if run.files is not None:
+            if run.survivors is not None:
                 return [POWER_ACTOR]
-            if world.left[fault.POWER_LOSS] and not world.stays_on:
+            if run.budget_left[fault.POWER_LOSS] and not run.stays_on:
                 found = self._able()
                 self._last = not found
                 return [*found, POWER_ACTOR]
@@ -80,27 +82,27 @@ class Scheduler:
 
     def _able(self) -> list[int]:
         """The actors besides power that may step."""
-        world = self._world
-        if world.has_daemons and self._only_daemons_left():
+        run = self._run
+        if run.has_daemons and self._only_daemons_left():
             return []
         ready = []
         asleep = early = again = False
         spinning = resting = None
-        for process in world.strands:
+        for process in run.strands:
             op = process.pending
             if op is None or process.group is not None:
                 continue
             kind = type(op)
             if (kind is Sync or kind is Start) and op.ready is not None:
-                if 0 <= op.until_ns <= world.clock_ns or op.ready():
+                if 0 <= op.until_ns <= run.clock_ns or op.ready():
                     ready.append(process.index)
                 elif op.until_ns >= 0:
                     asleep = True
-                if op.until_ns > world.clock_ns:
+                if op.until_ns > run.clock_ns:
                     # The time may also come before it notices that it has what it waits for.
                     early = early or process.naps <= 1
                     again = again or process.naps > 1
-            elif kind is Wake and op.until_ns > world.clock_ns:
+            elif kind is Wake and op.until_ns > run.clock_ns:
                 asleep = True
                 if process.naps <= 1:
                     early = True
@@ -108,26 +110,27 @@ class Scheduler:
                     again = True
             elif process.spins >= SPINS and same(op, process.last_idle[0]):
                 spinning = spinning or process
-            elif process.daemon and process.taken >= world.daemon_steps:
+            elif process.daemon and process.taken >= run.settings.daemon_steps:
                 resting = resting or process.index
             else:
                 ready.append(process.index)
-        if world.flights:
-            if world.has_daemons:
-                rests = [flight.actor for flight in world.flights.values() if self._rests(flight)]
-                ready.extend(actor for actor in world.flights if actor not in rests)
+        if run.flights:
+            if run.has_daemons:
+                rests = [flight.actor for flight in run.flights.values() if self._rests(flight)]
+                ready.extend(actor for actor in run.flights if actor not in rests)
                 resting = resting or (rests[0] if rests else None)
             else:
-                ready.extend(world.flights)
+                ready.extend(run.flights)
         exhausted = again and self._slept_in_vain()
         early = early or (again and not exhausted)
         if ready:
             held = spinning is not None and spinning.last_idle[1] != BLOCKED
-            world.held_back = world.held_back or exhausted or held
-            if world.timed and (early or world.left[fault.PAUSE] or (world.observed and world.ticks)):
+            if held or exhausted or resting is not None:
+                run.mark_waits(held_back=exhausted or held, rested=resting is not None)
+            passes = early or run.budget_left[fault.PAUSE] or (run.observed and run.ticks_left)
+            if passes and run.settings.timed:
                 ready.append(CLOCK_ACTOR)
-            if world.has_daemons:
-                world.rested = world.rested or resting is not None
+            if run.has_daemons:
                 ready.sort(key=self.is_of_a_daemon)
         elif resting is not None and (exhausted or not asleep):
             # All others wait for something, which may be the daemon.
@@ -136,47 +139,42 @@ class Scheduler:
             ready.append(CLOCK_ACTOR)
         elif spinning is not None:
             # No other actor can step: it may repeat its request, again and again, until the run is cut.
-            world.alone = True
+            run.repeat_alone()
             ready.append(spinning.index)
         return ready
 
     def _rests(self, flight: Flight) -> bool:
         """Whether a request is of a parallel step of a daemon that has taken its steps."""
         process = flight.process
-        return process.daemon and not flight.zombie and process.taken >= int(self._world.daemon_steps)
+        return process.daemon and not flight.zombie and process.taken >= self._run.settings.daemon_steps
 
     def _only_daemons_left(self) -> bool:
-        world = self._world
-        return all(process.daemon or process.pending is None for process in world.strands) and all(
-            flight.process.daemon for flight in world.flights.values()
+        run = self._run
+        return all(process.daemon or process.pending is None for process in run.strands) and all(
+            flight.process.daemon for flight in run.flights.values()
         )
 
     def is_of_a_daemon(self, actor: int) -> bool:
         """Whether a daemon takes this step, or it is a request of one."""
-        world = self._world
+        run = self._run
         if actor in (CLOCK_ACTOR, POWER_ACTOR):
             return False
-        flight = world.flights.get(actor)
-        process: Any = world.strand(actor) if flight is None else flight.process
-        return bool(process.daemon)
+        flight = run.flights.get(actor)
+        process = run.strand(actor) if flight is None else flight.process
+        return process.daemon
 
     def alternatives(self, actor: int) -> tuple[str, ...]:
         """The alternatives of the actor's next step, the harmless one first."""
-        world = self._world
+        run = self._run
         if actor == CLOCK_ACTOR:
             return self._ways_to_pass_time()
         if actor == POWER_ACTOR:
-            if world.survivors is not None:
-                return _picks(len(world.survivors))
+            if run.survivors is not None:
+                return _picks(len(run.survivors))
             return ("ok", "power_loss") if self._last else ("power_loss",)
-        flight = world.flights.get(actor)
+        flight = run.flights.get(actor)
         if flight is None:
-            process = (
-                (world.processes[actor - 1] if actor < FLIGHTS_FROM else world.threads[actor])
-                if actor
-                else world.setup
-            )
-            assert process is not None
+            process = run.strand_or_setup(actor)
             op, retried, crashable = process.pending, process.retried, process.machine.effective
         elif flight.zombie:
             return ("land", "never")
@@ -185,35 +183,30 @@ class Scheduler:
             crashable = flight.process.machine.effective and self._is_first_open(flight)
         if type(op) is Pick:
             return _picks(op.count)
-        category = fault.RETRIED if retried else _category(op)
-        if category == fault.CLOCK and (op.subject != "wall" or process.skew):
-            category = fault.LOCAL
-        key = (category, crashable, world.left)
-        found = _known.get(key)
-        if found is None:
-            found = _known[key] = fault.alternatives(*key)
-        return found
+        category = RETRIED if retried else _CATEGORIES.get(type(op), -1)
+        if category < 0:
+            category = _category(op)
+        if category == CLOCK and (op.subject != "wall" or process.skew):
+            category = LOCAL
+        return run.offers[2 * category + crashable]
 
     def _slept_in_vain(self) -> bool:
         """Whether processes slept again so often, with nothing changed, that they wait for the others."""
-        return sum(process.naps - 1 for process in self._world.strands if process.naps > 1) >= SPINS
+        return sum(process.naps - 1 for process in self._run.strands if process.naps > 1) >= SPINS
 
     def pending(self, actor: int) -> Any:
         """The operation of the actor's next step."""
-        world = self._world
+        run = self._run
         if actor == CLOCK_ACTOR:
             return ADVANCE
         if actor == POWER_ACTOR:
-            return POWER_LOSS if world.survivors is None else Survival(len(world.survivors))
-        flight = world.flights.get(actor)
+            return POWER_LOSS if run.survivors is None else Survival(len(run.survivors))
+        flight = run.flights.get(actor)
         if flight is not None:
             return flight.request
-        process = (
-            (world.processes[actor - 1] if actor < FLIGHTS_FROM else world.threads[actor])
-            if actor
-            else world.setup
-        )
-        return process.pending if process is not None else None
+        if not actor and run.setup is None:
+            return None
+        return run.strand_or_setup(actor).pending
 
     def rivals(self, actor: int) -> list[int]:
         """The other requests of the same parallel step, if a crash of their sender may end them unlanded.
@@ -221,25 +214,25 @@ class Scheduler:
         Then it matters which of them have landed by then, although they do not conflict. The same holds for
         the threads of a process that the end of the process ends.
         """
-        world = self._world
-        if 0 < actor <= len(world.processes):
-            process = world.processes[actor - 1]
+        run = self._run
+        if 0 < actor <= len(run.processes):
+            process = run.processes[actor - 1]
             if type(process.pending) is Finish and process.threads:
                 return [one.index for one in process.threads if one.pending is not None]
-        if world.left[fault.CRASH] and actor not in world.flights and actor not in _NOBODY:
+        if run.budget_left[fault.CRASH] and actor not in run.flights and actor not in _NOBODY:
             # A crash may come after this step and before theirs.
-            strand = world.strand(actor)
+            strand = run.strand(actor)
             machine = strand.machine
             op = strand.pending
             lasting = not op.reads if isinstance(op, req.Request) else type(op) is Call
             if machine.threads is not None and (lasting or op.kind in _LASTING):
                 return [one.index for one in (machine, *machine.threads) if one is not strand]
-        flight = world.flights.get(actor)
-        if flight is None or flight.zombie or not world.left[fault.CRASH]:
+        flight = run.flights.get(actor)
+        if flight is None or flight.zombie or not run.budget_left[fault.CRASH]:
             return []
         return [
             other.actor
-            for other in world.flights.values()
+            for other in run.flights.values()
             if other.process is flight.process and not other.zombie and other is not flight
         ]
 
@@ -248,38 +241,38 @@ class Scheduler:
         return group is not None and all(reply is not None for reply in group.replies[: flight.slot])
 
     def _ways_to_pass_time(self) -> tuple[str, ...]:
-        world = self._world
+        run = self._run
         # Ticks and pauses are offered too when all sleep: whether another has just ended must not matter.
-        pause = world.left[fault.PAUSE] > 0
-        ways = _TIME[self.next_wake()[0] >= 0, bool(world.observed and world.ticks), pause]
-        return (*ways, *world.pauses) if pause and world.pauses else ways
+        pause = run.budget_left[fault.PAUSE] > 0
+        ways = _TIME[self.next_wake()[0] >= 0, bool(run.observed and run.ticks_left), pause]
+        return (*ways, *run.settings.pauses) if pause and run.settings.pauses else ways
 
     def next_wake(self) -> tuple[int, bool]:
         """When the next sleep ends that may end now, or -1; and whether because no other actor can step."""
-        world = self._world
+        run = self._run
         sleepers: list[int] = []
         early: list[int] = []
-        idle = not world.flights or (world.has_daemons and all(map(self._rests, world.flights.values())))
-        held = bool(world.flights) and idle
+        idle = not run.flights or (run.has_daemons and all(map(self._rests, run.flights.values())))
+        held = bool(run.flights) and idle
         exhausted = self._slept_in_vain()
-        for process in world.strands:
+        for process in run.strands:
             op = process.pending
             kind = type(op)
             if (kind is Sync or kind is Start) and op.ready is not None:
-                if 0 <= op.until_ns <= world.clock_ns or op.ready():
+                if 0 <= op.until_ns <= run.clock_ns or op.ready():
                     idle = False
-                if op.until_ns > world.clock_ns:
+                if op.until_ns > run.clock_ns:
                     sleepers.append(op.until_ns)
                     if process.naps <= 1 or not exhausted:
                         early.append(op.until_ns)
-            elif kind is Wake and op.until_ns > world.clock_ns:
+            elif kind is Wake and op.until_ns > run.clock_ns:
                 sleepers.append(op.until_ns)
                 if process.naps <= 1 or not exhausted:
                     early.append(op.until_ns)
             elif op is None or process.group is not None:
                 continue
             elif (process.spins >= SPINS and same(op, process.last_idle[0])) or (
-                process.daemon and process.taken >= world.daemon_steps
+                process.daemon and process.taken >= run.settings.daemon_steps
             ):
                 held = True
             else:
@@ -289,7 +282,6 @@ class Scheduler:
         return min(early, default=-1), False
 
 
-_known: dict[Any, tuple[str, ...]] = {}
 _NOBODY = frozenset({0, CLOCK_ACTOR, POWER_ACTOR})
 _LASTING = frozenset({"note", "post"})
 """Besides requests: what a crash does not undo."""
@@ -302,29 +294,27 @@ _TIME = {
     for pause in (False, True)
 }
 _CATEGORIES: dict[type, int] = {
-    req.Get: fault.READ,
-    req.Head: fault.READ,
-    req.List: fault.READ,
-    req.ListVersions: fault.READ,
-    req.ListUploads: fault.READ,
-    req.CreateUpload: fault.WRITE,
-    req.UploadPart: fault.WRITE,
-    req.AbortUpload: fault.WRITE,
-    ReadClock: fault.CLOCK,
-    Post: fault.MESSAGE,
+    req.Get: READ,
+    req.Head: READ,
+    req.List: READ,
+    req.ListVersions: READ,
+    req.ListUploads: READ,
+    req.CreateUpload: WRITE,
+    req.UploadPart: WRITE,
+    req.AbortUpload: WRITE,
+    ReadClock: CLOCK,
+    Post: MESSAGE,
 }
 
 
 def _category(op: Any) -> int:
-    found = _CATEGORIES.get(type(op))
-    if found is not None:
-        return found
+    """Return the category of an operation that its type does not decide."""
     when = getattr(op, "when", None)
     if when is None:
         if isinstance(op, req.Request):
-            return fault.READ if op.reads else fault.WRITE
-        return fault.LOCAL
-    return fault.WRITE if isinstance(when, req.Anything) else fault.CONDITIONAL
+            return READ if op.reads else WRITE
+        return LOCAL
+    return WRITE if isinstance(when, req.Anything) else CONDITIONAL
 
 
 def _picks(count: int) -> tuple[str, ...]:

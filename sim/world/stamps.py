@@ -15,40 +15,43 @@ How much time is explored is one number, in this order:
 """
 
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.impl.store.requests import ObjectInfo, UploadInfo, VersionInfo
 
+if TYPE_CHECKING:
+    from fencepost.sim.world.run import RunState
+
 UNTIMED, CLOCKED, STAMPED, WATCHED = 0, 1, 2, 3
 
-_world: list[Any] = [None]
+_run: list["RunState | None"] = [None]
 """The world that started last."""
 
 
-def watch(world: Any) -> None:
+def watch(run: "RunState") -> None:
     """From now on, looks of processes count for `world`."""
-    _world[0] = world
+    _run[0] = run
 
 
 def look() -> None:
     """The code that runs looks at a time of modification."""
-    world = _world[0]
-    if world is not None and world.running is not None and world.stamped:
-        world.time_mattered = STAMPED
+    run = _run[0]
+    if run is not None and run.running is not None and run.settings.stamped:
+        run.depend_on_time(STAMPED)
 
 
 def matter() -> None:
     """A check looks at a time of modification."""
-    world = _world[0]
-    if world is not None and world.stamped:
-        world.time_mattered = STAMPED
+    run = _run[0]
+    if run is not None and run.settings.stamped:
+        run.depend_on_time(STAMPED)
 
 
 def pass_time() -> None:
     """A check looks at the time."""
-    world = _world[0]
-    if world is not None:
-        world.time_mattered = WATCHED
+    run = _run[0]
+    if run is not None:
+        run.depend_on_time(WATCHED)
 
 
 def _watched(base: Any, name: str) -> tuple[Any, Any]:

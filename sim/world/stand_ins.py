@@ -30,36 +30,37 @@ from typing import Any
 
 from fencepost.sim.world import deadlines
 from fencepost.sim.world.present import REAL, SILENT, controlled, here, kind_of
+from fencepost.sim.world.run import RunState
 
 _real_datetime = datetime.datetime
 _real_date = datetime.date
 _UTC = datetime.UTC
 
 
-def _wall(world: Any, kind: int) -> int:
+def _wall(run: RunState, kind: int) -> int:
     if kind == SILENT:
-        process = world.running
-        return int(world.start_ns + world.clock_ns + (process.skew_ns if process is not None else 0))
-    return int(world.env.now_ns())
+        process = run.running
+        return int(run.start_ns + run.clock_ns + (process.skew_ns if process is not None else 0))
+    return int(run.env.now_ns())
 
 
-def _steady(world: Any, kind: int) -> int:
-    return int(world.clock_ns if kind == SILENT else world.env.monotonic_ns())
+def _steady(run: RunState, kind: int) -> int:
+    return int(run.clock_ns if kind == SILENT else run.env.monotonic_ns())
 
 
 def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: bool) -> Callable[[], Any]:
     """A stand-in for a clock that is called without arguments."""
 
     def stand_in() -> Any:
-        world = here()
-        if world is None:
+        run = here()
+        if run is None:
             return real()
         kind = kind_of(sys._getframe(1))
         if kind == REAL:
             return real()
-        found = read(world, kind)
-        found = found / 1e9 if scale else found
-        return found if kind == SILENT else deadlines.read(world, found, 1e9 if scale else 1)
+        found = read(run, kind)
+        reading = found / 1e9 if scale else found
+        return reading if kind == SILENT else deadlines.read(run, reading, 1e9 if scale else 1)
 
     return stand_in
 
@@ -68,24 +69,24 @@ def _moment(real: Callable[..., Any]) -> Callable[..., Any]:
     """A stand-in for a function whose argument defaults to now."""
 
     def stand_in(seconds: float | None = None) -> Any:
-        world = here()
-        if seconds is None and world is not None:
+        run = here()
+        if seconds is None and run is not None:
             kind = kind_of(sys._getframe(1))
             if kind != REAL:
-                return real(_wall(world, kind) / 1e9)
+                return real(_wall(run, kind) / 1e9)
         return real(seconds)
 
     return stand_in
 
 
 def _sleep(seconds: float) -> None:
-    world = controlled()
-    if world is None or kind_of(sys._getframe(1)) == REAL:
+    run = controlled()
+    if run is None or kind_of(sys._getframe(1)) == REAL:
         _real["sleep"](seconds)
         return
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
-    world.env.sleep(seconds)
+    run.env.sleep(seconds)
 
 
 def _clock_gettime_ns(clock: int) -> int:
@@ -97,19 +98,19 @@ def _clock_gettime(clock: int) -> float:
 
 
 def _chosen(clock: int, frame: FrameType) -> int:
-    world = here()
-    kind = REAL if world is None else kind_of(frame)
-    if kind == REAL or clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID):
+    run = here()
+    kind = REAL if run is None else kind_of(frame)
+    if run is None or kind == REAL or clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID):
         return int(_real["clock_gettime_ns"](clock))
-    return _wall(world, kind) if clock == time.CLOCK_REALTIME else _steady(world, kind)
+    return _wall(run, kind) if clock == time.CLOCK_REALTIME else _steady(run, kind)
 
 
 def _strftime(form: str, *given: Any) -> str:
-    world = here()
-    if given or world is None:
+    run = here()
+    if given or run is None:
         return str(_real["strftime"](form, *given))
     kind = kind_of(sys._getframe(1))
-    moment = None if kind == REAL else _wall(world, kind) / 1e9
+    moment = None if kind == REAL else _wall(run, kind) / 1e9
     return str(_real["strftime"](form, _real["localtime"](moment)))
 
 
@@ -154,12 +155,12 @@ class _Date(_real_date, metaclass=_Same):
 
 
 def _now(frame: Any, tz: datetime.tzinfo | None) -> Any:
-    world = here()
-    kind = REAL if world is None else kind_of(frame)
-    if kind == REAL:
+    run = here()
+    kind = REAL if run is None else kind_of(frame)
+    if run is None or kind == REAL:
         return _real_datetime.now(tz)
-    found = _real_datetime.fromtimestamp(_wall(world, kind) / 1e9, tz)
-    return found if kind == SILENT else deadlines.moment(world, found)
+    found = _real_datetime.fromtimestamp(_wall(run, kind) / 1e9, tz)
+    return found if kind == SILENT else deadlines.moment(run, found)
 
 
 for _made, _name in ((_Datetime, "datetime"), (_Date, "date")):
@@ -198,8 +199,10 @@ _real_uuid1 = uuid.uuid1
 
 
 def stream() -> Any:
-    """The stream of the running process; only when a world is in control."""
-    return controlled().env.stream("python.random")
+    """Return the stream of the running process."""
+    run = controlled()
+    assert run is not None, "a world is in control"
+    return run.env.stream("python.random")
 
 
 def _drawing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -257,10 +260,10 @@ def _named(real: Callable[..., Any], name: Callable[[int, int], Any]) -> Callabl
     """A stand-in for a function that identifies the process, by its index and its number of restarts."""
 
     def stand_in(*args: Any) -> Any:
-        world = controlled()
-        if world is None or kind_of(sys._getframe(1)) == REAL:
+        run = controlled()
+        if run is None or kind_of(sys._getframe(1)) == REAL:
             return real(*args)
-        process = world.running
+        process = run.running
         return name(0, 0) if process is None else name(process.machine.index, process.incarnation)
 
     return stand_in

@@ -2,202 +2,200 @@
 
 Theory: see `sim.threads`. The `Executor` takes every step. Here is what comes in addition where a process has
 threads: a step reads the memory of its process and, when it changed what another thread can reach, writes it;
-and it reads and writes the locks, queues and futures that it used (`World.touched`).
+and it reads and writes the locks, queues and futures that it used (`StepRecord.touched`).
 
 What a thread knows is numbered, because a state is compared by it: `history` by what it learnt and by the
 `version` of the memory in which it went on, `version` by who changed memory last.
 """
 
-from collections.abc import Callable
-from typing import Any
+from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.located import users_lines
 from fencepost.sim.world.operations import Start, Sync
-from fencepost.sim.world.process import OPERATIONS, Process
+from fencepost.sim.world.process import Process
+from fencepost.sim.world.record import StepRecord
+from fencepost.sim.world.run import RunState
 
+if TYPE_CHECKING:
+    from fencepost.sim.world.executor import Executor
+
+_LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
 DEADLOCK = "no process waits for ever"
 
 
+def spawn(run: RunState, name: str, fn: Callable[[], Any], *, daemon: bool, start: Start) -> Process:
+    """Make a thread of the running process; it begins when the scheduler takes its step `start`."""
+    assert run.running is not None, "threads are started by processes"
+    machine = run.running.machine
+    if machine.threads is None:
+        history = 0
+        if run.sharing is not None:
+            learnt = ("process", machine.index, machine.ended, _history(run, machine))
+            history = run.sharing.number(learnt)
+        machine.have_threads(run.footprints.bit("memory", machine.name), history)
+    siblings = machine.threads
+    assert siblings is not None
+    taken = {thread.name for thread in siblings}
+    base = full = f"{machine.name}/{name}"
+    number = 1
+    while full in taken:
+        number += 1
+        full = f"{base}-{number}"
+    actor = run.footprints.actor((machine.index, machine.incarnation, full, "thread"))
+    thread = type(machine)(
+        actor, full, fn, (), {}, restart=False, may_raise=machine.may_raise, trace=run.trace
+    )
+    if run.sharing is not None:
+        thread.set_history(run.sharing.number(("thread", full, machine.history, machine.version)))
+    thread.become_thread_of(machine, daemon=daemon, start=start, last=run.record.place)
+    if run.located is not None:
+        run.start_thread_at(thread, users_lines() or run.running.begun_at)
+    siblings.append(thread)
+    run.add_thread(thread)
+    return thread
+
+
+def _history(run: RunState, machine: Process) -> tuple[Any, ...]:
+    """Return everything that a process learnt so far, and the picks of the program that set it up."""
+    return tuple(
+        [
+            (alternative, tuple(answer) if type(answer) is list else answer)
+            for _, alternative, process, _, _, _, answer, _ in run.trace
+            if process is machine or (process is not None and not process.index)
+        ]
+    )
+
+
 class ThreadSteps:
-    """What happens to the threads of `world` when the executor takes a step."""
+    """Takes the steps of threads."""
 
-    def __init__(self, world: Any, executor: Any) -> None:
-        self._world = world
+    def __init__(self, run: RunState, executor: Executor) -> None:
+        self._run = run
         self._executor = executor
-        self._changed = world.sharing is None
-        """Whether the thread that steps changed memory that others share."""
+        self._changed = run.sharing is None
+        """True if the thread that steps changed memory that others share."""
 
-    def spawn(self, name: str, fn: Callable[[], Any], *, daemon: bool, start: Start) -> Process:
-        """A thread of the running process; it begins when the scheduler takes its step `start`."""
-        world = self._world
-        assert world.running is not None, "threads are started by processes"
-        machine: Process = world.running.machine
-        if machine.threads is None:
-            machine.threads = []
-            machine.memory = world.footprints.bit("memory", machine.name)
-            if world.sharing is not None:
-                machine.history = world.sharing.number(
-                    ("process", machine.index, machine.ended, self._history(machine))
-                )
-        taken = {thread.name for thread in machine.threads}
-        base = full = f"{machine.name}/{name}"
-        number = 1
-        while full in taken:
-            number += 1
-            full = f"{base}-{number}"
-        actor = world.footprints.actor((machine.index, machine.incarnation, full, "thread"))
-        thread = type(machine)(
-            actor, full, fn, (), {}, restart=False, may_raise=machine.may_raise, trace=world.trace
-        )
-        if world.sharing is not None:
-            thread.history = world.sharing.number(("thread", full, machine.history, machine.version))
-        thread.machine, thread.incarnation = machine, machine.incarnation
-        thread.ops = machine.incarnation * OPERATIONS
-        thread.daemon = daemon or machine.daemon
-        thread.state, thread.pending = "running", start
-        thread.last = self._executor.here
-        if world.located is not None:
-            thread.begun_at = users_lines() or world.running.begun_at
-            world.located[thread.index, thread.ops] = thread.begun_at
-        machine.threads.append(thread)
-        world.threads[actor] = thread
-        world.strands = [*world.processes, *world.threads.values()]
-        world.has_daemons = world.has_daemons or thread.daemon
-        return thread
-
-    def _history(self, machine: Process) -> tuple[Any, ...]:
-        """All that a process learnt so far, and what the program picked that set it up."""
-        return tuple(
-            [
-                (alternative, tuple(answer) if type(answer) is list else answer)
-                for _, alternative, process, _, _, _, answer, _ in self._world.trace
-                if process is machine or (process is not None and not process.index)
-            ]
-        )
-
-    def start(self, process: Process, op: Start, alternative: str) -> None:
-        """The step in which a thread begins."""
-        process.effective = False
+    def start(self, record: StepRecord, process: Process, op: Start, alternative: str) -> None:
+        """Take the step in which a thread begins."""
+        process.set_effective(False)
         if op.ready is not None:
-            self._world.r |= self._waits()
-        self._executor.log(process.index, alternative, process, process.ops, op, None)
-        process.last = self._executor.here
-        process.ops += 1
-        self._world.learnt = (process.index, None)
+            record.add_read(self._run.footprints.waiting())
+        self._run.log(process.index, alternative, process, process.ops, op, None)
+        process.wait_to_begin(record.place)
+        record.teach((process.index, None))
         self._executor.begin(process)
 
-    def sync(self, process: Process, op: Sync, alternative: str) -> None:
-        """A step on a lock, an event, a queue or a future."""
-        world = self._world
+    def sync(self, record: StepRecord, process: Process, op: Sync, alternative: str) -> None:
+        """Take a step on a lock, an event, a queue or a future."""
+        run = self._run
         ready = op.ready is None or op.ready()
         answer = ready
-        world.touched |= world.footprints.bit("sync", f"{process.machine.name}/{op.subject}")
+        record.touch(run.footprints.bit("sync", f"{process.machine.name}/{op.subject}"))
         if op.ready is not None:
-            world.r |= self._waits()
+            record.add_read(run.footprints.waiting())
         if ready and op.take is not None:
-            world.running = process
-            taken = op.take()
-            world.running = None
+            taken = run.act_for(process, op.take)
             if op.ready is None:
                 answer = taken
         if op.until_ns >= 0:
-            # Another order of time and of what it waits for may end otherwise.
-            world.r |= CLOCK
+            # Another order of time and of the object that it waits for may end otherwise.
+            record.add_read(CLOCK)
         if ready:
-            process.naps = process.nap_reads = 0
+            process.end_naps()
         else:
-            process.naps += 1
-        process.effective = False
-        self._executor.log(process.index, alternative, process, process.ops, op, answer)
-        self._executor.go_on(process, answer)
+            process.nap()
+        process.set_effective(False)
+        run.log(process.index, alternative, process, process.ops, op, answer)
+        self._executor.go_on(record, process, answer)
 
-    def _waits(self) -> int:
-        footprints = self._world.footprints
-        footprints.waits = footprints.bit("waits", "")
-        return int(footprints.waits)
+    def resume(self, process: Process, answer: Any, last: int) -> Any:
+        """Run a thread to its next operation, and find out if it changes memory that others share."""
+        return self._watched(process, answer, lambda: self._run.resume(process, answer, last))
 
-    def watched(self, process: Process, act: Callable[..., Any], *answers: Any) -> Any:
-        """Let a thread go on, and find out whether it changes memory that others share."""
-        world = self._world
-        sharing, machine = world.sharing, process.machine
+    def begin(self, process: Process) -> Any:
+        """Run a thread to its first operation, and find out if it changes memory that others share."""
+        return self._watched(process, None, lambda: self._run.begin(process))
+
+    def _watched(self, process: Process, answer: Any, act: Callable[[], Any]) -> Any:
+        run = self._run
+        sharing, machine = run.sharing, process.machine
         if sharing is None:
-            return act(*answers)
+            return act()
         site = (process.name, process.pending.kind, process.pending.subject)
-        answer = answers[0] if answers else None
         answer = tuple(answer) if type(answer) is list else answer
-        history = process.history = sharing.number((process.history, machine.version, answer))
+        history = process.set_history(sharing.number((process.history, machine.version, answer)))
         if site in sharing.writers:
             self._changed = True
-            op = act(*answers)
+            op = act()
         elif history in sharing.known:
             self._changed = sharing.known[history]
-            op = act(*answers)
+            op = act()
         else:
             before = sharing.take(process)
-            op = act(*answers)
+            op = act()
             self._changed = sharing.known[history] = sharing.changed(before)
             if self._changed:
                 sharing.found.add(site)
-        if self._changed or world.touched:
-            machine.version = sharing.number(("changed", history))
+        if self._changed or run.record.touched:
+            machine.set_version(sharing.number(("changed", history)))
         return op
 
-    def share_memory(self) -> None:
-        """After a step: what threads of one process do between two steps may depend on it."""
-        world = self._world
-        changed, self._changed = self._changed, world.sharing is None
-        process = world.trace[-1][2]
+    def share_memory(self, record: StepRecord) -> None:
+        """Add the memory of the process to the footprint: code between two steps may depend on it."""
+        run = self._run
+        changed, self._changed = self._changed, run.sharing is None
+        process = run.trace[-1][2]
         if process is None or not process.index or process.machine.threads is None:
             return
-        if world.trace[-1][1] in ("land", "never"):
+        if run.trace[-1][1] in _LATE:
             return
         machine = process.machine
-        world.r |= machine.memory | world.touched
-        world.w |= world.touched
+        record.add(machine.memory | record.touched, record.touched)
         if changed:
-            world.w |= machine.memory
-        if world.sharing is not None:
-            world.learnt = None
-        elif world.learnt is not None:
-            index, answer = world.learnt
+            record.add(0, machine.memory)
+        learnt = record.learnt
+        if run.sharing is not None:
+            record.teach(None)
+        elif isinstance(learnt, tuple):
+            index, answer = learnt
             answer = tuple(answer) if type(answer) is list else answer
-            world.learnt = (machine.index, ("thread", index, answer))
-        machine.effective = process.effective
-        if (changed or world.touched) and not process.naps and not process.spins:
-            for other in (machine, *machine.threads):
+            record.teach((machine.index, ("thread", index, answer)))
+        machine.set_effective(process.effective)
+        if (changed or record.touched) and not process.naps and not process.spins:
+            for other in (machine, *process.machine.threads):
                 if other is not process:
-                    # It may have waited for a variable.
-                    other.naps = other.nap_reads = other.spins = 0
+                    other.end_waiting()
 
-    def end(self, process: Process) -> None:
-        """A process ends, and what it has of threads with it."""
-        world = self._world
-        if process.threads is None:
+    def end(self, record: StepRecord, process: Process) -> None:
+        """End the threads of a process that ends."""
+        run = self._run
+        threads = process.threads
+        if threads is None:
             return
-        world.r |= process.memory
-        world.w |= process.memory
-        histories = tuple(one.history for one in (process, *process.threads))
-        process.ended = (*process.ended, (process.version, *sorted(histories)))
-        for thread in process.threads:
-            self._executor.kill(thread, crash=True)
-            del world.threads[thread.index]
-            if world.files is not None:
-                read, written = world.files.end(thread.index)
-                world.r, world.w = world.r | read, world.w | written
-            thread.pending = thread.group = None
-        process.threads = None
-        world.strands = [*world.processes, *world.threads.values()] if world.threads else world.processes
+        record.add(process.memory, process.memory)
+        process.end_threads()
+        for thread in threads:
+            run.kill(thread, crash=True)
+            if run.files is not None:
+                record.add(*run.files.end(thread.index))
+            thread.stop_thread()
+        process.drop_threads()
+        run.remove_threads(threads)
 
     def find_deadlock(self) -> None:
         """No actor can step any more: report the threads that still wait."""
-        world = self._world
-        waiting = [one for one in world.strands if type(one.pending) is Sync and not one.daemon]
+        run = self._run
+        waiting = [one for one in run.strands if type(one.pending) is Sync and not one.daemon]
         if waiting:
-            world.report_violation(DEADLOCK, "; ".join(map(_describe_wait, waiting)))
+            run.report_violation(DEADLOCK, "; ".join(map(_describe_wait, waiting)))
 
     def state(self, crashes: int) -> tuple[Any, ...]:
-        """What the future depends on besides the state of the processes; see `World.state`."""
+        """Return what the future depends on besides the state of the processes; see `World.state`."""
         return tuple(
             sorted(
                 (
@@ -213,7 +211,7 @@ class ThreadSteps:
                     one.history,
                     one.version,
                 )
-                for one in self._world.strands
+                for one in self._run.strands
                 if one.machine.threads is not None
             )
         )

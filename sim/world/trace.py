@@ -11,34 +11,38 @@ from fencepost.impl.store.events import Event, TraceFields, arguments, landing, 
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.faults import ALTERNATIVES, kind_of
 from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.run import RunState
+from fencepost.sim.world.world import World
 
-_NOTES = {"land": "a request from earlier lands"} | {name: found.text for name, found in ALTERNATIVES.items()}
+_LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
+_NOTES = {name: found.text for name, found in ALTERNATIVES.items() if found.text}
 
 
-def events(world: Any, run: str = "") -> list[Event]:
+def events(world: World, run: str = "") -> list[Event]:
     """Every event of the run so far."""
     made: list[Event] = []
     numbers: dict[tuple[int, int], int] = {}
-    for t_ns, process, incarnation, op, phase, columns in _rows(world, numbers, world.trace_fields):
+    for t_ns, process, incarnation, op, phase, columns in _rows(
+        world.run, numbers, world.settings.trace_fields
+    ):
         made.append(Event(run, len(made), world.start_ns + t_ns, process, incarnation, op, phase, **columns))
     return made
 
 
 def _rows(
-    world: Any, numbers: dict[tuple[int, int], int], trace_fields: TraceFields | None
+    run: RunState, numbers: dict[tuple[int, int], int], trace_fields: TraceFields | None
 ) -> Iterator[tuple[Any, ...]]:
-    issued = _issued(world)
+    issued = _issued(run)
     yield from _requests(issued, -1, 0, numbers, trace_fields)
-    for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(
-        world.trace
-    ):
+    for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(run.trace):
         who = process.name if process is not None else "clock" if op.kind == "advance" else "power"
         if process is not None and process.index == 0:
             who = "setup"
         base = (clock, who, incarnation)
         if isinstance(op, Request):
+            assert process is not None, "processes send requests"
             made = _number(numbers, process.index, number)
-            stored = world.unreceived.get(place, answer)
+            stored = run.unreceived.get(place, answer)
             yield from _landing(base, alternative, made, op, (stored, answer), trace_fields)
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
@@ -64,17 +68,15 @@ def _landing(
     """`answers`: the store's reply, and the one that the process received."""
     note = _NOTES.get(alternative, "")
     shown = {"kind": request.kind, "key": request.subject}
-    landed = alternative in ("ok", "reply_lost", "duplicated", "land")
-    if landed:
+    found = ALTERNATIVES[kind_of(alternative)]
+    if found.lands:
         outcome = _outcome(request, answers[0], trace_fields)
         yield (*base, op, "landed", {**outcome, **landing(request, trace_fields), "note": note})
-    if alternative == "crash":
-        yield (*base, op, "note", {**shown, "note": "crash"})
-    elif alternative == "never":
-        yield (*base, op, "note", {**shown, "note": note})
-    elif alternative not in ("land", "duplicated"):
+    if not found.sent and not found.lands:
+        yield (*base, op, "note", {**shown, "note": found.kind or note})
+    elif found.sent:
         columns = _outcome(request, answers[1], trace_fields)
-        yield (*base, op, "response", {**columns, "note": "" if landed and alternative == "ok" else note})
+        yield (*base, op, "response", {**columns, "note": note})
 
 
 def _outcome(request: Any, answer: Any, trace_fields: TraceFields | None) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def _number(numbers: dict[tuple[int, int], int], process: int, number: int) -> i
     return numbers.setdefault((process, number), len(numbers) + 1)
 
 
-def _issued(world: Any) -> dict[int, list[Any]]:
+def _issued(run: RunState) -> dict[int, list[Any]]:
     """By the place of the step after which they were issued: the requests."""
     found: dict[int, list[Any]] = {}
     last: dict[int, int] = {}
@@ -108,13 +110,13 @@ def _issued(world: Any) -> dict[int, list[Any]]:
         at = last.get(process.index, opened)
         if actor >= FLIGHTS_FROM and actor != process.index:
             # A parallel step: all its requests are issued when the first could land.
-            at = begun.setdefault((process.index, world.footprints.group(actor)), at)
+            at = begun.setdefault((process.index, run.footprints.group(actor)), at)
         if (process.index, number) not in seen:
             seen.add((process.index, number))
             found.setdefault(at, []).append((process, incarnation, number, request))
 
-    for place, (actor, alternative, process, incarnation, number, op, _, _) in enumerate(world.trace):
-        if process is None or alternative in ("land", "never"):
+    for place, (actor, alternative, process, incarnation, number, op, _, _) in enumerate(run.trace):
+        if process is None or alternative in _LATE:
             continue
         if process.index == 0:
             opened = place
@@ -122,10 +124,10 @@ def _issued(world: Any) -> dict[int, list[Any]]:
         if isinstance(op, Request):
             issue(actor, process, incarnation, number, op)
         last[process.index] = place
-    for flight in world.flights.values():
+    for flight in run.flights.values():
         if not flight.zombie:
             issue(flight.actor, flight.process, flight.incarnation, flight.number, flight.request)
-    for process in world.strands:
+    for process in run.strands:
         if isinstance(process.pending, Request):
             issue(process.index, process, process.incarnation, process.ops, process.pending)
     for requests in found.values():

@@ -5,52 +5,58 @@
         world.spawn(worker, store, "a", name="a")
         world.always("one leader", lambda view: len(view.notes("leads")) <= 1)
 
-`World` holds one run as data. Its `Scheduler` offers the possible steps, its `Executor` takes them, its
-bucket answers requests, and its `Monitor` judges.
+`World` is a facade. Its `Settings` configure a run and its `RunState` holds it as data. Its `Scheduler`
+offers the possible steps, its `Executor` takes them, its bucket answers requests, and its `Monitor` judges.
 """
 
-from _thread import get_ident
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from fencepost.impl.environment import Environment
 from fencepost.impl.store.bucket import PART_BYTES_MIN
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.interface import Store
-from fencepost.impl.store.requests import Reply
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world import finalizers, places
+from fencepost.sim.world.bucket import WorldBucket
 from fencepost.sim.world.budget import Budget
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.declaring import Declaring
-from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.folds import Fold
 from fencepost.sim.world.folds import Step as FoldStep
-from fencepost.sim.world.footprints import EVERY_STEP, FLIGHTS_FROM, Footprints
-from fencepost.sim.world.monitor import STEP, Follower, Monitor, Property, View, Violation
-from fencepost.sim.world.operations import Note, Pick, Post, Receive, own
-from fencepost.sim.world.process import Flight, Process, Recall, refuse
+from fencepost.sim.world.footprints import Footprints
+from fencepost.sim.world.monitor import Follower, Monitor
+from fencepost.sim.world.operations import Note, Pick, Post, Receive, own, plain
+from fencepost.sim.world.process import Flight, Process, Recall, Step, refuse
+from fencepost.sim.world.properties import Property, StepProperty
+from fencepost.sim.world.record import StepRecord
+from fencepost.sim.world.run import RunState, Violation
 from fencepost.sim.world.scheduler import Scheduler
+from fencepost.sim.world.settings import DAEMON_STEPS, Settings
 from fencepost.sim.world.stamps import STAMPED, watch
-from fencepost.sim.world.store import WorldBucket, WorldEnvironment, WorldStore, issue
+from fencepost.sim.world.store import WorldEnvironment, WorldStore, issue
+from fencepost.sim.world.view import View
+
+if TYPE_CHECKING:
+    from fencepost.sim.filesystem.files import Files
+    from fencepost.sim.threads.sharing import Sharing
 
 T = TypeVar("T")
 
-Program = Callable[["World"], Any]
-Step = tuple[int, str, Process | None, int, int, Any, Any, int]
-"""Actor, alternative, process, incarnation, number of the operation, operation, answer, clock."""
-
-START_NS = 1_700_000_000_000_000_000
-DAEMON_STEPS = 8
-"""Steps that a daemon may take while others can go on."""
+Program = Callable[..., Any]
+"""Sets up the world that it is called with."""
 
 
 class World(Declaring):
     """One run."""
+
+    run_type: ClassVar[type[RunState]] = RunState
 
     def __init__(
         self,
@@ -62,139 +68,41 @@ class World(Declaring):
         recall: Recall | None = None,
         deadlines: Deadlines | None = None,
         muted: frozenset[str] = frozenset(),
-        sharing: Any = None,
+        sharing: "Sharing | None" = None,
     ) -> None:
-        self.footprints = footprints or Footprints()
-        self.seed = seed
-        self.timed = timed
-        """How much time is explored, see `stamps`."""
-        self.recall = recall
-        self.shares_nothing = False
-        self.stamped = True
-        self.bucket = WorldBucket()
-        self.start_ns = START_NS
-        self.clock_ns = 0
-        self.left = budget.left()
-        self.restarts_run_out = 0 < budget.restart < budget.crash
-        self.skew_ns = 30_000_000_000
-        self.pause_ns = 60_000_000_000
-        self.muted = muted
-        """Properties that are not judged, because they are known to be broken."""
-        self.deadlines = deadlines
-        """What pause lengths are learnt from; None when they are not."""
-        self.pauses = () if deadlines is None else deadlines.tried
-        """The alternatives of a pause besides the usual one."""
-        self.tracked = 0
-        """Clock readings that remember where they came from."""
-        self.tick_ns = 1_000_000_000
-        self.ticks = self.ticks_max = 1
-        """How often a moment may still pass by itself."""
-        self.observed = False
-        """Whether some process knows the present time."""
-        self.readings = 0
-        """How often the clock was read without a step."""
-        self.streams: dict[Any, Any] = {}
-        self.noted: dict[str, list[tuple[str, Any]]] = {}
-        self.channels: dict[str, tuple[Any, ...]] = {}
-        """The messages that have arrived and were not received yet."""
-        self.setup: Process | None = None
-        """The program, until it returns."""
-        self.processes: list[Process] = []
-        self.threads: dict[int, Process] = {}
-        """By the number of the actor: threads of processes, see `sim.threads`."""
-        self.sharing = sharing
-        """Finds out which threads share memory, see `sim.threads.sharing`; None: all steps of threads do."""
-        self.touched = 0
-        """The locks, queues and futures that the step used, as a mask."""
-        self.strands: list[Process] = self.processes
-        """Processes and threads."""
-        self.made = 0
-        """Locks and queues that the set-up has made."""
-        self.has_loops = False
-        """Whether a process has an event loop, see `sim.threads.loop`."""
-        self.process_type = Process
-        self.has_daemons = False
-        self.daemon_steps = DAEMON_STEPS
-        self.rested = False
-        """Whether a daemon had to wait although others could go on."""
-        self.has_step_properties = False
-        self.flights: dict[int, Flight] = {}
-        self.files: Any = None
-        """The file system, where the program mounted one, see `sim.filesystem`."""
-        self.survivors: list[Any] | None = None
-        """After a power loss, the states of the disk of which one is to be picked."""
+        pauses = () if deadlines is None else deadlines.tried
+        self.run = self.run_type(
+            Settings(budget=budget, seed=seed, timed=timed, muted=muted, pauses=pauses),
+            footprints or Footprints(),
+            recall=recall,
+            deadlines=deadlines,
+            sharing=sharing,
+        )
+        self.run.env = WorldEnvironment(self.run)
+        self.run.store = WorldStore(self.run)
+        self.judge = Monitor(self.run)
+        self.scheduler = self._make_scheduler()
+        self.executor = Executor(self.run, self.scheduler, self.judge)
         self.forbidden: set[str] = set()
-        """The faults that the program forbids in this run."""
-        self.stays_on = False
-        """Whether it is decided that power is not lost any more."""
-        self.properties: list[Property] = []
-        self.trace: list[Step] = []
+        """Faults that the program forbids in this run."""
         self.measures: list[Callable[[Any], Mapping[str, int]]] = []
         """Called at the end of a run; the search keeps the largest of each number."""
-        self.bounds: list[AtMost] = []
-        """What operations may cost."""
         self.reports: list[Callable[[], Mapping[str, Any]]] = []
-        """Called when the search is over: what they return is added to its result."""
-        self.unreceived: dict[int, Any] = {}
-        """By step, the replies that the store gave and no process received."""
-        self.running: Process | None = None
-        self.violation: Violation | None = None
-        self.findings: list[str] = []
-        self.held_back = False
-        """Whether a process that spins had to wait while others could go on."""
-        self.alone = False
-        """Whether the next step is a spinning process's, because no other actor can step."""
-        self.time_mattered = 0
-        """How much time the run showed to matter, see `stamps`."""
-        self.r = EVERY_STEP
-        """The footprint of the last step: what it read,"""
-        self.w = 0
-        """and what it wrote."""
-        self.is_barrier = False
-        """Whether every later step comes after every step so far: power was lost, or all have ended."""
-        self.before = 0
-        """The steps that certainly came before the last one, as a bit set."""
-        self.learnt: tuple[int, Any] | list[tuple[int, Any]] | None = None
-        """The process that the last step answered, and the answer: what its memory is made of. A list where
-        it was several.
-        """
-        self.located: dict[tuple[int, int], Any] | None = None
-        """By process and number of the operation: the user's lines, see `located`; None: not kept."""
-        self.trace_fields: TraceFields | None = None
-        """What the run's events show of bodies, see `impl.store.events`."""
-        self.s3_endpoints: list[str] = []
-        """Hosts that the program declared to be S3, see `sim.boto.wire`."""
-        self.boto3_lost = "closed"
-        """How a lost reply shows to the SDK, see `sim.boto`."""
-        self.thread = get_ident()
-        """The one thread in which the world runs."""
-        self.completed = False
-        """Whether the run has been judged, or given up."""
-        self.collecting = False
-        """Whether the run is complete, and finalizers run."""
-        self.closing: list[Callable[[], None]] = []
-        """Called when the run is over."""
-        self.env = WorldEnvironment(self)
-        self._store = WorldStore(self)
-        self._tickets = 0
-        self.judge = Monitor(self)
-        self._executor = Executor(self, self.judge)
-        scheduler = Scheduler(self)  # its methods are called at every step: no call in between
-        self.enabled = scheduler.enabled
-        self.alternatives = scheduler.alternatives
-        self.pending = scheduler.pending
-        self.rivals = scheduler.rivals
-        self.next_wake = scheduler.next_wake
-        self.is_of_a_daemon = scheduler.is_of_a_daemon
-        self.step = self._executor.step
-        self.past = self._executor.past
-        self.spawn_thread = self._executor.threads.spawn
+        """Called when the search is over; their results are added to its result."""
+
+    def _make_scheduler(self) -> Scheduler:
+        return Scheduler(self.run)
 
     # For programs.
 
     def store(self) -> Store:
-        """The store of this world. All processes may share it."""
-        return self._store
+        """Return the store of this world. All processes may share it."""
+        return self.run.store
+
+    @property
+    def env(self) -> Environment:
+        """Clock, randomness and identifiers of the world."""
+        return self.run.env
 
     def boto3_client(self, service: str = "s3", **options: Any) -> Any:
         """A client of the SDK that this world answers; `options` as for `boto3.client`.
@@ -227,7 +135,8 @@ class World(Declaring):
         """Declare that requests to this URL are for S3, and return it: for clients that are not boto3, and do
         not sign their requests.
         """
-        self.s3_endpoints.append(url.partition("://")[2].partition("/")[0] or url)
+        host = url.partition("://")[2].partition("/")[0] or url
+        self._configure(s3_endpoints=(*self.settings.s3_endpoints, host))
         return url
 
     def filesystem(
@@ -243,7 +152,7 @@ class World(Declaring):
         """
         from fencepost.sim.filesystem import mount
 
-        return mount(self, path, profile, volatile)
+        return mount(self.run, path, profile, volatile)
 
     def spawn(
         self,
@@ -266,24 +175,21 @@ class World(Declaring):
         on: a run ends when all the others have ended.
         """
         name = self._name_for(fn, name)
-        number = len(self.processes) + 1
-        self.processes.append(
-            self.process_type(
-                number,
-                name,
-                fn,
-                args,
-                kwargs,
-                restart,
-                may_raise,
-                self.trace,
-                after_power_loss=after_power_loss,
-                after_crash=after_crash,
-                daemon=daemon,
-            )
+        process = self.run.process_type(
+            len(self.processes) + 1,
+            name,
+            fn,
+            args,
+            kwargs,
+            restart,
+            may_raise,
+            self.trace,
+            after_power_loss=after_power_loss,
+            after_crash=after_crash,
+            daemon=daemon,
         )
-        self.has_daemons = self.has_daemons or daemon
-        if self.has_daemons and any(process.after_crash for process in self.processes):
+        self.run.add_process(process)
+        if self.run.has_daemons and any(process.after_crash for process in self.processes):
             raise Misuse("a process with after_crash waits for all others to end, and a daemon does not")
         return name
 
@@ -293,13 +199,13 @@ class World(Declaring):
         """
         self._only_at_first("faults are forbidden")
         self.forbidden |= set(kinds)
-        self.left = fault.without(self.left, kinds)
+        self.run.forbid(kinds)
 
     def share_nothing(self) -> None:
         """Promise that processes share nothing but this world: no other process and no check reads a variable
         that one of them changes. Exploration is then several times faster, see `sim.world.process`.
         """
-        self.shares_nothing = True
+        self._configure(shares_nothing=True)
 
     def configure(
         self,
@@ -319,18 +225,19 @@ class World(Declaring):
         `pause_s` is the length of every pause, instead of those that follow from deadlines.
         `daemon_steps`: after so many steps a daemon waits until no other process can go on.
         """
-        self.bucket = WorldBucket(versioned=versioned, part_bytes_min=part_bytes_min)
-        self.stamped = stamped
-        self.skew_ns = round(skew_s * 1e9)
+        self.run.make_bucket(versioned=versioned, part_bytes_min=part_bytes_min)
+        self._configure(stamped=stamped, skew_ns=round(skew_s * 1e9), ticks=ticks, daemon_steps=daemon_steps)
+        self.run.set_ticks(ticks)
         if pause_s is not None:
-            self.pause_ns, self.deadlines, self.pauses = round(pause_s * 1e9), None, ()
-        self.ticks = self.ticks_max = ticks
-        self.daemon_steps = daemon_steps
+            self.run.fix_pauses()
+            self._configure(pause_ns=round(pause_s * 1e9), pauses=())
+
+    def _configure(self, **changes: Any) -> None:
+        self.run.reconfigure(replace(self.settings, **changes))
 
     def step_property(self, name: str, check: Callable[[View, View], Any]) -> None:
         """`check(before, after)` must hold for every step, and where nothing changes."""
-        self._promise(name, STEP, check)
-        self.has_step_properties = True
+        self._promise(StepProperty, name, check)
 
     def monitor(
         self,
@@ -350,17 +257,14 @@ class World(Declaring):
         self._only_at_first("monitors are declared")
         if name in [fold.name for fold in self.judge.folds]:
             raise Misuse(f"two monitors cannot both be called {name!r}")
-        self.judge.folds.append(Fold(name, initial, step, notes, keys))
+        self.judge.add_fold(Fold(name, initial, step, notes, keys))
 
     def follow(self, name: str, follower: Follower) -> None:
         """Show every landing and note to `follower`; a reason that it returns is a violation. System calls on
         `filesystem()` are shown to its method `called`, if it has one.
         """
         self._only_at_first("followers are named")
-        self.judge.followers.append((name, follower))
-        called: Any = getattr(follower, "called", None)
-        if called is not None:
-            self.judge.callers.append((name, called))
+        self.judge.add_follower(name, follower)
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
@@ -369,7 +273,7 @@ class World(Declaring):
         Entering and leaving are no steps. The result always has what a process costs from its start to its
         end.
         """
-        process = self.running
+        process = self.run.running
         if process is None:
             raise Misuse("operations are named by processes")
         if process.crashing:
@@ -393,12 +297,12 @@ class World(Declaring):
         Judged in every schedule, see `sim.world.costs`; without `faults` whatever faults it has.
         """
         self._only_at_first("bounds are stated")
-        given = (requests, hops, faults)
+        given: tuple[Any, ...] = (requests, hops, faults)
         if requests is None and hops is None:
             raise Misuse(f"at_most({name!r}) bounds nothing; give requests=, hops=, or both")
         if any(number is not None and (not isinstance(number, int) or number < 0) for number in given):
             raise Misuse(f"at_most({name!r}) takes whole numbers, at least 0")
-        self.bounds.append(AtMost(name, *given))
+        self.judge.add_bounds([AtMost(name, *given)])
 
     def measure(self, measure: Callable[[Self], Mapping[str, int]]) -> None:
         """Call `measure` at the end of every run; the audit reports the largest of each number."""
@@ -410,80 +314,189 @@ class World(Declaring):
 
     def note(self, topic: str, value: Any = None) -> None:
         """Show `value` to the properties, which may read nothing else besides the store."""
-        process = self.running
+        process = self.run.running
         if process is None:
-            self.noted.setdefault(topic, []).append(("setup", own(value)))
+            self.run.note("setup", topic, own(value))
             return
-        issue(self, process, Note(topic, own(value)))
+        issue(self.run, process, Note(topic, own(value)))
 
     def post(self, channel: str, message: Any) -> None:
         """Send a message, such as the notification of a new object. It may be delayed, and overtaken."""
-        process = self.running
+        process = self.run.running
         if process is None:
             raise Misuse("messages are posted by processes")
-        issue(self, process, Post(channel, own(message)))
+        issue(self.run, process, Post(channel, own(message)))
 
     def receive(self, channel: str) -> Any:
         """The next message that has arrived at `channel`; None when none has."""
-        process = self.running
+        process = self.run.running
         if process is None:
             raise Misuse("messages are received by processes")
-        return issue(self, process, Receive(channel))
+        return issue(self.run, process, Receive(channel))
 
     def pick(self, name: str, options: Sequence[T]) -> T:
         """One of `options`: a choice of data, of which the exploration tries every one."""
-        caller = self.running or self.setup
+        caller = self.run.running or self.run.setup
         if caller is None:
             raise Misuse("pick is for programs and processes; a check cannot choose")
-        chosen: int = issue(self, caller, Pick(name, len(options)))
+        chosen: int = issue(self.run, caller, Pick(name, len(options)))
         return options[chosen]
 
     # For searches.
 
-    def expect(self, name: str) -> None:
-        """A replay goes on with the process of this name. Here every process is always ready to."""
+    @property
+    def settings(self) -> Settings:
+        return self.run.settings
 
-    def strand(self, actor: int) -> Process:
-        """The process or thread with this number."""
-        return self.processes[actor - 1] if actor < FLIGHTS_FROM else self.threads[actor]
+    @property
+    def footprints(self) -> Footprints:
+        return self.run.footprints
+
+    @property
+    def bucket(self) -> WorldBucket:
+        return self.run.bucket
+
+    @property
+    def files(self) -> "Files":
+        """The file system that the program mounted."""
+        files = self.run.files
+        if files is None:
+            raise Misuse("the program mounted no world.filesystem()")
+        return files
+
+    @property
+    def start_ns(self) -> int:
+        """Time of the true clock at the start, in nanoseconds since 1970."""
+        return self.run.start_ns
+
+    @property
+    def clock_ns(self) -> int:
+        """Simulated nanoseconds since the start."""
+        return self.run.clock_ns
+
+    @property
+    def noted(self) -> Mapping[str, Sequence[tuple[str, Any]]]:
+        """Notes by topic, each with the name of the process that made it."""
+        return self.run.noted
+
+    @property
+    def processes(self) -> list[Process]:
+        return self.run.processes
+
+    @property
+    def strands(self) -> list[Process]:
+        """Processes and threads."""
+        return self.run.strands
+
+    @property
+    def flights(self) -> Mapping[int, Flight]:
+        """Requests in flight, by the number of the actor."""
+        return self.run.flights
+
+    @property
+    def trace(self) -> list[Step]:
+        return self.run.trace
+
+    @property
+    def properties(self) -> list[Property]:
+        return self.judge.properties
+
+    @property
+    def violation(self) -> Violation | None:
+        return self.run.violation
+
+    @property
+    def findings(self) -> list[str]:
+        return self.run.findings
+
+    @property
+    def muted(self) -> frozenset[str]:
+        return self.settings.muted
+
+    @property
+    def setting_up(self) -> bool:
+        return self.run.setting_up
+
+    @property
+    def me(self) -> str:
+        """The name of the process that is running."""
+        return self.run.running.name if self.run.running is not None else "setup"
+
+    def _declare(self, promise: Property) -> None:
+        self.judge.declare(promise)
+
+    def bound(self, bounds: Iterable[AtMost]) -> None:
+        """Add bounds on what operations may cost."""
+        self.judge.add_bounds(bounds)
+
+    def show_bodies(self, fields: TraceFields) -> None:
+        """Show these fields of bodies in the events of the run, see `impl.store.events`."""
+        self._configure(trace_fields=fields)
+
+    def lose_replies_as(self, how: str) -> None:
+        """Show lost replies to an SDK in this form, see `sim.boto.lost_shows_as`."""
+        self._configure(lost_reply=how)
+
+    def allow_pauses(self, alternatives: Iterable[str]) -> None:
+        """Offer these alternatives of a pause too."""
+        self._configure(pauses=tuple(dict.fromkeys([*self.settings.pauses, *alternatives])))
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call this when the run is over."""
+        self.run.at_end(call)
+
+    def expect(self, name: str) -> None:
+        """Prepare for a step of the process with this name. Here every process is always ready."""
 
     def start(self, program: Program) -> None:
         """Set the world up and run every process to its first step."""
-        self.thread = get_ident()
+        self.run.use_thread()
         finalizers.hold()
-        places.enter(self, program)
-        watch(self)
-        self._executor.start(program)
+        places.enter(self.run, program)
+        watch(self.run)
+        self.executor.start(program, self)
 
-    def report_violation(self, name: str, reason: str) -> None:
-        """The run violates a property, unless that is known and others are looked for."""
-        if self.violation is None and name not in self.muted:
-            self.violation = Violation(name, reason)
+    def enabled(self) -> list[int]:
+        """Return the actors that may step; none when the run is complete."""
+        return self.scheduler.enabled()
+
+    def alternatives(self, actor: int) -> tuple[str, ...]:
+        """Return the alternatives of the actor's next step, the harmless one first."""
+        return self.scheduler.alternatives(actor)
+
+    def pending(self, actor: int) -> Any:
+        """Return the operation of the actor's next step."""
+        return self.scheduler.pending(actor)
+
+    def step(self, actor: int, alternative: str) -> StepRecord:
+        """Let `actor` take its next step, with this alternative, and judge it."""
+        return self.executor.step(actor, alternative)
 
     def complete(self) -> None:
-        """No actor can step any more: judge what must hold in the end."""
-        finalizers.collect(self)
-        self.completed = True
-        if self.violation is None:
-            self._executor.threads.find_deadlock()
-        if self.violation is None:
+        """Judge what must hold in the end: no actor can step any more."""
+        run = self.run
+        finalizers.collect(run)
+        run.complete()
+        if run.violation is None:
+            self.executor.threads.find_deadlock()
+        if run.violation is None:
             self.judge.complete()
 
     def close(self) -> None:
         """Unwind every process that has not ended."""
-        self._executor.close()
-        if not self.completed:
-            self.completed = True
-            finalizers.collect(self)
-        for close in self.closing:
-            close()
-        self.closing.clear()
-        places.leave(self)
+        run = self.run
+        self.executor.close()
+        if not run.completed:
+            run.complete()
+            finalizers.collect(run)
+        run.close()
+        places.leave(run)
         finalizers.let_go()
 
     def state(self, memories: tuple[Any, ...]) -> Any:
-        """Everything on which the future depends. `memories` stands for what each running process knows."""
-        crashes = self.left[fault.CRASH]
+        """Return everything on which the future depends; `memories`: by process, a number for its memory."""
+        run = self.run
+        crashes = run.budget_left[fault.CRASH]
         processes = [
             (
                 process.state,
@@ -496,100 +509,50 @@ class World(Declaring):
                 None if process.group is None else tuple(process.group.replies),
                 process.taken,
             )
-            for process in self.processes
+            for process in run.processes
         ]
         flights = [
-            (f.actor, f.retried, _plain(f.request.message) if f.request.kind == "post" else f.request)
-            for f in self.flights.values()
+            (f.actor, f.retried, plain(f.request.message) if f.request.kind == "post" else f.request)
+            for f in run.flights.values()
         ]
         return (
-            self.bucket.state(),
-            self.left,
-            (self.clock_ns, self.ticks, self.observed),
+            run.bucket.state(),
+            run.budget_left,
+            (run.clock_ns, run.ticks_left, run.observed),
             tuple(processes),
             tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
-            tuple([(topic, _plain(notes)) for topic, notes in sorted(self.noted.items())]),
-            _plain(self.channels) if self.channels else None,
-            self.judge.judgement(),
-            tuple([follower.state() for _, follower in self.judge.followers]),
-            tuple([_plain(fold.state) for fold in self.judge.folds]),
-            None if self.files is None else (self.files.state(), self.stays_on, len(self.survivors or ())),
-            self._executor.threads.state(crashes) if self.threads else None,
+            tuple([(topic, plain(notes)) for topic, notes in sorted(run.noted.items())]),
+            plain(run.channels) if run.channels else None,
+            self.judge.state(),
+            None if run.files is None else (run.files.state(), run.stays_on, len(run.survivors or ())),
+            self.executor.threads.state(crashes) if run.threads else None,
         )
 
-    @property
-    def loses_power(self) -> bool:
-        """Whether power may still be lost."""
-        return bool(self.left[fault.POWER_LOSS])
-
     def endured(self, memories: tuple[Any, ...]) -> Any:
-        """Everything on which the future after a power loss depends; see `state`."""
+        """Return everything on which the future after a power loss depends; see `state`."""
+        run = self.run
         return (
             self.files.survivable(),
-            self.bucket.state(),
-            self.left,
-            (self.clock_ns, self.ticks, self.observed),
+            run.bucket.state(),
+            run.budget_left,
+            (run.clock_ns, run.ticks_left, run.observed),
             tuple(
                 [
                     (process.state, process.skew_ns, memories[process.index] if process.restart else None)
                     if process.pending is not None
                     else (process.state, _ending(process))
-                    for process in self.processes
+                    for process in run.processes
                 ]
             ),
-            tuple(sorted((f.actor, f.retried) for f in self.flights.values() if f.zombie)),
-            tuple([(topic, _plain(notes)) for topic, notes in sorted(self.noted.items())]),
-            _plain(self.channels) if self.channels else None,
-            self.judge.judgement(),
-            tuple([follower.state() for _, follower in self.judge.followers]),
-            tuple([_plain(fold.state) for fold in self.judge.folds]),
+            tuple(sorted((f.actor, f.retried) for f in run.flights.values() if f.zombie)),
+            tuple([(topic, plain(notes)) for topic, notes in sorted(run.noted.items())]),
+            plain(run.channels) if run.channels else None,
+            self.judge.state(),
         )
-
-    @property
-    def stamp_ns(self) -> int:
-        """The time that a write is stamped with, counted from the start."""
-        return self.clock_ns if self.stamped and self.timed >= STAMPED else 0
-
-    @property
-    def setting_up(self) -> bool:
-        """Whether the program that sets the world up has not returned yet."""
-        return self.setup is not None
-
-    @property
-    def me(self) -> str:
-        """The name of the process that is running."""
-        return self.running.name if self.running is not None else "setup"
-
-    def answer_directly(self, request: Any) -> Reply:
-        """A request by the program itself, before the processes run."""
-        if get_ident() != self.thread:
-            raise elsewhere(self, request)
-        if self.collecting:
-            raise Misuse(finalizers.left_behind(self, f"{request.kind} {request.subject}"))
-        if self.setup is None and not request.reads:
-            raise Misuse("a check may look at the store, not change it")
-        self._tickets += 1
-        self.bucket.ticket = self._tickets
-        return self.bucket.answer(request, self.start_ns)
 
 
 def _ending(process: Process) -> Any:
-    """The result or the error of a process that ended, as a value that can be compared."""
+    """Return the result or the error of a process that ended, as a value that can be compared."""
     if process.error is None:
-        return _plain(process.result)
+        return plain(process.result)
     return (type(process.error), str(process.error))
-
-
-def _plain(value: Any) -> Any:
-    """A hashable value that is equal only for equal values; what cannot be compared equals itself."""
-    if isinstance(value, list | tuple):
-        return (type(value), tuple([_plain(item) for item in value]))
-    if isinstance(value, dict):
-        return (dict, tuple([(_plain(key), _plain(item)) for key, item in value.items()]))
-    if isinstance(value, set):
-        return (set, frozenset(_plain(item) for item in value))
-    try:
-        hash(value)
-    except TypeError:
-        return object()
-    return (type(value), value)

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.model import *
 from fencepost.model.kernel.language import paths
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 
 HERE = "test_mistakes.py"
 
@@ -584,3 +584,20 @@ def test_parameters_are_printed_as_in_the_counterexample() -> None:
     found = check(less)["never"].counterexample
     assert found is not None
     assert found.lines()[1].startswith(f"1. {label}  count: 0 -> 1")
+
+
+def test_a_tuple_of_joined_conditions_is_no_chained_comparison() -> None:
+    """Both begin with the same instruction after `&`: the check must not refuse an assignment."""
+
+    class Pairs(Machine):
+        one, two = Bool(), Bool()
+
+        @action
+        def work(s):
+            s.one, s.two = s.one, s.two & ~s.one
+
+        @may_end
+        def done(s):
+            return s.one
+
+    assert check(Pairs).verdict == "holds"

@@ -9,7 +9,7 @@ from fencepost.properties.lifecycle.oracle import Stored, due_now
 
 S = 10**9
 DAY = 10 * S
-PATIENCE_S = 150
+TIMEOUT_S = 150
 """Until what is due must be gone; machines are slow at times."""
 OURS = "lifecycle/v1/"
 
@@ -156,7 +156,7 @@ class Watched:
 
 def watch(buckets: Sequence[Watched], until: Callable[[], bool], alive: Callable[[], None]) -> None:
     """Look at all of them until `until`, and nothing is due any more."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         alive()
         for one in buckets:

@@ -13,7 +13,7 @@ from fencepost.sim.faults import ALTERNATIVES, DES, KINDS, LAYER, PROXY, WORLD
 from fencepost.sim.proxy.plan import Plan
 from fencepost.sim.scenarios.keys import KEYS
 from fencepost.sim.world import NO_FAULTS, Budget
-from fencepost.sim.world.budget import REPLY_LOST, REQUEST_LOST, spend
+from fencepost.sim.world.budget import part_of, spend
 
 
 def test_a_budget_has_a_number_for_every_kind_and_its_default() -> None:
@@ -66,9 +66,8 @@ def test_a_claim_names_what_was_allowed(budget: Budget, claim: str) -> None:
 
 
 def test_both_halves_of_a_message_share_a_limit() -> None:
+    reply, request = part_of("reply_lost"), part_of("request_lost")
     left = Budget(reply_lost=2, request_lost=1).left()
-    after = [spend(left, part) for part in (REPLY_LOST, REQUEST_LOST)]
-    assert [(one[REPLY_LOST], one[REQUEST_LOST]) for one in after] == [(1, 1), (1, 0)]
-    assert spend(after[0], REQUEST_LOST) == spend(after[1], REPLY_LOST), (
-        "the order of the two does not matter"
-    )
+    after = [spend(left, part) for part in (reply, request)]
+    assert [(one[reply], one[request]) for one in after] == [(1, 1), (1, 0)]
+    assert spend(after[0], request) == spend(after[1], reply), "the order of the two does not matter"

@@ -4,8 +4,8 @@ They are one extended attribute of the file, set before the file gets its name, 
 attributes appear and disappear as one. The value is a short JSON list with the usual left out, which lets
 it fit into the inode itself on ext4.
 
-Where the file system has no extended attributes (or no room for these), they stand in a side file whose
-name says which file it belongs to: inode, time of modification, size. It is made durable before the object
+Where the file system has no extended attributes (or no room for these), a side file holds them. Its name
+identifies the file it belongs to: inode, time of modification, size. It is made durable before the object
 gets its name, and belongs to that one file: replacing the object brings a new inode with a side file of its
 own, so old content never meets new attributes. A reader that finds no side file looks at the object once
 more, because it may have been replaced (and its side file removed) in between.
@@ -27,7 +27,7 @@ from fencepost.impl.store.files.internals import Internals, old_names, read_file
 
 SIDE = "attributes"
 ETAG_AT = 2
-"""Where the ETag stands in what `encode` gives: behind the bracket and the quotation mark."""
+"""The offset of the ETag in the encoded attributes: after the bracket and the quotation mark."""
 ETAG_ROOM = "0" * 32
 """An ETag that is filled in later."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -42,7 +42,7 @@ class Attributes(NamedTuple):
     digest: str = ""
     """The MD5 of the content where the ETag is not."""
     extra: ask.Metadata = ask.NO_METADATA
-    """What a server keeps beside the user's metadata: headers of the response, checksums, tags."""
+    """Values that a server keeps beside the user's metadata: response headers, checksums, tags."""
 
     def encode(self) -> bytes:
         if self[2:] == _USUAL:

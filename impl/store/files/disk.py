@@ -21,7 +21,7 @@ from fencepost.impl.store.files import together
 from fencepost.impl.store.requests import Outcome
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How every folder is opened: never through a symbolic link."""
+"""The flags with which every folder is opened: never through a symbolic link."""
 
 XATTR = "user.fencepost"
 """The one extended attribute, which holds all attributes of an object."""
@@ -69,10 +69,10 @@ class Disk:
     waiting = Waiting()
 
     one_call = sys.platform == "linux" and hasattr(os, "RWF_SYNC")
-    """Whether a write may be its own fsync; a disk that changes `write` or `fsync` says no."""
+    """True if a write may be its own fsync; a disk that overrides `write` or `fsync` sets this to False."""
 
     creates = together.create is not None
-    """Whether there is `create`. A disk that changes any step has none, unless it brings its own."""
+    """True if `create` is available. A disk that overrides a step has none unless it defines its own."""
 
     def __init_subclass__(cls) -> None:
         cls.creates = "create" in vars(cls)
@@ -134,17 +134,19 @@ class Disk:
             raise
 
     def link(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
-        """Give a file a name that nobody has: fails when anything stands there."""
+        """Link a file to a free name; fail if the name is taken."""
         # A symbolic link is followed for /proc/self/fd/N only, the name of a file that has none.
         os.link(source, name, src_dir_fd=source_fd, dst_dir_fd=folder_fd, follow_symlinks=source[0] == "/")
 
     def replace(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
-        """Move a file to a name, whatever file stands there."""
+        """Rename a file, replacing any file of that name."""
         os.rename(source, name, src_dir_fd=source_fd, dst_dir_fd=folder_fd)
 
     def move(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
-        """Move a file to a name that nobody has: fails when anything stands there. In one call its first name
-        goes as the second comes; where the system has none, there are two calls."""
+        """Rename a file to a free name; fail if the name is taken.
+
+        This is one system call where the system has it; otherwise a link and an unlink.
+        """
         if _renameat2 is not None:
             words = os.fsencode(source), os.fsencode(name)
             if not _renameat2(source_fd, words[0], folder_fd, words[1], _RENAME_NOREPLACE):
@@ -156,7 +158,7 @@ class Disk:
         self.unlink(source, source_fd)
 
     def lock(self, fd: int) -> None:
-        """Wait until nobody else holds this lock; closing the descriptor releases it."""
+        """Wait for this exclusive lock; closing the descriptor releases it."""
         fcntl.flock(fd, fcntl.LOCK_EX)
 
     def unlink(self, name: str, folder_fd: int) -> None:
@@ -175,7 +177,7 @@ class Disk:
         refusal: Callable[[], Outcome | None],
         act: Callable[[], Outcome],
     ) -> Outcome:
-        """A condition is evaluated where nobody can change what it is about before the change it permits."""
+        """Evaluate the condition and make the change that it permits under one lock."""
         with locked:
             return refusal() or act()
 
@@ -219,12 +221,12 @@ _openat2: Any = ctypes.PyDLL(None).syscall if sys.platform == "linux" else None
 
 
 def surely_not_applied(error: int | None) -> bool:
-    """Whether a link, rename or unlink that ended with this `errno` left everything as it was."""
+    """Return True if a link, rename or unlink that failed with this `errno` changed nothing."""
     return error in _SURE
 
 
 def unusable(error: OSError, where: str, doing: str) -> Unusable:
-    """What to tell whoever runs the store: one sentence."""
+    """Return the error for the operator of the store: one sentence with the remedy."""
     why = _REMEDIES.get(error.errno or 0, f"{error.strerror or error}; check the directory")
     return Unusable(f"cannot {doing} in {where}: {why}")
 

@@ -1,23 +1,21 @@
-"""Sharing the fsync of a folder among those who wait for it.
+"""Share one fsync of a folder among the writers that wait for it.
 
-What may be shared, and why it is safe. A new name is durable when an fsync of its folder *began after* the
-link or rename returned, whoever called that fsync. So all writers whose link has returned may wait for one
-fsync that begins now; one that began before is of no use to them, because nobody knows what it still picks
-up. The content of a file, on the other hand, must be durable *before* its name appears (else a power
-failure leaves a name with half a content): that fsync is the file's own, and those run side by side in
-their callers' threads. `syncfs` would share them too, but it writes out everything that anybody has dirty on
-that file system, and makes every writer wait for the slowest before the first name may appear; left out.
+Safety. A new name is durable when an fsync of its folder *began after* the link or rename returned, in any
+thread. So all writers whose link has returned may wait for one fsync that begins now. An fsync that began
+earlier does not help them: it may or may not include their names. The content of a file must be durable
+*before* its name appears, or a power failure leaves a name with half of its content. That fsync belongs to
+the one file, and such fsyncs run in parallel in their callers' threads. `syncfs` would share them too, but it
+writes all dirty data of the file system and makes every writer wait for the slowest; it is not used.
 
-Who waits for whom. Whoever arrives first gathers a batch, lingers, and runs the fsync for all of it. It
-lingers only while others are on their way (they announce themselves before they write their file), and no
-longer than the linger window nor a quarter of what an fsync takes at least: sharing may cost a writer that
-much and no more. On a disk that answers quickly sharing saves nothing and nobody lingers; there the fsyncs
-of several batches simply overlap. Whoever is alone waits for nothing.
+Waiting. The first writer to arrive gathers a batch, lingers, and runs the fsync for the whole batch. It
+lingers only while other writers have announced themselves (they do so before they write their file). The
+wait is bounded by the linger window and by a quarter of the shortest fsync seen. On a fast disk sharing
+saves nothing and no writer lingers; the fsyncs of several batches overlap. A single writer never waits.
 
-When it fails, nobody in the batch may believe to be durable. The kernel reports a failure once to every open
-descriptor, and a descriptor opened later may never hear of it. So every flight holds a descriptor of its own
-from before its link, which nobody else uses meanwhile, and a batch uses the oldest among its flights: it
-was there before every link of the batch, so no failure since can pass it by.
+Failure. If the fsync fails, no write of the batch counts as durable. The kernel reports a failure once to
+every open descriptor, and may never report it to a descriptor that is opened later. So every flight holds a
+descriptor of its own, opened before its link, and a batch uses the oldest one among its flights. That
+descriptor was open before every link of the batch, so it receives every failure since.
 
     flight = flush.announce()      # before the link
     ...                            # write, fsync, link
@@ -69,8 +67,8 @@ class Flush:
         self._folder_fd = folder_fd
         self._linger_s = linger_s
         self._least_s = 0.0
-        # These change by single calls that no other thread can come between: on a quick disk, where nobody
-        # gathers, a flight takes no lock at all.
+        # Each change of these is one atomic call, so on a fast disk, where no batch is gathered, a flight
+        # takes no lock.
         self._spare = [folder_fd]
         self._coming: set[Flight] = set()
         self._numbers = itertools.count()
@@ -110,12 +108,12 @@ class Flush:
             close_quietly(flight.fd)
 
     def _window_s(self) -> float:
-        """How long to linger; 0 where sharing is not worth it."""
+        """Return the time to linger in seconds; 0 if sharing does not pay."""
         window_s = min(self._linger_s, self._least_s * _FOLLOWERS_WAIT)
         return 0.0 if window_s < WORTH_SHARING_S * _FOLLOWERS_WAIT else window_s
 
     def shares(self) -> bool:
-        """Whether whoever lands now may wait for others, or makes an fsync of its own at once."""
+        """Return True if a flight that lands now may wait for others, False if it runs its own fsync."""
         return self._window_s() > 0
 
     def join(self, flight: "Flight") -> None:
@@ -172,7 +170,7 @@ class Flush:
             all_here.wait(window_s)
 
     def _close(self, batch: _Batch) -> None:
-        """Nobody joins this batch any more."""
+        """Close the batch to further flights."""
         with self._lock:
             if self._gathering is batch:
                 self._gathering = self._all_here = None
@@ -190,8 +188,11 @@ class Flight:
 
     @property
     def alone(self) -> bool:
-        """Whether it would land by an fsync of its own. Then somebody else may make that, after the link and
-        through this descriptor, and say so by `landed`."""
+        """True if this flight would land by its own fsync.
+
+        Then the caller may run that fsync, after the link and through this descriptor, and report it by
+        calling `landed`.
+        """
         return not self.flush.shares()
 
     def landed(self, took_s: float) -> None:

@@ -1,20 +1,20 @@
-"""The folders of a store: found, made, moved aside, and removed when empty, all while others write.
+"""Find, make, move and remove the folders of a store while other writers use them.
 
 The rules that make this safe without a lock on the common path:
 
-1. A folder of keys is known by its inode, not by its name. At any moment at most one folder stands for a
+1. A folder of keys is known by its inode, not by its name. At any moment at most one folder represents a
    path, under its natural name or under its second one (`names`). Only the holder of the lock `TREE` makes
    a folder, or moves one from its natural to its second name; it never moves back.
-2. Whoever looks for a folder tries the natural name first and the second one after. When both are missing
-   there was a moment in between when there was no such folder: it could leave its second name only by
-   being removed, and only an empty folder can be removed.
+2. A lookup tries the natural name first and the second one after. If both are missing, there was a moment
+   in between without such a folder: a folder leaves its second name only when it is removed, and only an
+   empty folder can be removed.
 3. A name is made in a folder through the folder's descriptor. If the folder was moved meanwhile, it is
    still the right one; if it was removed, the system refuses (a removed folder takes no names) and the
    writer looks again. So removing an empty folder needs no lock, and cannot lose a racing creator's object.
-4. A descriptor may be kept: what is found through it is true. What is *not* found has to be looked up
-   again from the root, because the folder may have been removed and made anew.
-5. An object is durable only when every folder above it is. Whoever writes through a folder for the first
-   time therefore flushes all its parents, even when somebody else made it.
+4. A descriptor may be kept: a name found through it is valid. If a name is *not* found, look it up again
+   from the root, because the folder may have been removed and made anew.
+5. An object is durable only when every folder above it is. The first write through a folder
+   therefore flushes all its parents, even if another writer made it.
 
 Symbolic links are never followed below the root.
 """
@@ -36,11 +36,11 @@ _KNOWN_MAX = 64
 
 
 _TRIES = 100
-"""How often others may remove a folder that is being made; each time they removed the last object in it."""
+"""The number of attempts to make a folder that other writers remove because it is empty."""
 
 
 class Folder:
-    """An open folder. Its descriptor is closed when nobody holds it any more."""
+    """An open folder. Its descriptor is closed with the last reference."""
 
     __slots__ = ("_flush", "anchored", "fd", "name", "parent", "path")
 
@@ -53,7 +53,7 @@ class Folder:
         self._flush = flush
         """None where nothing is ever written through it."""
         self.anchored = parent is None
-        """Whether it is durable itself, with all its parents."""
+        """True if the folder and all its parents are durable."""
 
     def flight(self) -> Flight:
         """A flush of this folder that will be wanted soon."""
@@ -100,7 +100,7 @@ class Folders:
         return self._known.get(path)
 
     def open(self, name: str, parent: Folder) -> int | None:
-        """The descriptor of a folder; None when there is none, or a file stands there."""
+        """Return the descriptor of a folder; None if there is none, or the name is a file's."""
         try:
             return os.open(name, FOLDER_FLAGS, dir_fd=parent.fd)
         except FileNotFoundError:
@@ -174,7 +174,7 @@ class Folders:
         return folder
 
     def _refuse_file(self, name: str, parent: Folder) -> None:
-        """Raise when a file of others stands where only a folder of ours can."""
+        """Raise if a file has the name that only a folder of the store may have."""
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode):
                 raise Unusable(

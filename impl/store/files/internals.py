@@ -1,12 +1,12 @@
 """The reserved folder `.fencepost` inside a store's directory, and the locks that live there.
 
-    format          how keys are spelled here (see `names`), written once
+    format          the spelling of keys in this directory (see `names`), written once
     tmp/            files on their way to a name; a live one is locked by its writer
     locks/          256 files for keys, one for the tree of folders; only ever locked, never read
     attributes/     attributes of objects where the file system has no extended attributes
     uploads/        multipart uploads that are neither completed nor aborted
-    results/        what completions of uploads have answered, for servers that repeat it
-    moves           its length counts the folders that moved to their second name, twice each
+    results/        the answers to completions of uploads, for servers that repeat them
+    moves           a file whose length is twice the number of folders moved to their second name
 
 Nothing here is needed to read an object but `format` and `attributes`. A lock is `flock` on an open file
 of its own, so that it excludes threads as well as processes, and dies with its process.
@@ -52,9 +52,9 @@ class Internals:
         self._drafts = itertools.count(1)
         self._renamed: set[str] = set()
         self._draft_name = ""
-        """What the names of drafts start with: no other process and no other opening of the store has it."""
+        """The prefix of draft names, unique to this process and this opening of the store."""
         self.nameless_works = hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir()
-        """Whether there are files without a name, as far as is known."""
+        """True until the file system refuses to create a file without a name."""
 
     def __del__(self) -> None:
         for fd in self._fds.values():
@@ -106,7 +106,7 @@ class Internals:
         self._disk.fsync_folder(parent)
         return os.open(name, FOLDER_FLAGS, dir_fd=parent)
 
-    # How keys are spelled.
+    # The spelling of keys.
 
     def names(self) -> Names | None:
         """The spelling that was written down, or None as long as nothing was written here."""
@@ -140,7 +140,7 @@ class Internals:
         self._disk.fsync_folder(base)
 
     def _folds(self) -> bool:
-        """Whether this file system takes different names for the same."""
+        """Return True if this file system treats different names as equal."""
         with self.draft(tail="-\u00e9a") as (_, name):
             for other in (name[:-1] + "A", name[:-2] + "e\u0301a"):
                 with contextlib.suppress(FileNotFoundError):
@@ -186,7 +186,7 @@ class Internals:
         self._renamed.add(name)
 
     def sweep(self) -> None:
-        """Remove what dead writers left: old enough, and locked by nobody. The first draft does it too."""
+        """Remove the drafts of dead writers: old enough, and not locked. The first draft calls this too."""
         folder = self.existing("tmp")
         if folder is not None:
             self._sweep(folder)
@@ -197,7 +197,7 @@ class Internals:
                 remove_unlocked(name, folder)
 
     def oldest_ns(self) -> int:
-        """What is older than this and of no use was left by a dead writer."""
+        """Return the time (in nanoseconds) before which an unused file belongs to a dead writer."""
         return self._env.now_ns() - round(self._temp_age_s * 1e9)
 
     def write(self, name: str, folder: int, *content: bytes) -> None:
@@ -213,7 +213,7 @@ class Internals:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold one lock: nobody else does, in this or another process."""
+        """Hold one lock, exclusive among all threads and processes."""
         fd = os.open(name, _MADE, 0o666, dir_fd=self.folder("locks"))
         try:
             self._disk.lock(fd)
@@ -222,7 +222,7 @@ class Internals:
             os.close(fd)
 
     def key_locked(self, key: str) -> contextlib.AbstractContextManager[None]:
-        """Hold the lock of `key`. Whoever holds it may still take `TREE`, never the other way round."""
+        """Hold the lock of `key`. Lock order: a key's lock before `TREE`, never after it."""
         return self.locked(f"{zlib.crc32(key.encode()) % _LOCKS:02x}")
 
     # Folders that moved.

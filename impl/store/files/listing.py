@@ -1,4 +1,4 @@
-"""Listing keys in order, a page at a time, from the folders that can hold keys of the page.
+"""List keys in order, a page at a time, from the folders that can hold keys of the page.
 
 Keys are ordered by their bytes in UTF-8, which is the order of their code points. In a folder, an object
 sorts as its name and a folder as its name with the slash behind it, so that walking entries in that order
@@ -6,9 +6,9 @@ yields keys in order. A folder is entered only when keys in it can start with th
 the page before. With the delimiter "/", a folder that is one group is not walked at all: it is enough
 that something is in it. Each folder that is entered is read whole, because systems return names unordered.
 
-An object that stands at its key from before the request until after it is always found: a listing that saw
-a folder move to its second name begins again. Files that are not spelled as we spell keys, symbolic links
-and everything that is neither file nor folder are left out; so are folders without any object.
+An object that exists from before the request until after it is always found: a listing during which a
+folder moved to its second name begins again. The listing leaves out files whose names are not the canonical
+spelling of a key, symbolic links, everything that is neither file nor folder, and folders without objects.
 """
 
 import os
@@ -32,7 +32,7 @@ _TRIES = 3
 
 class _Entry(NamedTuple):
     text: str
-    """What it adds to a key; of a folder with its slash."""
+    """The part of the key that this entry adds; for a folder it ends with a slash."""
     folder: bool
     name: str
     holder: Folder
@@ -90,7 +90,7 @@ class Lister:
                 yield from self._below(inner, path + entry.text)
 
     def info(self, key: str, entry: _Entry) -> ask.ObjectInfo | None:
-        """What a listing tells of an object, or None when it is gone by now."""
+        """Return an object's row of a listing; None if the object is gone by now."""
         opened = self._reader.open(entry.name, entry.holder, key)
         if opened is None:
             return None
@@ -102,7 +102,7 @@ class Lister:
         return self._folders.look(prefix[: prefix.rfind("/") + 1])
 
     def entries(self, folder: Folder) -> list[_Entry]:
-        """What is in a folder, in key order."""
+        """Return the entries of a folder in key order."""
         return sorted(self._scan(folder, ()), key=lambda entry: entry.text)
 
     def _scan(self, folder: Folder, before: tuple[str, ...]) -> Iterator[_Entry]:
@@ -139,7 +139,7 @@ class Lister:
         return None if fd is None else Folder(fd, path, name, parent, None)
 
     def holds_any(self, folder: Folder) -> bool:
-        """Whether an object is anywhere in the folder."""
+        """Return True if there is an object in the folder or below it."""
         below: list[_Entry] = []
         for entry in self._scan(folder, ()):
             if not entry.folder:
@@ -210,14 +210,14 @@ class Walk:
                     yield key, entry
 
     def _enters(self, path: str) -> bool:
-        """Whether keys that start with `path` can have the prefix and sort behind the page before."""
+        """Return True if keys that start with `path` can have the prefix and follow the previous page."""
         prefix = self._request.prefix
         if not (path.startswith(prefix) or prefix.startswith(path)):
             return False
         return path > self._after or self._after.startswith(path)
 
     def _is_group(self, path: str) -> bool:
-        """Whether all keys in this folder are wanted, and as one group."""
+        """Return True if all keys in this folder are listed as one group."""
         return (
             self._request.delimiter == "/"
             and group_of(path, self._request.prefix, "/") == path

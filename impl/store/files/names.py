@@ -1,7 +1,7 @@
 """From keys to names on disk and back.
 
-What must hold: two keys never share a name, every key has one, and an ordinary key such as
-`data/x.parquet` is found on disk under exactly that path, so that any reader of files can use it.
+Two keys never share a name, and every key has one. An ordinary key such as `data/x.parquet` has exactly that
+path on disk, so that any reader of files can use it.
 
 A key is cut at its slashes; every segment but the last names a folder, the last names a file:
 
@@ -12,9 +12,8 @@ A key is cut at its slashes; every segment but the last names a folder, the last
     `.fencepost`, `.`, `..`          the first dot escaped: `%2Efencepost`
     longer than 240 bytes           in pieces: `first piece%more/rest`, folders that are no `/` in the key
 
-An escape is two hexadecimal digits, so the words `%empty`, `%more` and `%folder` can stand for nothing
-else. Only the one canonical spelling counts: a file whose name we would have spelled differently is not
-ours and no key names it.
+An escape is two hexadecimal digits, so `%empty`, `%more` and `%folder` are unambiguous. Only the canonical
+spelling counts: a file whose name differs from it belongs to no key.
 
 An object `a` and a folder of `a/b` want the same name. The object keeps it; the folder's second name is
 `a%folder` (see `folders` for how it moves there safely).
@@ -57,13 +56,13 @@ class Names:
         self.step = lru_cache(maxsize=4096)(self._step)
 
     def _natural(self, segment: str) -> bool:
-        """Whether it is short and ordinary, as nearly all are: it stands for itself."""
+        """Return True if the segment is its own name on disk: short and ordinary, as nearly all are."""
         return (
             len(segment) <= _SHORT and self._whole.fullmatch(segment) is not None and segment not in _RESERVED
         )
 
     def _pieces(self, segment: str) -> tuple[str, ...]:
-        """The names that stand for `segment`: one, or several folders and a last name."""
+        """Return the names on disk of `segment`: one name, or several folders and a last name."""
         if self._natural(segment):
             return (segment,)
         if not segment:
@@ -96,10 +95,10 @@ class Names:
         return key[:cut] + "".join(f"\0{piece}{MORE}" for piece in pieces[:-1]), pieces[-1]
 
     def _step(self, path: str) -> tuple[str, str, bool]:
-        """Of a folder: its parent's path, its name there, and whether it may stand under its second name.
+        """Return the path of a folder's parent, its name there, and True if it may have its second name.
 
-        A path is what keys in the folder start with, slash included; a folder that only holds the rest of
-        a long segment follows behind a NUL, which no key contains. The root is the empty path.
+        A path is the common prefix of the keys in the folder, slash included. A folder that holds only the
+        rest of a long segment follows after a NUL, which no key contains. The root is the empty path.
         """
         if not path.endswith("/"):
             cut = path.rindex("\0")

@@ -1,8 +1,8 @@
-"""Reading one object, and saying what stands at a key.
+"""Read one object, and evaluate conditions on the object at a key.
 
 A reader opens the file once and takes everything from it: size, attributes and bytes are of one write,
-whatever happens to the key meanwhile. It may see a write an instant before that write is durable, as
-everybody does who reads a file system.
+whatever happens to the key meanwhile. Like every reader of a file system, it may see a write an instant
+before that write is durable.
 
 Whole reads are compared with the stored MD5, at about 1.5 ns a byte: bits that rotted, or a file that
 somebody changed in place, are a broken promise and not data. Ranges are not checked.
@@ -97,7 +97,10 @@ class Reader:
             return ask.HeadReply(Outcome.DONE, info=opened.info(request.key))
 
     def refusal(self, key: str, when: ask.Condition) -> Outcome | None:
-        """What the condition says now. It stays true only while one holds the key's lock."""
+        """Return the refusal that the condition demands now; None if it is met.
+
+        The answer stays valid only while the caller holds the key's lock.
+        """
         if isinstance(when, ask.Anything):
             return None
         if isinstance(when, ask.Absent):
@@ -108,14 +111,14 @@ class Reader:
             return None if opened.attributes.etag == when.etag else Outcome.CHANGED
 
     def _stands(self, key: str) -> bool:
-        """Whether an object is there; may miss one, which the act that follows then finds."""
+        """Return True if an object is there. It may miss one, which the following change then finds."""
         path, name = self._names.place(key)
         folder = self._folders.find(path)
         found = None if folder is None else self.found(name, folder)
         return found is not None and not stat.S_ISDIR(found.st_mode)
 
     def found(self, name: str, folder: Folder) -> os.stat_result | None:
-        """What the system says of whatever has this name; a symbolic link is refused."""
+        """Return the `stat` result for this name; None if it is free. Refuse a symbolic link."""
         try:
             found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -125,7 +128,7 @@ class Reader:
         return found
 
     def file(self, key: str) -> os.stat_result | None:
-        """What the system says of the file at `key`, or None."""
+        """Return the `stat` result for the file at `key`, or None."""
         path, name = self._names.place(key)
         folder = self._folders.look(path)
         return None if folder is None else self.found(name, folder)

@@ -7,13 +7,13 @@ Every request means what `bucket` says, without versions, for all threads and pr
 directory. Each module describes its part:
 
     names       keys and names on disk            folders     folders, while others make and remove them
-    writing     one object, atomically            flush       sharing the fsync of a folder
+    writing     one object, atomically            flush       one fsync of a folder, shared
     reading     one object, consistently          attributes  ETags and metadata, one with the content
-    listing     keys in order                     internals   locks, drafts, what else lies in .fencepost
-    uploads     multipart                         disk        the calls whose order matters
-    versions    what a write would destroy
+    listing     keys in order                     internals   locks, drafts, other files in .fencepost
+    uploads     multipart                         disk        system calls whose order matters
+    versions    earlier versions of objects
 
-What it is not for: network file systems whose `link`, `rename` or `flock` are not atomic between hosts, and
+Do not use it on network file systems whose `link`, `rename` or `flock` are not atomic between hosts, nor in
 directories in which others rename folders or change files in place while it runs.
 """
 
@@ -55,10 +55,11 @@ _ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 class FileStore(Store):
     """Objects in the directory `path`, which the first write makes.
 
-    `linger_ms` is how long a flush may wait for others to share it (0: it does not); `temp_age_s` how old a
-    dead writer's temporary file gets before it is removed (longer than any write takes); `parallel` how many
-    requests of a `send_all` are on their way at once; `verify_reads` whether whole reads are compared with
-    their MD5; `remembers_uploads` whether `upload_result` answers for uploads that were completed.
+    linger_ms           the time a flush may wait for other writers to share it; 0 for no wait
+    temp_age_s          the age at which a dead writer's temporary file is removed; longer than any write
+    parallel            the number of requests of a `send_all` that run at once
+    verify_reads        compare whole reads with their MD5
+    remembers_uploads   let `upload_result` answer for uploads that were completed
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class FileStore(Store):
             raise Unsupported(
                 f"{self.path} keeps versions, and a plain {request.kind} loses one; write through its server"
             )
-        if session is None:  # nothing is there, and a bucket with nothing in it knows all the answers
+        if session is None:  # the directory is empty, so an empty bucket gives the answer
             return Bucket(part_bytes_min=0).answer(request, self.env.now_ns())
         return cast(R, session.answers[type(request)](request))
 
@@ -269,7 +270,7 @@ class FileStore(Store):
             return self._writing().uploads.create(request, extra)
 
     def upload_result(self, key: str, upload: str) -> UploadResult | None:
-        """What the completion of an upload that is gone has answered; None for any other."""
+        """Return the answer to the completion of an upload that is gone; None for any other upload."""
         with self._failures(f"read the result of an upload of {key!r}"):
             session = self._opened(writes=False)
             return None if session is None else session.uploads.result(key, upload)
@@ -293,8 +294,10 @@ class FileStore(Store):
             return None if session is None else session.uploads.parts(key, upload)
 
     def collect_garbage(self, upload_age_s: float) -> int:
-        """Remove old temporary files of dead writers, and uploads that nobody has touched for so long;
-        returns how many uploads."""
+        """Remove old temporary files of dead writers, and uploads that were not touched for `upload_age_s`.
+
+        Return the number of uploads removed.
+        """
         with self._failures("collect garbage"):
             session = self._opened(writes=False)
             if session is None:
@@ -329,14 +332,14 @@ class FileStore(Store):
                 yield from session.versions.walk()
 
     def stat(self, key: str) -> os.stat_result | None:
-        """What the system says of the file at `key`, or None."""
+        """Return the `stat` result for the file at `key`, or None."""
         with self._failures(f"look for {key!r}"):
             session = self._opened(writes=False)
             found = None if session is None else session.reader.file(key)
             return None if found is None or stat.S_ISDIR(found.st_mode) else found
 
     def flush(self, key: str) -> None:
-        """Return when what stands at `key`, or that nothing does, is durable."""
+        """Make the present state of `key` durable: its object, or that it has none."""
         with self._failures(f"flush the folder of {key!r}"):
             session = self._opened(writes=False)
             if session is not None:
@@ -344,7 +347,7 @@ class FileStore(Store):
                 session.writer.flush(key)
 
     def upload_extra(self, key: str, upload: str) -> dict[str, str] | None:
-        """What `begin_upload` was given beside the user's metadata; None when there is no such upload."""
+        """Return the `extra` that `begin_upload` was called with; None if there is no such upload."""
         with self._failures(f"read the upload of {key!r}"):
             session = self._opened(writes=False)
             return None if session is None else session.uploads.begun(key, upload)
@@ -411,7 +414,7 @@ class _Session:
             os.close(root_fd)
             raise
         self.settled = names is not None
-        """Whether it is written down how keys are spelled here, so that this session can stay."""
+        """True if the directory records the spelling of its keys, so that this session can be kept."""
         names = names or Names()
         folders = Folders(path, names, internals, new_flush, root_fd)
         attributes = AttributeFiles(disk, internals)
@@ -456,7 +459,7 @@ class _Session:
 
 _REPLACES = frozenset({ask.Put, ask.Delete, ask.CompleteUpload})
 _MAKES_ROOT = frozenset({ask.Put, ask.CreateUpload})
-"""What needs the directory; the rest has an answer without it."""
+"""Requests that need the directory; all others have an answer without it."""
 
 
 def _make_root(path: str, disk: Disk) -> None:

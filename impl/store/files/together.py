@@ -8,10 +8,10 @@ costs (docs/decisions/0013). Here it is given up once, for the steps of `writing
     NAME    the link
     FLUSH   the fsync of the folder
 
-Nothing is decided here: the answer is the step that failed, its error (0 when all went well), how many
-nanoseconds the flush took, and the ETag, which is taken in the same call. What ends before the file has its
-name has changed nothing, so the caller may do it again step by step, and then finds the error. This
-way may refuse whatever is unusual, and a system without it is only slower.
+The call decides nothing. It returns the step that failed, its error (0 for success), the duration of the
+flush in nanoseconds, and the ETag, which it computes on the way. A failure before the file has its name has
+changed nothing, so the caller repeats the put step by step and meets the error there. The call may refuse
+any unusual case; a system without it is only slower.
 """
 
 import errno
@@ -45,6 +45,8 @@ _NEVER = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL,
 
 
 def hopeless(failed: int, error: int) -> bool:
-    """Whether it would end so every time: this file system has no files without a name, no attributes, or no
-    write that is its own fsync."""
+    """Return True if every later call would fail the same way.
+
+    Then this file system has no files without a name, no attributes, or no write that is its own fsync.
+    """
     return failed == DRAFT and error in _NEVER

@@ -1,15 +1,15 @@
-"""Multipart uploads: parts gathered in a folder of their own until they become one object.
+"""Multipart uploads: gather parts in a folder of their own until they become one object.
 
-    .fencepost/uploads/<upload>/about      key, attributes, what stood at the key at the beginning
+    .fencepost/uploads/<upload>/about      key, attributes, the write at the key when the upload began
     .fencepost/uploads/<upload>/00001      a part: its content, then its MD5 (16 bytes)
     .fencepost/uploads/<upload>/joined-*   the parts joined, on the way to the key
-    .fencepost/uploads/<upload>/result     what a completion answers, and the name of its joined file
-    .fencepost/results/<upload>            the same of an upload that is gone
+    .fencepost/uploads/<upload>/result     the answer to a completion, and the name of its joined file
+    .fencepost/results/<upload>            the same for an upload that is gone
 
 An upload appears by one rename and disappears by one. Completing it joins the parts in its folder, and then,
 under the key's lock, decides, writes the result and moves the joined file to the key. That move is the
 publication and its record in one call: an upload with a result whose joined file is gone was published,
-whoever has written to the key since. So a completion that is repeated, or a process that is killed at any
+even if the key was written since. So a completion that is repeated, or a process that is killed at any
 moment, publishes nothing twice, and an upload that was not published keeps its parts (the model `uploads`).
 A server also keeps results of uploads that are gone, for as long as an upload may rest, and repeats them.
 """
@@ -45,14 +45,14 @@ _COPY_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _About:
-    """What an upload was created with."""
+    """The parameters with which an upload was created."""
 
     key: str
     started_ns: int
     content_type: str
     metadata: dict[str, str]
     standing: str
-    """The mark of the write that stood at the key, or empty."""
+    """The mark of the write that the key had when the upload began, or empty."""
     extra: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -199,7 +199,7 @@ class Uploads:
         return (self._disk.get_attribute(fd) or b"").decode()
 
     def begun(self, key: str, upload: str) -> dict[str, str] | None:
-        """What the upload was created with beside the user's metadata; None when there is no such upload."""
+        """Return the `extra` that the upload was created with; None if there is no such upload."""
         with self._opened(key, upload) as found:
             return None if found is None else found[1].extra
 
@@ -322,7 +322,10 @@ class Uploads:
             return result
 
     def _stands(self, upload: str, folder: int) -> bool:
-        """Whether an upload was neither completed nor aborted. It stays so while holding the key's lock."""
+        """Return True if an upload was neither completed nor aborted.
+
+        The answer stays valid while the caller holds the key's lock.
+        """
         try:
             found = os.stat(upload, dir_fd=self._internals.folder("uploads"), follow_symlinks=False)
         except FileNotFoundError:
@@ -330,7 +333,7 @@ class Uploads:
         return os.path.samestat(found, os.fstat(folder))
 
     def _remove(self, upload: str, folder: int, version: str = "") -> None:
-        """Take an upload away for good; its result stays, if it has one. Only where nobody can publish it."""
+        """Remove an upload for good and keep its result; it can no longer be published."""
         result = self._published(folder) if self._remembers else None
         if result is not None:
             body = json.dumps(dataclasses.asdict(replace(result, version=version))).encode()
@@ -342,7 +345,7 @@ class Uploads:
             remove_folder(upload, self._internals.folder("tmp"))
 
     def result(self, key: str, upload: str) -> Result | None:
-        """What the completion of an upload that is gone has answered."""
+        """Return the answer to the completion of an upload that is gone."""
         folder = self._internals.existing("results") if _UPLOAD.fullmatch(upload) else None
         found = None if folder is None else _result(folder, upload)
         return found if found is not None and found.key == key else None
@@ -386,7 +389,7 @@ class Uploads:
         return request.ends(Outcome.DONE if published is None else Outcome.GONE)
 
     def sweep(self, oldest_ns: int) -> int:
-        """Remove uploads that nobody has touched since then and nobody works on; returns how many."""
+        """Remove idle uploads that were last touched before `oldest_ns`; return their number."""
         uploads, removed = self._internals.existing("uploads"), 0
         for upload in () if uploads is None else old_names(uploads, oldest_ns):
             try:
@@ -466,12 +469,12 @@ class IncomingPart:
 
 
 class Content(Protocol):
-    """What a server computes over the parts as they are joined."""
+    """A computation of the server over the parts as they are joined."""
 
     def update(self, piece: bytes) -> None: ...
 
     def kept(self, begun: Mapping[str, str]) -> dict[str, str]:
-        """What to keep of the object, from what the upload was created with; raises to publish nothing."""
+        """Return the values to keep with the object, given the upload's `extra`; raise to publish nothing."""
 
 
 def _about(folder: int) -> _About | None:

@@ -1,4 +1,4 @@
-"""Versions of a key: what a write or a delete would otherwise destroy.
+"""Versions of a key: keep the object that a write or a delete would otherwise destroy.
 
     <key>                                       the current version: an object as ever
     .fencepost/versions/<key>%01/<name>         one before it, or a delete marker
@@ -9,15 +9,15 @@ the current version has one. While a key has no file of its own, its newest entr
 
 Every change holds the key's lock. It begins by `settle`, and has one step that decides:
 
-    put             link the current version into the folder, then rename the new one to the key
-    delete          make the marker, link the current version into the folder, then unlink the key
-    remove a version, the current one      rename a link of the one before it to the key, or unlink the key
-    remove the newest marker               link the version before it to the key
-    remove another                         unlink it
+    put                           link the current version into the folder; rename the new one to the key
+    delete                        make the marker; link the current version into the folder; unlink the key
+    remove the current version    rename a link of the one before it to the key, or unlink the key
+    remove the newest marker      link the version before it to the key
+    remove another                unlink it
 
 Each step is durable before the next begins. An entry that is not older than the current version belongs to a
-change that was interrupted before its step, or to one whose last step is missing: nobody sees it, and the
-next change removes it. So a version that was acknowledged has a durable name at every moment, and an
+change that was interrupted before its deciding step, or whose last step is missing. No reader sees it, and
+the next change removes it. So a version that was acknowledged has a durable name at every moment, and an
 interrupted change either happened or did not.
 
 In a bucket whose versioning is suspended, and for objects that are older than it, the version is `null`: a
@@ -60,7 +60,7 @@ _TRIES = 10
 
 
 class Keep(enum.StrEnum):
-    """What a write or delete does with the version that it replaces."""
+    """The treatment of the version that a write or delete replaces."""
 
     NOTHING = ""
     ALL = "Enabled"
@@ -99,7 +99,7 @@ def _entry(moment: int, mark: str, *, marker: bool = False) -> Entry:
 
 
 def is_version(text: str) -> bool:
-    """Whether a version can be called so."""
+    """Return True if the text is a valid version id."""
     return text == NULL or (
         _NAME.fullmatch(text) is not None and not Entry(text).null and not Entry(text).marker
     )
@@ -111,7 +111,7 @@ def entry_of(opened: Opened) -> Entry:
 
 
 class _Standing(NamedTuple):
-    """What a key has, without what was interrupted."""
+    """The versions of a key, without entries of interrupted changes."""
 
     current: Entry | None
     before: list[Entry]
@@ -123,7 +123,7 @@ class _Standing(NamedTuple):
 
 
 class Held(NamedTuple):
-    """One version of a key, or a delete marker, as it stands."""
+    """One version of a key, or a delete marker."""
 
     entry: Entry
     found: os.stat_result
@@ -180,7 +180,7 @@ class Versions:
 
     @property
     def any(self) -> bool:
-        """Whether a version or marker is kept here besides the current ones."""
+        """True if the store keeps a version or marker besides the current objects."""
         tree = self._tree()
         return tree is not None and tree.lister.holds_any(tree.folders.root)
 
@@ -257,7 +257,7 @@ class Versions:
                 yield key, Entry(name).version, found
 
     def flush(self, key: str) -> None:
-        """Make durable what stands in the folder of a key's versions."""
+        """Make the folder of a key's versions durable."""
         tree = self._tree()
         folder = tree.folders.look(key + _BEHIND) if tree is not None else None
         if folder is not None:
@@ -352,7 +352,7 @@ class Versions:
         return standing.current is not None and (keep is Keep.ALL or not standing.current.null)
 
     def settle(self, key: str) -> _Standing:
-        """What a key has, after what was interrupted is removed and the current version has its name."""
+        """Remove entries of interrupted changes, name the current version, return the key's versions."""
         standing = self._standing(key)
         if standing.current is not None:
             with self._reader.current(key) as found:
@@ -462,7 +462,7 @@ class Versions:
         draft_name = f"{entry.name}-{self._writer.new_mark()}"
         with tree.reader.current(key + _BEHIND + entry.name) as found, self._writer.spot(key) as spot:
             assert found is not None, "only a holder of the lock removes it"
-            fcntl.flock(found.fd, fcntl.LOCK_EX)  # nobody sweeps its second name in tmp
+            fcntl.flock(found.fd, fcntl.LOCK_EX)  # keeps `sweep` from its second name in tmp
             self._disk.link(entry.name, folder.fd, draft_name, tmp)
             draft = Draft(found.fd, draft_name, tmp, found.attributes, self._attributes)
             try:
@@ -550,7 +550,7 @@ class Versions:
 
 
 class _History(NamedTuple):
-    """What `writing` needs of all this, for one way to keep versions."""
+    """The `History` that `writing` uses, for one treatment of replaced versions."""
 
     versions: Versions
     keep: Keep

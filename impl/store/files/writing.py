@@ -1,17 +1,17 @@
-"""Writing and deleting one object.
+"""Write and delete one object.
 
-A write makes a file that nobody can see, with its attributes, and makes it durable. Then one call to the
-system gives it its name, and the folder is flushed:
+A write makes an invisible file with its attributes, and makes it durable. Then one system call gives the file
+its name, and the folder is flushed:
 
     attributes -> content -> fsync -> link or rename -> fsync of the folder -> answer
 
-- Create-only uses `link`, which fails when anything stands at the name. Checking and renaming after that
-  would be a race; here the check and the act are one call. It needs no lock: only the holder of a key's lock
-  removes or replaces an object, so as long as a holder relies on what stands there, `link` fails.
+- Create-only uses `link`, which fails if the name is taken: check and change are one call, where a check
+  followed by a rename would be a race. It needs no lock: only the holder of a key's lock removes or replaces
+  an object, so `link` fails as long as a holder relies on the object at the key.
 - Everything else (if-match, last one wins, delete) happens under the key's lock, by `rename` and `unlink`.
   A blind overwrite takes the lock too, or it could slip between another's comparison and its swap. The
   file is written and made durable before the lock is taken, and the folder flushed after it is let go.
-- A small create-only write is one call where that can be had (`together`); in every doubt, step by step.
+- A small create-only write is one call if possible (`together`), and otherwise these steps.
 
 Killed at any moment, the name shows the old file or the new one. When the folder's fsync fails, the write
 may or may not survive a power failure, and the answer is `unknown`; so it is when link or rename itself
@@ -25,6 +25,7 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Protocol, Self
 
 from fencepost.impl.environment import Environment
@@ -40,8 +41,8 @@ from fencepost.impl.store.files.reading import Reader
 from fencepost.impl.store.requests import Outcome
 
 _TRIES = 100
-"""How often a folder may be removed under a writer before it says `throttled`: each time, somebody
-deleted the last object of that folder in the very moment."""
+"""The number of times that a folder may be removed under a writer before the answer is `throttled`. Each time
+another client deleted the last object of that folder at that moment."""
 
 
 _LOOKS_FIRST_BYTES = 1 << 16
@@ -69,11 +70,11 @@ class Draft:
         self.attributes = attributes
         self.side = ""
         self.landed = False
-        """Whether it has its key, or perhaps."""
+        """True once the file is, or may be, published under its key."""
         self.renamed = False
-        """Whether it surely lost the name that it was made with."""
+        """True if the file certainly lost the name that it was made with."""
         self.moves = False
-        """Whether the name that it has now is to go with the same step."""
+        """Publish by rename, so that the temporary name disappears in the same call."""
         self._kept_by = kept_by
 
     def __enter__(self) -> Self:
@@ -128,8 +129,10 @@ class Spot:
         return Outcome.DONE
 
     def flush_fd(self) -> int:
-        """What to flush the folder through right after the name is given; `CALLER_FLUSHES` when `land` is to
-        do that, because it shares."""
+        """Return the descriptor through which to flush the folder right after the link.
+
+        Return `CALLER_FLUSHES` if `land` flushes it, because the fsync is shared.
+        """
         return self._flight.fd if self._flight.alone else together.CALLER_FLUSHES
 
     def flushed(self, took_ns: int) -> None:
@@ -147,7 +150,7 @@ class Spot:
 
 
 class History(Protocol):
-    """What happens to the version that a write replaces (see `versions`)."""
+    """Keeps the version that a write replaces (see `versions`)."""
 
     def number(self, draft: Draft) -> None:
         """Give a draft its version, before it is made durable."""
@@ -175,6 +178,11 @@ class Incoming:
     ) -> None:
         self._writer = writer
         self.key, self.when, self.spot, self.draft, self.history = key, when, spot, draft, history
+
+    @property
+    def is_create(self) -> bool:
+        """True if one `link` decides; otherwise the key's lock is needed."""
+        return _is_create(self.when, self.history)
 
     def write(self, piece: bytes) -> None:
         self._writer.write(self.draft, piece)
@@ -263,27 +271,18 @@ class Writer:
             def finish() -> None:
                 draft.side = self._attributes.write(draft.fd, request.key, known, request.body)
 
-            return self._publish(finish, spot, draft, request.key, request.when, create, None)
+            arrived = Incoming(self, request.key, request.when, spot, draft, None)
+            return self._disk.land(finish, partial(self._name, arrived))
 
-    def _publish(
-        self,
-        finish: Callable[[], None],
-        spot: Spot,
-        draft: Draft,
-        key: str,
-        when: ask.Condition,
-        create: bool,
-        history: "History | None",
-    ) -> Outcome:
-        if create:
-            return self._disk.land(finish, lambda: self.create(spot, draft))
-        return self._disk.land(
-            finish,
-            lambda: self._disk.decide(
-                self._internals.key_locked(key),
-                lambda: self._reader.refusal(key, when),
-                lambda: self.place(spot, draft, key, history),
-            ),
+    def _name(self, arrived: Incoming) -> Outcome:
+        """Give the draft its key if the condition is met."""
+        key = arrived.key
+        if arrived.is_create:
+            return self.create(arrived.spot, arrived.draft)
+        return self._disk.decide(
+            self._internals.key_locked(key),
+            partial(self._reader.refusal, key, arrived.when),
+            partial(self.place, arrived.spot, arrived.draft, key, arrived.history),
         )
 
     def new_mark(self) -> str:
@@ -295,7 +294,7 @@ class Writer:
         return Spot(self._folders, path, name)
 
     def draft(self, attributes: Attributes, create: bool) -> contextlib.AbstractContextManager[Draft]:
-        """A new file; `finish` it before it lands. What has not landed is gone afterwards."""
+        """Make a new file, which is removed at the end unless it landed; `finish` it before it lands."""
         # A file without a name can only be linked, not renamed over another.
         fd = self._internals.nameless() if create else None
         if fd is None:
@@ -316,8 +315,7 @@ class Writer:
     @contextlib.contextmanager
     def incoming(self, key: str, when: ask.Condition, history: History | None = None) -> Iterator["Incoming"]:
         """An object that arrives in pieces."""
-        create = isinstance(when, ask.Absent) and history is None
-        with self.spot(key) as spot, self.draft(Attributes(""), create) as draft:
+        with self.spot(key) as spot, self.draft(Attributes(""), _is_create(when, history)) as draft:
             yield Incoming(self, key, when, spot, draft, history)
 
     def write(self, draft: Draft, piece: bytes) -> None:
@@ -325,13 +323,12 @@ class Writer:
 
     def land(self, arrived: "Incoming") -> ask.PutReply:
         """Publish what has arrived: durable first, then its name, then the folder."""
-        key, when, draft, spot = arrived.key, arrived.when, arrived.draft, arrived.spot
-        history = arrived.history
-        create = isinstance(when, ask.Absent) and history is None
-        outcome = self._publish(
-            lambda: self.finish(draft, key, history), spot, draft, key, when, create, history
+        draft, history = arrived.draft, arrived.history
+        finish = partial(self.finish, draft, arrived.key, history)
+        outcome = self._disk.land(finish, partial(self._name, arrived))
+        return self.settle(
+            arrived.spot, draft.attributes.etag, outcome, history.version(draft) if history else ""
         )
-        return self.settle(spot, draft.attributes.etag, outcome, history.version(draft) if history else "")
 
     def place(self, spot: Spot, draft: Draft, key: str, history: History | None) -> Outcome:
         """Give the draft its key, whatever is there. Only while holding the key's lock."""
@@ -393,7 +390,7 @@ class Writer:
         )
 
     def flush(self, key: str) -> None:
-        """Make durable what stands at `key`; where its folder is gone, that of the nearest one above."""
+        """Make the present state of `key` durable; if its folder is gone, flush the nearest one above."""
         path, _ = self._names.place(key)
         while True:
             folder = self._folders.look(path)
@@ -480,6 +477,10 @@ class Writer:
             return Outcome.UNKNOWN
         self._folders.prune(folder)
         return Outcome.DONE
+
+
+def _is_create(when: ask.Condition, history: History | None) -> bool:
+    return isinstance(when, ask.Absent) and history is None
 
 
 def _is_object(found: os.stat_result | None) -> bool:

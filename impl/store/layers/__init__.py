@@ -1,7 +1,7 @@
 """Layers that compose over any store: each is a store itself and holds the one below.
 
-Order matters and reads inside out: `Metered(Retrying(Faulty(store, ...)))` counts what a caller asked
-for, `Retrying(Metered(...))` counts what went over the wire.
+Order matters and reads inside out: `Metered(Retrying(Faulty(store, ...)))` counts the caller's
+requests, `Retrying(Metered(...))` counts the requests sent.
 """
 
 from fencepost.impl.store.interface import Layer

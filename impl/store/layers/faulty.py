@@ -52,9 +52,9 @@ class Fault:
     prefix: str = ""
     chance: float = 1.0
     times: int | None = None
-    """How often it may strike in all; None: without limit."""
+    """The number of times it may strike; None: without limit."""
     delay: int = 1
-    """How many further requests go through before a late one lands."""
+    """The number of further requests that are applied before a late one lands."""
 
     def fits(self, request: Request[Any]) -> bool:
         if self.effect is Effect.CONFLICT and request.reads:

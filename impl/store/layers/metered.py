@@ -125,7 +125,7 @@ class Metered(Layer):
         try:
             yield cost
         finally:
-            # What was sent inside also comes before whatever the surrounding operation sends next.
+            # Requests sent inside also precede the next request of the surrounding operation.
             inside = self._thread.get()[1][: len(costs)]
             self._thread.reset(token)
             self._thread.set((costs, inside))

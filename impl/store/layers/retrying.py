@@ -1,11 +1,11 @@
 """Retries where a retry is safe, and never where it is not.
 
-    request   outcome               asked again?
+    request   outcome               sent again?
     read      throttled, unknown    yes: a read changes nothing
     write     throttled, conflict   yes: it was not applied
     write     unknown               never: it may be applied already, or later. Sending a create again would
                                     meet itself and look like a rival; sending a put again could bury a
-                                    write that somebody based on the first. The caller must look first
+                                    write that another client based on the first. The caller must look first
     complete  conflict              never: only a new upload can succeed
 
 Pauses double from `pause_s` up to `pause_max_s`, each shortened by a random share, so that rivals who
@@ -21,7 +21,7 @@ from fencepost.impl.store.requests import NOT_NOW, Outcome, R, Request
 
 
 def may_ask_again(request: Request[Any], outcome: Outcome) -> bool:
-    """Whether sending `request` once more is safe and may help."""
+    """Return True if sending `request` once more is safe and may help."""
     if request.reads:
         return outcome in (Outcome.THROTTLED, Outcome.UNKNOWN)
     if isinstance(request, ask.CompleteUpload):

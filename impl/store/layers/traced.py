@@ -2,10 +2,10 @@
 
     store = Traced(open_store(url), sink=events.append, process="collector-1")
 
-The request's event is written before it is sent, so that a process that dies while waiting leaves the
-trace of a request without a response: exactly what is known. A sink is called under a lock, one event
-at a time, and should be quick; when it raises, so does the request, because a trace with holes that
-nobody knows of is worse than a failed request.
+The request's event is written before it is sent. So a process that dies while it waits leaves a request
+without a response, which is exactly what is known. The sink is called under a lock, one event at a time, and
+should be quick. If it raises, so does the request: an unnoticed hole in a trace is worse than a failed
+request.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""How the SDK is set up: one attempt a request, no redirects, our time-outs."""
+"""The configuration of the SDK: one attempt a request, no redirects, our time-outs."""
 
 import functools
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def _config(setup: Setup) -> Config:
         retries={"mode": "standard", "total_max_attempts": 1},
         s3={"addressing_style": "path" if setup.endpoint else "auto"},
         request_checksum_calculation=checksums,
-        # Asked for call by call: a range has no checksum of its own.
+        # Each call enables it where it applies: a range has no checksum of its own.
         response_checksum_validation="when_required",
         tcp_keepalive=True,
         user_agent_extra="fencepost",

@@ -1,7 +1,7 @@
-"""What a bucket keeps beside its objects, as far as it can be read: tags, locks, and its lifecycle rules.
+"""Read the settings of a bucket and its objects: tags, locks, lifecycle rules.
 
-Nothing here is a condition of a write, so it is no part of the interface of stores. Errors are those of
-`endings`, with the same meaning; a store that does not offer something has nothing of it.
+None of them is a condition of a write, so they are no part of the interface of stores. Errors are those of
+`endings`, with the same meaning. A store that does not offer a setting has none of it.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ class Details:
         return None if found is None else {tag["Key"]: tag["Value"] for tag in found.get("TagSet", ())}
 
     def has_locks(self) -> bool:
-        """Whether versions of this bucket can be locked."""
+        """Return True if versions of this bucket can be locked."""
         found = self._of_bucket("get_object_lock_configuration")
         return bool(found.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
 

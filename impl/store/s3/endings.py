@@ -42,12 +42,12 @@ LIBRARY_ERRORS = (
     urllib3.exceptions.HTTPError,
     OSError,
 )
-"""What a call of the SDK can raise."""
+"""The exceptions that a call of the SDK can raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a request's end means, and what whoever must act should do."""
+    """The meaning of a request's end, and the remedy."""
 
     means: Outcome | type[StoreError]
     advice: str = ""
@@ -103,7 +103,7 @@ CODES: Mapping[str, Ending] = {
     "KeyTooLongError": _CALLER,
     "InvalidArgument": _CALLER,
     "MetadataTooLarge": _CALLER,
-    # SeaweedFS keeps keys as files: "a" and "a/b" cannot both be, whoever asks and however often.
+    # SeaweedFS keeps keys as files, so it never has both "a" and "a/b".
     "ExistingObjectIsFile": _OFFERS_NOT,
     "ExistingObjectIsDirectory": _OFFERS_NOT,
     "NotImplemented": _OFFERS_NOT,
@@ -138,7 +138,7 @@ STATUSES: Mapping[int, Ending] = {
     501: _OFFERS_NOT,
     507: _FULL,
 }
-"""Refusals by status, where the code says nothing. What is in neither table: `REFUSED`."""
+"""Refusals by status, where the code is not in the table above. In neither table: `REFUSED`."""
 
 BUSY_CODES = frozenset(
     {
@@ -190,7 +190,7 @@ NO_ANSWER: Mapping[str, Ending] = dict(
             "SSOTokenLoadError UnauthorizedSSOTokenError TokenRetrievalError UnknownCredentialError "
             "UnknownTokenProviderError InvalidIMDSEndpointError InvalidIMDSEndpointModeError ProfileNotFound",
         ),
-        # Found out before sending: the AWS settings of whoever runs this.
+        # Found before sending: the operator's AWS settings.
         *_named(
             Ending(Unusable, "correct the AWS settings (the AWS_* variables, ~/.aws/config)"),
             "ConfigNotFound ConfigParseError InvalidConfigError InfiniteLoopConfigError "
@@ -218,13 +218,13 @@ NO_ANSWER: Mapping[str, Ending] = dict(
             "DataNotFoundError UnknownServiceError ApiVersionNotFoundError MD5UnavailableError "
             "UnsupportedServiceProtocolsError UnknownClientMethodError",
         ),
-        # Found out before sending: what was asked.
+        # Found before sending: the request itself.
         *_named(
             _CALLER,
             "ParamValidationError ValidationError AliasConflictParameterError RangeError UnknownKeyError "
             "UnknownParameterError MissingParametersError",
         ),
-        # What was read is not what was stored.
+        # The body read differs from the body stored.
         *_named(
             Ending(BrokenPromise, "read it again; if it stays so, the object is damaged"),
             "FlexibleChecksumError ChecksumError",
@@ -253,7 +253,7 @@ HAS_OUTCOME: Mapping[Outcome, tuple[type[Request[Any]], ...]] = {
 
 
 def ended(request: Request[R], error: BaseException, where: str) -> R:
-    """The reply that `error` amounts to, or raises what it amounts to. `where` names the store."""
+    """Map an SDK exception to a reply, or raise the StoreError it stands for. `where` names the store."""
     if isinstance(error, botocore.exceptions.ClientError):
         answer = _Answer(error.response)
         ending = _fit(request, _decide(request, answer), answer.code)
@@ -345,7 +345,7 @@ def _unanswered(error: BaseException) -> Ending:
 
 
 def _counterexample(error: BaseException) -> str:
-    """What happened, without the exception's own text, which may hold headers and addresses."""
+    """Describe the failure without the exception's own text, which may hold headers and addresses."""
     reasons = [cause.strerror for cause in _causes(error) if isinstance(cause, OSError) and cause.strerror]
     return ": ".join([type(error).__name__, *reasons[-1:]])
 

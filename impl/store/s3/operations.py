@@ -1,11 +1,11 @@
 """Each request as a call of the SDK, and the SDK's answer as a reply.
 
-What a reply must hold and does not is `BrokenPromise`: guessing would hand a protocol a fact that nobody
-stated.
+A reply without a required field raises `BrokenPromise`: a guess would give a protocol a fact that the store
+never stated.
 
-The SDK asks for listings with URL-encoded keys, since XML cannot carry every character, and decodes them: but
-not in the listing of uploads. There we take them as they are, because SeaweedFS says that it encodes them and
-does not. Pages come in the store's order.
+The SDK requests listings with URL-encoded keys, since XML cannot carry every character, and decodes them,
+except in the listing of uploads. There the keys are used as received: SeaweedFS declares that it encodes them
+and does not. Pages come in the store's order.
 """
 
 import calendar
@@ -168,7 +168,7 @@ _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 def _check_range(request: ask.Get, answer: Answer, body: bytes) -> int:
-    """The size of the whole object; raises unless `body` is exactly the range that was asked for."""
+    """Return the size of the whole object; raise unless `body` is exactly the requested range."""
     declared = str(answer.get("ContentRange", ""))
     match = _CONTENT_RANGE.fullmatch(declared)
     if match:
@@ -279,7 +279,7 @@ def _uploads_reply(place: Place, _: ask.ListUploads, answer: Answer) -> ask.Uplo
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How one kind of request is asked of the SDK."""
+    """The SDK call for one kind of request."""
 
     operation: str
     """The SDK's method."""

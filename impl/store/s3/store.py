@@ -92,7 +92,7 @@ class S3Store(Store):
             )
 
     def versioned(self) -> bool:
-        """Whether versioning is on. Asked once: S3 itself takes minutes to change it everywhere."""
+        """Return True if versioning is on. Read once: S3 itself takes minutes to change it everywhere."""
         return self._versioning() == "Enabled"
 
     def versioning(self) -> str:
@@ -101,7 +101,7 @@ class S3Store(Store):
         return self._versioning()
 
     def client(self) -> Any:
-        """The SDK's client, for whoever must act below a request: its events see every message."""
+        """Return the SDK's client, for code below the level of requests: its events carry every message."""
         return self._connect()
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ empty places last, so equal bags are packed alike. Adding one is a chain of maxi
 places; nothing ever depends on the order in which items were added.
 
 A *set* has a bit for each value that its item can have, so it needs no bound, and the same item added twice
-is one. Asking for items with some parts is a test of the words against one mask.
+is one. Selecting items by some of their parts is a test of the words against one mask.
 
 Both are views, as arrays and sequences are. What holds of some or all items is a function of one:
 

@@ -106,12 +106,21 @@ class Bound(NoValue, partial):  # type: ignore[type-arg]  # of whatever the meth
 
 
 class BoundDefinition(Bound):
-    """A definition with an `if`, before its call: its paths are joined to one result, see `paths`."""
+    """A definition with an `if`, or that returns True or False, before its call: see `paths.Branching`."""
 
     __slots__ = ()
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        return self.args[0].frame.branching.computed(partial(self.func, *self.args, *given, **named))
+        return self.args[0].frame.branching.defined(partial(self.func, *self.args, *given, **named))
+
+
+class BoundNumber(Bound):
+    """A replacement of a definition that is declared to return a Number: a plain number becomes one."""
+
+    __slots__ = ()
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self.args[0].frame.branching.number(partial(self.func, *self.args, *given, **named))
 
 
 class MustCall:
@@ -120,8 +129,8 @@ class MustCall:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.is_replaceable = False
-        self.may_branch: Callable[[Callable[..., Any]], bool] | None = None
-        """Of a definition of a machine: the test for an `if`."""
+        self.is_computed: Callable[[Callable[..., Any]], bool] | None = None
+        """Of a definition of a machine: the test for a result that needs work, see `paths.is_computed`."""
         update_wrapper(cast(Any, self), function)
 
     def __getattr__(self, name: str) -> Any:
@@ -135,9 +144,16 @@ class MustCall:
         function = self.function
         if self.is_replaceable:
             function = instance.frame.model.replacements.get(function, function)
-        if self.may_branch is not None and self.may_branch(function):
+            if function is not self.function and _returns_number(self.function):
+                return BoundNumber(function, instance)
+        if self.is_computed is not None and self.is_computed(function):
             return BoundDefinition(function, instance)
         return Bound(function, instance)
+
+
+def _returns_number(function: Callable[..., Any]) -> bool:
+    declared = getattr(function, "__annotations__", {}).get("return")
+    return getattr(declared, "__name__", declared) == "Number"
 
 
 def must_call(function: F) -> F:

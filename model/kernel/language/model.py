@@ -41,6 +41,7 @@ from fencepost.model.kernel.language.errors import (
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.fields import AnyField, Each, Field, Received, Size, settle
 from fencepost.model.kernel.language.frame import Frame, Joined, NothingLeft
+from fencepost.model.kernel.language.kinds import Condition
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, arrange
 from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
 from fencepost.model.kernel.language.paths import ExecutionPath, check_count, may_branch
@@ -109,7 +110,7 @@ class Model:
         self.properties = tuple(marked(machine, Property))
         self._endings = tuple(marked(machine, Ending))
         self.bounds = tuple(
-            Property(each.name, "invariant", each.function, "") for each in marked(machine, Constraint)
+            Property(each.name, Condition(), each.function, "") for each in marked(machine, Constraint)
         )
         for wanted in self.properties:
             demands(wanted, self.labels)  # an error for an unknown action

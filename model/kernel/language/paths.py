@@ -167,6 +167,16 @@ class Branching:
                 raise ModellingMistake(str(reason)) from None
             return work()
 
+    def defined(self, definition: Callable[[], Any]) -> Any:
+        """The result of a definition; True and False become columns, for `~`, `&` and `|`."""
+        result = self.computed(definition)
+        return Truth.constant(result) if isinstance(result, bool) else result
+
+    def number(self, definition: Callable[[], Any]) -> Any:
+        """The result of a definition; a whole number becomes a column."""
+        result = self.computed(definition)
+        return Number.constant(result) if type(result) is int else result
+
     def where(self, mask: Any, work: Callable[[], T]) -> T:
         """The result of `work` on the rows of a mask only."""
         for frame in reversed(self.frames):
@@ -326,11 +336,18 @@ def may_branch(function: Callable[..., Any]) -> bool:
 
 
 @cache
+def is_computed(function: Callable[..., Any]) -> bool:
+    """True if the result of a definition needs work: it may branch, or it returns True or False."""
+    code = getattr(function, "__code__", None)
+    return _may_branch(function) or (code is not None and not {True, False}.isdisjoint(_returned(code)))
+
+
+@cache
 def _may_branch(function: Callable[..., Any]) -> bool:
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & CO_GENERATOR:
         return False
-    return _returns_a_value(code) and any(_decides(each) for each in _codes_in(code))
+    return _returned(code) != {None} and any(_decides(each) for each in _codes_in(code))
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
@@ -353,15 +370,19 @@ _BUILTINS = frozenset({"any", "all", "max", "min", "sorted", "bool"})
 _TESTS = ("UNARY_NOT", "CONTAINS_OP")
 
 
-def _returns_a_value(code: CodeType) -> bool:
-    before: object = None
+def _returned(code: CodeType) -> set[bool | str | None]:
+    """What a text returns: None, True, False, or "another value"."""
+    found: set[bool | str | None] = set()
+    before: bool | str | None = "another value"
     for instruction in get_instructions(code):
-        if instruction.opname == "RETURN_VALUE" and before is not None:
-            return True
-        if instruction.opname == "RETURN_CONST" and instruction.argval is not None:
-            return True
-        before = None if instruction.opname == "LOAD_CONST" and instruction.argval is None else instruction
-    return False
+        is_plain = instruction.argval is None or isinstance(instruction.argval, bool)
+        value = instruction.argval if is_plain else "another value"
+        if instruction.opname == "RETURN_VALUE":
+            found.add(before)
+        elif instruction.opname == "RETURN_CONST":
+            found.add(value)
+        before = value if instruction.opname == "LOAD_CONST" else "another value"
+    return found
 
 
 def refuse_write() -> NoReturn:

@@ -52,6 +52,7 @@ from fencepost.model.kernel.language.declare import Property, declare_property, 
 from fencepost.model.kernel.language.errors import ModellingMistake, missing_return, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Size, resolve
 from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.kinds import Refinement, Step
 from fencepost.model.kernel.language.layout import U64, whole_states
 from fencepost.model.kernel.language.machine import Machine, declared
 from fencepost.model.kernel.language.model import Model
@@ -173,7 +174,7 @@ def refines(
         if shows is not None:
             link = Refines(other, dict(shows), mapping, dict(sizes), dict(at), tuple(part))
             return declare_property(
-                mapping, Property(mapping.__name__, "refinement", mapping, doc, refines=link)
+                mapping, Property(mapping.__name__, Refinement(), mapping, doc, refines=link)
             )
         return declare_property(mapping, _mapped_alone(other, mapping, sizes, doc))
 
@@ -259,7 +260,7 @@ def _mapped_alone(
         one, two = _mapped(model, mapping, before), _mapped(model, mapping, after)
         return Truth.of(before.frame, known.are_steps(model, one, two))
 
-    return Property(mapping.__name__, "step", steps, doc, starts=starts)
+    return Property(mapping.__name__, Step(), steps, doc, starts=starts)
 
 
 def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:

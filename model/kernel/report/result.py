@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from fencepost.model.kernel.language.declare import Kind, Property
+from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.kinds import Deadlock
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.counterexample import Counterexample
 
@@ -12,7 +13,7 @@ Verdict = Literal["holds", "violated", "undecided"]
 NO_DEADLOCK = "no-deadlock"
 DEADLOCK = Property(
     NO_DEADLOCK,
-    "deadlock",
+    Deadlock(),
     lambda _: None,
     "Something can always happen, except where the machine says that it may end.",
 )
@@ -38,7 +39,7 @@ class PropertyResult:
     """One property's verdict. The counterexample is of the violation, or for `reachable` a path there."""
 
     name: str
-    kind: Kind
+    kind: str
     verdict: Verdict
     counterexample: Counterexample | None = None
     doc: str = ""
@@ -56,7 +57,7 @@ class PropertyResult:
         counterexample: Counterexample | None = None,
         reason: str = "",
     ) -> "PropertyResult":
-        return cls(wanted.name, wanted.kind, verdict, counterexample, wanted.doc, reason)
+        return cls(wanted.name, wanted.kind.name, verdict, counterexample, wanted.doc, reason)
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -4,7 +4,7 @@ from fencepost.impl.ingest import Identity, Point, encode
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.keys import raw_key
 from fencepost.properties.ingest import checks
-from fencepost.sim.world.world import START_NS
+from fencepost.sim.world.settings import START_NS
 
 HORIZON_S = 3600.0
 HORIZON_NS = round(HORIZON_S * 1e9)

@@ -42,7 +42,7 @@ from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, de
 from fencepost.sim.systems.ingest.batches import AGENT, BY_HASH, HORIZON_S, Batch
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
-from fencepost.sim.world.world import START_NS
+from fencepost.sim.world.settings import START_NS
 
 SETTINGS = Settings(
     horizon_s=HORIZON_S,

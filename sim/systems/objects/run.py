@@ -122,7 +122,7 @@ class ScenarioRun:
             buckets.log.flush(buckets.index)
             buckets.close()
             rows, _ = self.world.files.body(ROWS)
-            _IMAGES[first] = self.world.files.image(), len(rows.splitlines())
+            _IMAGES[first] = self.world.files.image(), len((rows or b"").splitlines())
         image, self.founded = _IMAGES[first]
         self.world.files.restore(image)
         if self.followed:

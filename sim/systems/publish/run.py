@@ -47,7 +47,7 @@ from fencepost.properties.publish.checks import (
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, copy_of, declare, once
 from fencepost.sim.systems.publish.cost import too_expensive
 from fencepost.sim.world import View, World
-from fencepost.sim.world.world import START_NS
+from fencepost.sim.world.settings import START_NS
 
 OLD_S = 3600.0
 """How far ahead a clock is that makes every sidecar old."""

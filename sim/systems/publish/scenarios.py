@@ -218,7 +218,7 @@ def play(
     followed: bool = True,
 ) -> None:
     """Set up one scenario; `small` lets the adversary choose one of the small ones."""
-    run.world.closing.append(parquet_cache.install())
+    run.world.at_end(parquet_cache.install())
     run.world.share_nothing()
     if scenario == "crowd":
         crowd(run, writers, plans, separate=separate)

@@ -36,7 +36,7 @@ from fencepost.properties.streams.refinement import AsModelled, StreamsRefinemen
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, declare, once
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
-from fencepost.sim.world.world import START_NS
+from fencepost.sim.world.settings import START_NS
 
 NAME = "/s"
 OLD = Configuration("text/old")

@@ -179,7 +179,7 @@ class FakeWorkers:
     def start_all(self) -> None:
         self.steps.append("start")
 
-    def end_all(self, number: int, patience_s: float) -> None:
+    def end_all(self, number: int, grace_s: float) -> None:
         self.steps.append(f"end {signal.Signals(number).name}")
 
     def replace_ended(self) -> None:

@@ -52,7 +52,7 @@ def test_parts_are_sent_in_every_order() -> None:
     def watched(world: World) -> None:
         program(lambda s3: upload(s3, b"ddeef"))(world)
         world.sometimes("some parts", lambda view: view.state("n0") == "down" and not view.get("b/big"))
-        world.closing.append(lambda: seen.add(tuple(one[5].number for one in world.trace if part(one))))
+        world.at_end(lambda: seen.add(tuple(one[5].number for one in world.trace if part(one))))
 
     def part(step: Any) -> bool:
         return bool(step[5].kind == "upload-part" and step[1] == "ok")

@@ -11,7 +11,7 @@ from fencepost.sim.world.process import Process
 def setting_up() -> World:
     """As a program sees it before it returns. Close it."""
     world = World()
-    world.setup = Process(0, "setup", lambda: None, (), {}, restart=False, may_raise=())
+    world.run.set_up(Process(0, "setup", lambda: None, (), {}, restart=False, may_raise=()))
     return world
 
 

@@ -14,11 +14,13 @@ from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.explore.states import Memory, StateCache
-from fencepost.sim.world import NO_FAULTS, Budget, Footprints, Violation, World
+from fencepost.sim.world import NO_FAULTS, Budget, Footprints, World
 from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.footprints import EVERY_STEP, LOCAL
-from fencepost.sim.world.monitor import Monitor, Property
+from fencepost.sim.world.monitor import Monitor
 from fencepost.sim.world.operations import ReadClock
+from fencepost.sim.world.properties import Property
+from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.scheduler import Scheduler
 from fencepost.sim.world.stamps import STAMPED
 from tests.sim.explore.programs import Code, program_of, random_codes
@@ -123,11 +125,11 @@ def writes_commute(monkeypatch: Any) -> None:
 
 
 def properties_see_nothing(monkeypatch: Any) -> None:
-    def judge(self: Monitor, promise: Property) -> None:
-        error = promise.judge(self._view)
+    def judge(self: Monitor, _record: StepRecord, promise: Property, _judge: Any) -> None:
+        error = promise.judge(self._views.now)
         promise.bit = 0
-        if error is not None and self._world.violation is None:
-            self._world.violation = Violation(promise.name, error)
+        if error is not None:
+            self._run.report_violation(promise.name, error)
 
     monkeypatch.setattr(Monitor, "_judge_one", judge)
 
@@ -158,9 +160,9 @@ def memory_lost(monkeypatch: Any) -> None:
 def clock_not_read(monkeypatch: Any) -> None:
     sound = Executor._read_clock
 
-    def read(self: Executor, *args: Any) -> None:
-        sound(self, *args)
-        self._world.r = EVERY_STEP
+    def read(self: Executor, record: StepRecord, *args: Any) -> None:
+        sound(self, record, *args)
+        record.read = EVERY_STEP
 
     monkeypatch.setitem(Executor._handlers, ReadClock, read)
 

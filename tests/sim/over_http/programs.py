@@ -263,7 +263,7 @@ import http.client, os, sys
 connection = http.client.HTTPConnection(os.environ["AWS_ENDPOINT_URL"].removeprefix("http://"))
 connection.request("PUT", "/jobs/" + sys.argv[1], os.environ["BODY"])
 connection.getresponse().read()
-connection.request("POST", "/-/note/said%20so", "plain text")
+connection.request("POST", "/-/note/first%20note", "plain text")
 connection.getresponse().read()
 connection.request("POST", "/-/note/endpoint", '"' + sys.argv[2] + '"')
 connection.getresponse().read()
@@ -280,7 +280,7 @@ def command(world, code=0, may_exit=(0,)):
         "all is known",
         lambda view: (
             view.get("jobs/key") == b"b"
-            and view.notes("said so") == ["plain text"]
+            and view.notes("first note") == ["plain text"]
             and view.notes("endpoint")[0].startswith("http://127.0.0.1:")
             and view.result("ann") == (code, "printed\n")
         ),

@@ -64,7 +64,9 @@ def test_a_lost_update_is_found_and_shown_in_its_shortest_form() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_is_broken_is_found_and_its_fixed_form_is_never_said_to_hold(program, name, budget) -> None:
+def test_what_is_broken_is_found_and_its_fixed_form_never_gets_the_verdict_holds(
+    program, name, budget
+) -> None:
     found_in(program, name, budget)
     fixed = audited(program, budget, 12, safe=True)
     assert fixed.verdict == "undecided"

@@ -60,7 +60,7 @@ def as_in_production(run: list[Event]) -> list[Event]:
 
 def _life(world: World, *, writers: int, plans: int, claims: int, cleans: int) -> None:
     run = ScenarioRun(world, STANDARD)
-    world.closing.append(parquet_cache.install())
+    world.at_end(parquet_cache.install())
     world.share_nothing()
     changes = {
         f"{writer} {n}": KINDS[(5 * writer + 7 * n) % len(KINDS)](100 + writer * plans + n)

@@ -30,7 +30,7 @@ class _Kept(Random):
 
     def _after(self, world: World, ended: bool) -> None:
         super()._after(world, ended)
-        world.trace_fields = trace_fields
+        world.show_bodies(trace_fields)
         self.runs.append(events(world, f"run-{len(self.runs)}"))
 
 

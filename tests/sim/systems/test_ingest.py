@@ -23,7 +23,7 @@ from fencepost.sim.systems.ingest.batches import FIRST, OTHER
 from fencepost.sim.systems.ingest.run import ScenarioRun, examine, too_expensive
 from fencepost.sim.systems.ingest.scenarios import SCENARIOS, SMALL
 from fencepost.sim.world import Budget
-from fencepost.sim.world.world import START_NS
+from fencepost.sim.world.settings import START_NS
 from fencepost.testing import FAULTS, request_of
 
 COUNTEREXAMPLES = {

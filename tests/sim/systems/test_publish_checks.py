@@ -17,7 +17,7 @@ from fencepost.sim.systems.publish import SYSTEM
 from fencepost.sim.systems.publish.run import MANIFESTS, ScenarioRun, examine, outcomes
 from fencepost.sim.systems.publish.scenarios import play
 from fencepost.sim.world import Budget
-from fencepost.sim.world.monitor import View
+from fencepost.sim.world.view import View
 from tests.commands.running import exit_of
 from tests.sim.systems.test_publish import explored
 
@@ -36,7 +36,7 @@ def end(scenario: str, change: Callable[[Contents], object] = len, safeguards: S
     world = follow(Setting(program, Budget(crash=1, reply_lost=1, request_lost=1)), read("default")).world
     contents = dict(world.bucket.contents())
     change(contents)
-    return examine(contents, safeguards), outcomes(runs[-1], View(world))
+    return examine(contents, safeguards), outcomes(runs[-1], View(world.run))
 
 
 def drop(part: str) -> Callable[[Contents], object]:
@@ -90,7 +90,7 @@ def test_a_part_of_a_plan_is_found() -> None:
         read(counterexample.token),
     ).world
     found = examine(dict(world.bucket.contents()), run[-1].safeguards)
-    seen = list(CHECKS["atomic_visibility"](found, outcomes(run[-1], View(world))))
+    seen = list(CHECKS["atomic_visibility"](found, outcomes(run[-1], View(world.run))))
     assert any("one whole plan" in violation for violation in seen)
 
 

@@ -34,7 +34,7 @@ def explored(
     safeguards: Any, scenario: str, crashes: int, lost: int, seconds: float | None = None
 ) -> AuditResult:
     def program(world: World) -> None:
-        world.closing.append(parquet_cache.install())
+        world.at_end(parquet_cache.install())
         run = ScenarioRun(world, safeguards)
         SCENARIOS[scenario](run)
         world.follow("lockstep", lockstep_of(run, 4, skew=scenario == "joiner"))

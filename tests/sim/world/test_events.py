@@ -83,7 +83,7 @@ def test_every_event_is_numbered_and_notes_carry_their_value() -> None:
 def test_trace_fields_are_taken_out_of_bodies_that_are_put_and_got() -> None:
     def program(world: World) -> None:
         store = world.store()
-        world.trace_fields = lambda key, body: f"of={key} body={body.decode()}"
+        world.show_bodies(lambda key, body: f"of={key} body={body.decode()}")
         world.spawn(
             lambda: store.put("k", b"1", when=ABSENT).outcome.value + store.get("k").outcome.value, name="p"
         )

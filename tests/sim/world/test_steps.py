@@ -21,9 +21,9 @@ LATE = 1000
 def nothing_left_in_control() -> Iterator[None]:
     """A world that a test leaves in the middle of its run would own the clocks of the next test."""
     yield
-    for stack in [*present._worlds.values()]:
-        for world in [*stack]:
-            places.leave(world)
+    for stack in [*present._runs.values()]:
+        for run in [*stack]:
+            places.leave(run)
 
 
 def play(program: Callable[[World], Any], choices: Sequence[tuple[int, str]], **options: Any) -> World:
@@ -219,7 +219,7 @@ def test_a_sleep_ends_at_any_step_and_a_pause_has_its_price() -> None:
     early.close()
     paused = play(program, [(CLOCK_ACTOR, "pause")])
     assert paused.clock_ns == 60_000_000_000
-    assert paused.left[fault.PAUSE] == PLENTY.pause - 1
+    assert paused.run.budget_left[fault.PAUSE] == PLENTY.pause - 1
     paused.close()
 
 

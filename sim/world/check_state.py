@@ -1,9 +1,9 @@
-"""Whether a check keeps state from one call to the next.
+"""Detection of checks that keep state from one call to the next.
 
 A search does not call a check while it repeats the beginning of a run, and it merges runs that reach equal
 states. So a check must be a function of what it is given. What it could remember lies in what its function
 refers to: the cells of its closure, its default arguments, its attributes, the globals it names, the object
-it is bound to, and the same of the functions of the user that it calls. `State` takes these values and
+it is bound to, and the same of the functions of the user that it calls. `CheckState` takes these values and
 compares them before and after a call.
 
 It does not see what a function keeps outside of Python's data: in a file, or in an object of a library.
@@ -25,8 +25,8 @@ VALUES_MAX = 400
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), enum.Enum, range)
 
 
-class State:
-    """What one check could remember."""
+class CheckState:
+    """State that one check could keep between two calls."""
 
     def __init__(self, check: Callable[..., Any]) -> None:
         self._check = check

@@ -1,0 +1,94 @@
+"""The walks of docs/architecture.md: each runs one thing for real and records the calls of our functions."""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import CodeType, FrameType
+
+from tests.commands.running import exit_of
+from tests.impl.objects.serving import client, served
+
+ROOT = Path(__file__).parents[2]
+LAYERS = ("model", "impl", "properties", "sim", "reports", "fencepost")
+
+Call = tuple[str, str]
+"""File, relative to the repository, and qualified name of the function."""
+
+
+class Recorder:
+    """The calls of functions of the layers, in every thread that begins while it records."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self._known: dict[CodeType, Call | None] = {}
+
+    def _profile(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event != "call":
+            return
+        code = frame.f_code
+        if code not in self._known:
+            self._known[code] = _place(code)
+        place = self._known[code]
+        if place is not None:
+            self.calls.append(place)
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        before = sys.getprofile()
+        threading.setprofile(self._profile)
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+            threading.setprofile(None)
+
+
+def _place(code: CodeType) -> Call | None:
+    try:
+        path = Path(code.co_filename).resolve().relative_to(ROOT)
+    except ValueError:
+        return None
+    return (path.as_posix(), code.co_qualname) if path.parts[0] in LAYERS else None
+
+
+def recorded(run: Callable[[], object]) -> list[Call]:
+    recorder = Recorder()
+    with recorder.recording():
+        run()
+    return recorder.calls
+
+
+Walk = Callable[[Path], Callable[[], object]]
+"""Prepares a walk in an empty folder, and returns what to record."""
+
+
+def _command(*words: str) -> None:
+    assert exit_of(*words) == 0
+
+
+def _publish(folder: Path) -> Callable[[], object]:
+    url = (folder / "catalog").as_uri()
+    rows = folder / "people.csv"
+    rows.write_text("id,name\n1,ann\n")
+    _command("catalog", "init", url)
+    return partial(_command, "catalog", "put", url, f"person={rows}", "--key", "id")
+
+
+def _put(folder: Path) -> Callable[[], object]:
+    def run() -> None:
+        with served(folder) as address:
+            s3 = client(address)
+            s3.create_bucket(Bucket="bucket-one")
+            s3.put_object(Bucket="bucket-one", Key="k", Body=b"content")
+
+    return run
+
+
+WALKS: dict[str, Walk] = {
+    "A publish: `fencepost catalog put`": _publish,
+    "A PUT to the object server": _put,
+}
