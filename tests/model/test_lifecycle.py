@@ -194,7 +194,7 @@ BREAKS: dict[type[Machine], dict[str, str]] = {
         "walk-began": "named",
         "delay-back": "named",
         "rewind-for-new-only": "position",
-        "forced-reseed": "",
+        "forced-reseed": "driven",
     },
     LifecycleBlockers: {"drop-after-block": "saved", "count-durable": "failures"},
 }
