@@ -1,10 +1,10 @@
 """The trace fields of the documents that a worker writes: see `properties/lifecycle/refinement`.
 
-    cursors/...     serves=2 names=1f0c position=0017-0003 reach=17 generation=4 epoch=3 leased=1 revision=9 stream=...
-    buckets/...     walk=1 beginning=1 begins=1f0c began=17 after=-6b31 driven=2 drives=88a1 epoch=3 revision=9
-    retries/...     tries=2 failing=ITEM revision=2
+    cursors/...     epoch=3 generation=4 leased=1 names=1f0c position=0017-0003 reach=17 revision=9 serves=2 stream=KEY
+    buckets/...     after=-6b31 beginning=1 begins=1f0c began=17 driven=2 drives=88a1 epoch=3 revision=9 walk=1
+    retries/...     failing=ITEM revision=2 tries=2
     blockers/...    blocked=ITEM
-    pending/...     revision=1; so every other document that has one
+    pending/...     revision=1, as every other document that has one
 
 Sets are shown by their sizes (`serves`, `beginning`, `driven`) and fingerprints (`names`, `begins`, `drives`).
 `reach` is the time of the position and the delay of the cursor: the earliest time at which a walk may have begun
@@ -45,7 +45,7 @@ def trace_fields(key: str, body: bytes) -> str:
         shown = {"blocked": quote(fields["item"], safe="")}
     if "revision" in fields:
         shown["revision"] = fields["revision"]
-    return " ".join(f"{name}={value}" for name, value in shown.items())
+    return " ".join(f"{name}={value}" for name, value in sorted(shown.items()))
 
 
 def _of_cursor(key: str, fields: Mapping[str, Any]) -> dict[str, object]:

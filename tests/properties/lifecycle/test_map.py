@@ -6,9 +6,11 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.lifecycle.trace_fields import trace_fields
+from fencepost.impl.store.events import Event
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Put, R, Request
 from fencepost.properties.lifecycle.refinement import LifecycleRefinement
+from fencepost.properties import refinement
 from fencepost.properties.refinement import Automaton
 from tests.impl.lifecycle.history import Faults, History
 from tests.properties.ingest.shown_events import follow
@@ -242,3 +244,68 @@ def test_what_no_worker_does_is_refused_in_a_part_of_a_run_too(what: str) -> Non
     error = follow(ANY_PART, [*begun, *before, *rest])
     assert error is not None
     assert error.verdict == "violated"
+
+
+# Runs with errors.
+
+
+def history(seed: int, rounds: int = 8) -> list[Row]:
+    """The writes of a random run."""
+    run = History(seed, Faults(crash=0.01, fail=0.01, act=0.005, race=0.3))
+    run.store = store = Shown()
+    run.run(rounds)
+    return store.rows
+
+
+def verdict(rows: list[Row], automaton: Automaton = AUTOMATON) -> str:
+    error = follow(automaton, rows)
+    return "holds" if error is None else error.verdict
+
+
+HISTORIES = [history(seed) for seed in range(2)]
+
+
+def merged(one: list[Row], other: list[Row]) -> list[Row]:
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    pairs = [pair for pair in zip(longer, shorter, strict=False)]
+    return [row for pair in pairs for row in pair] + longer[len(shorter) :]
+
+
+@pytest.mark.parametrize("automaton", [AUTOMATON, ANY_PART])
+def test_a_run_that_is_reversed_or_merged_with_another_is_refused(automaton: Automaton) -> None:
+    one, other = HISTORIES
+    for rows in (one[::-1], other[::-1], merged(one, other)):
+        assert verdict(rows, automaton) == "violated"
+    for rows in (one[len(one) // 2 :][::-1], merged(one[len(one) // 2 :], other[len(other) // 2 :])):
+        assert verdict(rows, ANY_PART) == "violated"
+
+
+def is_write(row: Row) -> bool:
+    kinds = ("cursors/", "buckets/", "retries/", "pending/")
+    return row[1] == "put" and row[4] == "done" and any(kind in row[2] for kind in kinds)
+
+
+@pytest.mark.parametrize("rows", HISTORIES)
+def test_a_write_that_is_missing_repeated_or_late_is_refused(rows: list[Row]) -> None:
+    """If a later write of the same document shows that."""
+    places = [n for n, row in enumerate(rows) if is_write(row)]
+    following = {n: next((m for m in places if m > n and rows[m][2] == rows[n][2]), 0) for n in places}
+    known = [n for n in places if following[n] and rows[n][3] == "matches"]
+    assert len(known) > 20
+    for n in known[:: len(known) // 10]:
+        later = following[n]
+        assert verdict(rows[:n] + rows[n + 1 :]) == "violated"
+        assert verdict(rows[: n + 1] + rows[n:]) == "violated"
+        swapped = list(rows)
+        swapped[n], swapped[later] = rows[later], rows[n]
+        assert verdict(swapped) == "violated"
+
+
+@pytest.mark.parametrize("rows", [*HISTORIES, *map(list, REFUSED.values()), *map(list, ALLOWED.values())])
+def test_a_table_is_read_as_event_by_event(rows: list[Row]) -> None:
+    events = [
+        Event("r", seq, 0, "x", 0, seq, phase, kind, key, condition, outcome=outcome, trace_fields=fields)
+        for seq, (phase, kind, key, condition, outcome, fields) in enumerate(rows)
+    ]
+    for automaton in (AUTOMATON, ANY_PART):
+        assert refinement.follow(automaton, events).verdict == verdict(rows, automaton)
