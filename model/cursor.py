@@ -14,8 +14,9 @@ or be paused for any time.
 
     the cursor    saved --save--> further on --rewind--> the target, if that is earlier; the next generation
 
-A rewind has entries worked on again, for instance for something that was added to what the reader works for. It
-begins a new generation of the cursor, because "the furthest reader is right" is true within one generation only.
+A rewind has entries worked on again, for instance for something that was added to what the reader works for.
+It begins a new generation of the cursor, because "the furthest reader is right" is true within one generation
+only.
 
 Two designs against late entries: a pass ends before the clock by as much as an entry may be late
 (`overlap=0`), or it begins that many entries and one more before the position (`overlap=late + 1`). In both
@@ -147,7 +148,7 @@ class Cursor(Machine):
         return True
 
     def after_refusal(s, r: int) -> Number:
-        """The position of a reader that has read the cursor again: of one generation, the further one is right."""
+        """The position of a reader that has read the cursor again, of the same generation."""
         return most([s.reader[r].position, s.saved])
 
     @without("forward", replaces=after_refusal)
@@ -329,7 +330,7 @@ class Cursor(Machine):
         return implies(s.is_passed(i), s.done.has(i) | (s.lost > i))
 
     @step
-    def forward_only(before, after) -> Truth:
+    def forward_only(before, after: "Cursor") -> Truth:
         """The cursor goes back only by a rewind."""
         return implies(before.generation == after.generation, after.saved >= before.saved)
 

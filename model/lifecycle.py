@@ -5,14 +5,14 @@ tagged ones. Every change of the object is an event of the log, numbered in the 
 are events of another object). An event has the time of its shard. The object's own time, by which it is due,
 may be later (`skew`), as where due times are rounded up.
 
-Three passes follow the log. Pass 0 and pass 1 follow the ages, each behind the clock by the delay of its rule.
-Pass 2 follows the changes of tags, close behind the clock. `cursor[pass][shard]` counts the events that a pass
-has finished. A worker has one event at a time:
+Three passes follow the log. Pass 0 and pass 1 follow the ages, each behind the clock by the delay of its
+rule. Pass 2 follows the changes of tags, close behind the clock. `cursor[pass][shard]` counts the events that
+a pass has finished. A worker has one event at a time:
 
     a worker      idle --pass_over--> idle                     nothing is to be deleted: the cursor passes
                   idle --look--> looked                        the object is to be deleted
                   looked --delete--> resolved                  it was what was looked at, for a rule in force
-                  looked --refuse--> resolved, or idle         it was not; an object that changed is looked at again
+                  looked --refuse--> resolved, or idle         it was not, or the object changed: look again
                   resolved --advance--> idle                   the cursor passes
                   any --crash--> idle
 
@@ -153,7 +153,7 @@ class Lifecycle(Machine):
 
     @without("live-evaluation", replaces=applies)
     def applied_at_the_event(s, rule: int, e: int) -> Truth:
-        return s.there & (s.event[e].had_tag | (rule == 0))
+        return s.there & ((rule == 0) | s.event[e].had_tag)
 
     def seems_due(s, rule: int, e: int) -> Truth:
         return s.is_due(rule)
@@ -177,7 +177,8 @@ class Lifecycle(Machine):
 
     def is_of(s, e: int, p: int) -> Truth:
         """The pass looks at events of this kind."""
-        return s.event[e].kind.is_in("tag" if p == TAGS else "age", "another")
+        kind = s.event[e].kind
+        return (kind == ("tag" if p == TAGS else "age")) | (kind == "another")
 
     def flush_lag(s) -> int:
         """How far a pass that is close behind the clock stays behind it."""
@@ -204,7 +205,7 @@ class Lifecycle(Machine):
 
     def is_open(s, e: int, p: int) -> Truth:
         """The pass sees the event, and has not passed it."""
-        return s.event[e].visible & s.is_of(e, p) & ~s.is_behind(e, p)
+        return s.is_of(e, p) & ~s.is_behind(e, p) & s.event[e].visible
 
     def is_ready(s, e: int, p: int) -> Truth:
         """The event is the next one of the pass, and old enough."""
@@ -220,8 +221,7 @@ class Lifecycle(Machine):
     def is_flushed(s) -> Truth:
         """Every event is visible that would be too late in the next tick."""
         return all_of(
-            s.event[e].visible | (s.count <= e) | (s.clock + 1 < s.event[e].time + s.lag)
-            for e in s.events()
+            s.event[e].visible | (s.count <= e) | (s.clock + 1 < s.event[e].time + s.lag) for e in s.events()
         )
 
     def is_in_order(s, e: int) -> Truth:
@@ -442,7 +442,7 @@ class Lifecycle(Machine):
 
     @action(w=among(worker, at="idle"), e=writes + tags + others)
     def set_aside(s, w: int, e: int) -> None:
-        """The change of a tag made an object match that is not due yet: record it, or leave the rule to scans."""
+        """A tag made an object match that is not due yet: record it, or leave the rule to scans."""
         s.require(s.owner == w, s.is_ready(e, TAGS), s.event[e].kind == "tag")
         s.require(s.is_wanted(1, e), ~s.seems_due(1, e))
         if s.room:
@@ -545,7 +545,7 @@ class Lifecycle(Machine):
 
     @invariant(rule=RULES)
     def cursor_honest(s, rule: int) -> Truth:
-        """An object that a rule matches has an event ahead of the cursors, or is pending, or is scanned for."""
+        """An object that a rule matches has an event ahead of a cursor, or is pending, or is scanned for."""
         is_kept = (s.demoted | (s.pending == s.own)) & (rule == 1)
         return implies(s.policy[rule] & s.matches(rule) & ~s.locked, s.is_ahead(rule) | is_kept)
 
@@ -570,7 +570,7 @@ class Lifecycle(Machine):
         return s.ill != "fenced"
 
     @step(rule=RULES)
-    def on_time(before, after, rule: int) -> Truth:
+    def on_time(before, after: "Lifecycle", rule: int) -> Truth:
         """While workers keep up, an object is deleted in the tick in which it is due."""
         return implies(
             (before.prompt > 0) & (after.clock > before.clock) & before.policy[rule],
@@ -600,7 +600,13 @@ class Lifecycle(Machine):
         return pick(s.policy[0], 1, 0) + pick(s.policy[1] & ~s.demoted, 1, 0)
 
     def saves(
-        s, p: int, e: Number | int, shard: Choice, observed: LifecycleObserved, current: Truth | int, when: Truth | bool
+        s,
+        p: int,
+        e: Number | int,
+        shard: Choice | Number,
+        observed: LifecycleObserved,
+        current: Truth | int,
+        when: Truth | bool,
     ) -> list[Does]:
         """The cursor of the pass is saved behind an event, unless it is there."""
         return [
@@ -629,7 +635,7 @@ class Lifecycle(Machine):
             for save in s.saves(p, me.event, shard, observed, s.owner == w, (me.doing == p) & ~me.void)
         ]
 
-    def shows_edit(before, after, rule: int) -> list[Does]:
+    def shows_edit(before, after: "Lifecycle", rule: int) -> list[Does]:
         """What is removed is forgotten. What is added begins with a walk, and with the first event."""
         cursors = before.streams_of(PASSES_OF[rule])
         is_added = after.policy[rule]

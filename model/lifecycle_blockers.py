@@ -1,15 +1,15 @@
 """Blockers: what a worker of a lifecycle does with an event that it cannot work on.
 
 A stream has a position of its own: a cursor of one delay and one shard, the tags of a shard, the walk of a
-bucket, the pending objects of an action. A worker takes the next event of a stream. An event that fails because
-something else is out of order is tried again in a later batch, and each try is counted, durably. An event that can
-never succeed, or that was tried too often, becomes a blocker: a durable record, after which the stream waits
-for an operator. Only an operator ever skips an event, because skipping loses a deletion.
+bucket, the pending objects of an action. A worker takes the next event of a stream. An event that fails
+because something else is out of order is tried again in a later batch, and each try is counted, durably. An
+event that can never succeed, or that was tried too often, becomes a blocker: a durable record, after which
+the stream waits for an operator. Only an operator ever skips an event, because skipping loses a deletion.
 
     an event      waiting --work--> resolved, and the cursor passes
                   waiting --try_later--> waiting, counted          the store does not answer
                   waiting --block--> blocked                       it failed for good, or too often
-                  blocked --pause--> blocked                       the worker leaves the stream alone in this batch
+                  blocked --pause--> blocked                       left alone for the rest of the batch
                   blocked --retry--> resolved                      an operator has repaired it
                   blocked --resume--> waiting                      the worker tries again
                   blocked --quarantine--> skipped                  an operator gives it up
@@ -285,7 +285,7 @@ class LifecycleBlockers(Machine):
         return implies(is_free, s.can("work", k=k))
 
     @step(k=stream)
-    def blocker_stands(before, after, k: int) -> Truth:
+    def blocker_stands(before, after: "LifecycleBlockers", k: int) -> Truth:
         """A stream goes on behind a blocker only when an operator removes it."""
         goes_on = after.stream[k].cursor > before.stream[k].cursor
         return implies(before.stream[k].blocker & goes_on, ~after.stream[k].blocker)
@@ -308,7 +308,7 @@ class LifecycleBlockers(Machine):
     @reachable(k=stream)
     def blocked_beside(s, k: int) -> Truth:
         """A stream can be worked off while another one is blocked."""
-        return s.stream[k].blocker & any_of(one.cursor == s.events for one in s.stream)
+        return all_of([s.stream[k].blocker, any_of(one.cursor == s.events for one in s.stream)])
 
     @may_end
     def worked_off(s) -> Truth:
@@ -322,11 +322,11 @@ class LifecycleBlockers(Machine):
     def shows_blocker(s, k: int) -> Does:
         return does("blocked", k=k, at=s.stream[k].cursor + 1)
 
-    def shows_save(before, after, k: int, observed: LifecycleObserved) -> Does:
+    def shows_save(before, after: "LifecycleBlockers", k: int, observed: LifecycleObserved) -> Does:
         to = after.stream[k].cursor
         return does("saved", k=k, n=0, to=to - 1, past=observed.item[k] < to, current=1)
 
-    def shows_success(before, after, k: int) -> Does:
+    def shows_success(before, after: "LifecycleBlockers", k: int) -> Does:
         begins_anew = (before.stream[k].count > 0) & (after.stream[k].count == 0)
         return does("cleared", k=k, when=begins_anew)
 

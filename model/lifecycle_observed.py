@@ -4,14 +4,14 @@ No request shows which object a worker looked at, nor what it found. The store s
 workers write, each by compare-and-swap, and this machine is the protocol in terms of them. The machines that
 model what a worker does refine it, each the part that it has:
 
-    lifecycle             the cursors of all passes, and the record of the bucket, while rules and leases change
-    lifecycle-seeding     the cursors and the record of one action that begins, is left to scans, begins anew
-    lifecycle-blockers    positions, counted failures, blockers, and what an operator does
-    cursor                the position of one cursor: saves and rewinds
+    lifecycle             the cursors of all passes, and the record of the bucket, while rules and leases
+    change lifecycle-seeding     the cursors and the record of one action that begins, is left to scans,
+    begins anew lifecycle-blockers    positions, counted failures, blockers, and what an operator does cursor
+    the position of one cursor: saves and rewinds
 
 A stream has a position of its own: a cursor, the walk of a bucket, a pending list.
 
-    a cursor       absent --created--> present --saved, rewound, named, forgot, fenced--> present --removed--> absent
+    a cursor       absent --created--> there --saved, rewound, named, forgot, fenced--> there --removed--> ...
     a bucket       idle --walk_began--> walks --walk_went_on--> walks --walk_ended--> idle --demoted--> idle
     an item        fine --counted--> failing --blocked--> waits --given_up--> waits --unblocked--> fine
                                      failing --cleared--> fine
@@ -34,7 +34,9 @@ class LifecycleObserved(Machine):
     buckets = Size(1, most=3, doc="buckets, each with one record")
     times = Size(2, least=0, most=6, doc="times at which a walk can begin, beside the first")
     tries = Size(1, most=4, doc="failures that are counted one by one: this number stands for more")
-    found = Size(0, least=0, most=2, doc="what is there when a run begins: 1 for cursors, 2 also for driven actions")
+    found = Size(
+        0, least=0, most=2, doc="what is there when a run begins: 1 for cursors, 2 also for driven actions"
+    )
 
     # State: a stream.
 
@@ -69,7 +71,7 @@ class LifecycleObserved(Machine):
         """The cursor is there, and meets the conditions."""
         s.require(s.present[k], *conditions)
 
-    def require_record(s, b: int, condition: Truth) -> None:  # noqa: ARG002  for machines that read parts of runs
+    def require_record(s, b: int, condition: Truth) -> None:
         """The record of the bucket meets the condition."""
         s.require(condition)
 
@@ -80,7 +82,7 @@ class LifecycleObserved(Machine):
     def move(s, k: int, to: int) -> None:
         s.position[k] = to
 
-    def is_later(s, flag: int, one: Number, other: int) -> Truth:
+    def is_later(s, flag: int, one: Number, other: int) -> Truth | bool:
         """The flag of the label is right: it states that `other` is later than `one`."""
         return (one < other) == (flag > 0)
 
@@ -96,7 +98,7 @@ class LifecycleObserved(Machine):
 
     @action(k=streams, n=names, to=positions + 1, late=(0, 1))
     def created(s, k: int, n: int, to: int, late: int) -> None:
-        """A cursor that names n + 1 actions, which begin; or a new shard gets it, for actions that are driven.
+        """A cursor that names n + 1 actions, which begin; or one of a new shard, for actions that are driven.
 
         `late`: its position is later than the beginning of every walk, less the delay.
         """
@@ -149,7 +151,7 @@ class LifecycleObserved(Machine):
         s.serves[k] = n
 
     @action(k=streams, n=names + 1, to=positions, past=(0, 1), current=(1,))
-    def saved(s, k: int, n: int, to: int, past: int, current: int) -> None:  # noqa: ARG002  it is 1
+    def saved(s, k: int, n: int, to: int, past: int, current: int) -> None:
         """A pass has finished everything up to a further position, to + 1.
 
         `current`: the pass has the generation and the epoch of the cursor. `past`: it has passed the position
@@ -245,25 +247,25 @@ class LifecycleObserved(Machine):
         return (s.serves[k] == 0) | s.ever
 
     @step(k=streams)
-    def seed_before_activate(before, after, k: int) -> Truth:
+    def seed_before_activate(before, after: "LifecycleObserved", k: int) -> Truth:
         """A cursor that begins to name an action is not past the beginning of every walk, less the delay."""
         begins = before.present[k] & (after.serves[k] > before.serves[k])
         return implies(begins, after.position[k] <= after.latest)
 
     @step(b=buckets)
-    def driven_by_walks(before, after, b: int) -> Truth:
+    def driven_by_walks(before, after: "LifecycleObserved", b: int) -> Truth:
         """Events begin to drive an action only when a walk ends that moved a cursor back."""
         begins = after.driven[b] > before.driven[b]
         return implies(begins, before.walks[b] & before.seeded[b] & ~after.walks[b])
 
     @step(k=streams)
-    def blocker_stands(before, after, k: int) -> Truth:
+    def blocker_stands(before, after: "LifecycleObserved", k: int) -> Truth:
         """A stream goes on behind a blocker only when an operator removes it."""
         goes_on = before.present[k] & (after.position[k] > before.position[k])
         return implies(before.waits[k] & goes_on, after.position[k] <= before.item[k])
 
     @step(k=streams)
-    def blocked_for_cause(before, after, k: int) -> Truth:
+    def blocked_for_cause(before, after: "LifecycleObserved", k: int) -> Truth:
         """An event has a blocker only if it failed."""
         return implies(after.waits[k] & ~before.waits[k], before.failures[k] > 0)
 

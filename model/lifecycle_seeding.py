@@ -1,9 +1,10 @@
 """Seeding: how an action of a lifecycle begins, goes on after a loss, and is enforced meanwhile.
 
 An action begins with a walk over the bucket, which deletes what is due. An event must find later what is not
-due yet. So the cursors are moved back to the beginning of the walk less the delay: the walk cannot have been too
-early for anything before that. Only then are events routed to the action. Sweeps go on all the time, because
-other actions of the same delay were there before. They move the cursors over what is routed to no action.
+due yet. So the cursors are moved back to the beginning of the walk less the delay: the walk cannot have been
+too early for anything before that. Only then are events routed to the action. Sweeps go on all the time,
+because other actions of the same delay were there before. They move the cursors over what is routed to no
+action.
 
     an action     new --end_walk--> walked --seed (each cursor), activate--> event_driven
                   walked --crash--> new                            its walk begins again
@@ -15,9 +16,9 @@ other actions of the same delay were there before. They move the cursors over wh
     a cursor      there --seed--> there, and serves the action --sweep, skip_lost--> further on
                   there --drain--> drained, of a shard that gets no more events --collect--> removed
 
-Each action has a delay of its own, and a cursor for each shard. Time is in ticks. An event has the time of its
-object. A cursor is the tick that the sweep looks at next, and it names the actions that it is swept for, so
-that moving it back and beginning to route are one write. One walk serves all actions. The log may lose its
+Each action has a delay of its own, and a cursor for each shard. Time is in ticks. An event has the time of
+its object. A cursor is the tick that the sweep looks at next, and it names the actions that it is swept for,
+so that moving it back and beginning to route are one write. One walk serves all actions. The log may lose its
 oldest ticks, and the log of a shard that gets no more events may vanish as a whole (`departs`).
 
 `lifecycle_variants` has the design in which a record says that an action is active, not each cursor.
@@ -98,11 +99,11 @@ class LifecycleSeeding(Machine):
         return DELAYS[0] - s.item[i].of
 
     def is_due(s, i: int) -> Truth:
-        return s.item[i].there & (s.clock >= s.item[i].mtime + s.delay_of(i))
+        return all_of([s.item[i].there, s.clock >= s.item[i].mtime + s.delay_of(i)])
 
     def routes(s, a: int, k: int) -> Truth:
         """A sweep of the cursor works for the action."""
-        return s.act[a].serves[k] & (s.act[a].mode != "scan_only")
+        return all_of([s.act[a].serves[k], s.act[a].mode != "scan_only"])
 
     def origin(s) -> Number:
         """The time from which a walk that ends now cannot have been too early."""
@@ -158,9 +159,7 @@ class LifecycleSeeding(Machine):
 
     def is_seeded(s, a: int) -> Truth:
         """Every cursor of the action names it."""
-        return all_of(
-            s.act[a].serves[k] | (~s.has_cursor(a, k) & s.is_past(a)) for k in range(s.shards)
-        )
+        return all_of(s.act[a].serves[k] | (~s.has_cursor(a, k) & s.is_past(a)) for k in range(s.shards))
 
     @without("seed-before-activate", replaces=is_seeded)
     def is_taken_as_seeded(s, a: int) -> bool:
@@ -170,7 +169,7 @@ class LifecycleSeeding(Machine):
 
     @action(i=item, a=act, k=shards)
     def write(s, i: int, a: int, k: int) -> None:
-        """The object is written, with an event in a shard. One that departs has events at the beginning only."""
+        """The object is written, with an event in a shard. A shard that departs has early events only."""
         new = s.item[i]
         s.require(~new.written)
         if s.departs and k == 0:
@@ -276,7 +275,7 @@ class LifecycleSeeding(Machine):
     def degrade(s, a: int, k: int) -> None:
         """The log cannot show any more that nothing was missed."""
         me = s.act[a]
-        s.require(me.mode.is_in("walked", "event_driven"))
+        s.require((me.mode == "walked") | (me.mode == "event_driven"))
         lost_events = me.serves[k] & s.is_lost(a, k)
         needs_more = (me.mode == "walked") & ~s.has_cursor(a, k) & ~s.is_past(a)
         s.require(lost_events | needs_more)
@@ -341,10 +340,10 @@ class LifecycleSeeding(Machine):
         """The object is there, and events drive its action."""
         one = s.item[i]
         is_driven = [(one.of == a) & (s.act[a].mode == "event_driven") for a in range(s.actions)]
-        return one.there & any_of(is_driven)
+        return all_of([one.there, any_of(is_driven)])
 
     def is_in_log(s, i: int) -> Truth:
-        return (s.item[i].mtime >= s.start) & ~(s.vanished & (s.item[i].shard == 0))
+        return all_of([s.item[i].mtime >= s.start, ~(s.vanished & (s.item[i].shard == 0))])
 
     @invariant(i=item)
     def cursor_honest(s, i: int) -> Truth:
@@ -357,13 +356,13 @@ class LifecycleSeeding(Machine):
         return implies(s.follows_events(i) & ~s.is_in_log(i), s.is_awaited(i))
 
     @step(a=act, k=shards)
-    def seed_before_activate(before, after, a: int, k: int) -> Truth:
+    def seed_before_activate(before, after: "LifecycleSeeding", a: int, k: int) -> Truth:
         """Where events begin to be routed to an action the cursor is not past its floor."""
         begins = ~before.routes(a, k) & after.routes(a, k)
         return implies(begins, after.act[a].cursor[k] <= after.act[a].floor)
 
     @step(a=act, k=shards)
-    def replays_for_new_only(before, after, a: int, k: int) -> Truth:
+    def replays_for_new_only(before, after: "LifecycleSeeding", a: int, k: int) -> Truth:
         """A cursor goes back only for an action that begins."""
         goes_back = after.act[a].cursor[k] < before.act[a].cursor[k]
         return implies(goes_back, before.act[a].mode == "walked")
@@ -377,7 +376,7 @@ class LifecycleSeeding(Machine):
     def by_events(s, i: int) -> Truth:
         """An object can be gone when its action is active and the cursor has passed it."""
         is_gone = s.item[i].written & ~s.item[i].there
-        return is_gone & (s.act[0].mode == "event_driven") & (s.act[0].cursor[0] > 0)
+        return all_of([is_gone, s.act[0].mode == "event_driven", s.act[0].cursor[0] > 0])
 
     # Refinement: what the store shows of action 0, of its cursors and of the record of the bucket.
 
@@ -392,15 +391,17 @@ class LifecycleSeeding(Machine):
     def shows_walk(s) -> Does:
         """The record names action 0, unless it is complete."""
         mode = s.act[0].mode
-        return does("walk_began", b=0, n=mode.is_in("new", "walked"), d=mode == "event_driven", at=s.clock)
+        return does(
+            "walk_began", b=0, n=(mode == "new") | (mode == "walked"), d=mode == "event_driven", at=s.clock
+        )
 
     def shows_end(s) -> Does:
-        """A walk ends with which action 0 does not begin. Otherwise it ends when the cursors are moved back."""
+        """A walk ends with which action 0 does not begin. Else it ends when the cursors are moved back."""
         mode = s.act[0].mode
-        is_complete = mode.is_in("event_driven", "scan_only")
+        is_complete = (mode == "event_driven") | (mode == "scan_only")
         return does("walk_ended", b=0, d=mode == "event_driven", when=is_complete)
 
-    def shows_seed(before, after, a: int, k: int) -> tuple[Does, ...]:
+    def shows_seed(before, after: "LifecycleSeeding", a: int, k: int) -> tuple[Does, ...]:
         return () if a else (does("named", k=k, n=0, to=after.reach(k), late=0),)
 
     def shows_activation(s, a: int) -> tuple[Does, ...]:
@@ -415,7 +416,7 @@ class LifecycleSeeding(Machine):
         another = does("walk_began", b=0, n=0, d=1, at=s.began, when=s.walk == "walks")
         return (*again, does("walk_ended", b=0, d=1), another)
 
-    def shows_move(before, after, a: int, k: int) -> tuple[Does, ...]:
+    def shows_move(before, after: "LifecycleSeeding", a: int, k: int) -> tuple[Does, ...]:
         if a:
             return ()
         to = after.reach(k)
@@ -435,7 +436,7 @@ class LifecycleSeeding(Machine):
             does("demoted", b=0, d=0, when=~begins & ~walks),
         )
 
-    def shows_reseed(before, after, a: int) -> tuple[Does, ...]:
+    def shows_reseed(before, after: "LifecycleSeeding", a: int) -> tuple[Does, ...]:
         """A walk under way begins anew. The cursors forget the action, and go on where the log begins."""
         if a:
             return ()

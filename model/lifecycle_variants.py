@@ -1,7 +1,7 @@
 """Designs of lifecycles that are not taken: docs/decisions/0022 says what each needs, and why it lost.
 
-    LifecycleMerged       (a) the shards are one stream with one cursor, in the order of the times
-    SeedThenActivate      (b) all cursors are moved back, then the record of the action says that it is active
+LifecycleMerged       (a) the shards are one stream with one cursor, in the order of the times
+SeedThenActivate      (b) all cursors are moved back, then the record of the action says that it is active
 """
 
 from fencepost.model import *
@@ -17,7 +17,7 @@ class SeedThenActivate(LifecycleSeeding):
     """
 
     def routes(s, a: int, k: int) -> Truth:
-        return s.act[a].serves[k] & (s.act[a].mode == "event_driven")
+        return all_of([s.act[a].serves[k], s.act[a].mode == "event_driven"])
 
     @action(a=LifecycleSeeding.act)
     def crash(s, a: int) -> None:

@@ -1,14 +1,15 @@
 """The trace fields of the documents that a worker writes: see `properties/lifecycle/refinement`.
 
-    cursors/...     epoch=3 generation=4 leased=1 names=1f0c position=0017-0003 reach=17 revision=9 serves=2 stream=KEY
-    buckets/...     after=-6b31 beginning=1 begins=1f0c began=17 driven=2 drives=88a1 epoch=3 revision=9 walk=1
-    retries/...     failing=ITEM revision=2 tries=2
-    blockers/...    blocked=ITEM
-    pending/...     revision=1, as every other document that has one
+    cursors/...    epoch=3 generation=4 leased=1 names=1f0c position=17-3 reach=17 revision=9 serves=2 stream=
+    buckets/...    after=-6b31 beginning=1 begins=1f0c began=17 driven=2 drives=88a1 epoch=3 revision=9 walk=1
+    retries/...    failing=I revision=2 tries=2
+    blockers/...   blocked=I
+    pending/...    revision=1, as every other document that has one
 
-Sets are shown by their sizes (`serves`, `beginning`, `driven`) and fingerprints (`names`, `begins`, `drives`).
-`reach` is the time of the position and the delay of the cursor: the earliest time at which a walk may have begun
-for which the cursor is early enough. `after` is the last key that a walk has done, in hexadecimal digits.
+Sets are shown by their sizes (`serves`, `beginning`, `driven`) and fingerprints (`names`, `begins`,
+`drives`). `reach` is the time of the position and the delay of the cursor: the earliest time at which a walk
+may have begun for which the cursor is early enough. `after` is the last key that a walk has done, in
+hexadecimal digits.
 """
 
 import hashlib

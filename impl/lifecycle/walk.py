@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.ahead import in_order
 from fencepost.impl.lifecycle.blockers import Item
 from fencepost.impl.lifecycle.engine import Action, Snapshot
-from fencepost.impl.lifecycle.look import Looked
+from fencepost.impl.lifecycle.expiration import Evaluation
+from fencepost.impl.lifecycle.ordered_map import in_order
 from fencepost.impl.lifecycle.policy import Degraded, Kind, Mode, decide_mode, scan_every_ns
 from fencepost.impl.lifecycle.records import ActionState, BucketState, WalkState, without_beginning
 from fencepost.impl.lifecycle.shards import Departed, Shards
@@ -104,7 +104,7 @@ class Walks:
     ) -> Handled:
         failing = self.worker.blockers.failing(stream)
 
-        def work(key: str) -> Looked | Failure:
+        def work(key: str) -> Evaluation | Failure:
             return self.look(bucket, key, snapshot)
 
         results = in_order(keys, work, pool=self.worker.pool, most=self.worker.concurrency)
@@ -118,16 +118,16 @@ class Walks:
                     failing = None
         return Handled.RESOLVED
 
-    def look(self, bucket: str, key: str, snapshot: Snapshot) -> Looked | Failure:
+    def look(self, bucket: str, key: str, snapshot: Snapshot) -> Evaluation | Failure:
         try:
-            return self.worker.looker.look(bucket, key, snapshot.of_path(bucket, key))
+            return self.worker.expirer.expire(bucket, key, snapshot.of_path(bucket, key))
         except (Unavailable, Unworkable) as error:
             return error
 
     def _settle(
-        self, bucket: str, key: str, result: Looked | Failure, stream: str, walk: WalkState
+        self, bucket: str, key: str, result: Evaluation | Failure, stream: str, walk: WalkState
     ) -> Handled:
-        if not isinstance(result, Looked):
+        if not isinstance(result, Evaluation):
             return self.worker.failed(stream, Item(key, bucket, key), result, walk.began_ns)
         if not result.stale:
             return Handled.RESOLVED

@@ -21,13 +21,13 @@ from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.ahead import in_order
 from fencepost.impl.lifecycle.blockers import Blockers, Item, Stream
 from fencepost.impl.lifecycle.documents import FOLDER
 from fencepost.impl.lifecycle.engine import Action, Class, Snapshot, State, classify, compile_policies
+from fencepost.impl.lifecycle.expiration import Evaluation, Expirer
 from fencepost.impl.lifecycle.leases import Alone
 from fencepost.impl.lifecycle.log import Event, Log
-from fencepost.impl.lifecycle.look import Looked, Looker
+from fencepost.impl.lifecycle.ordered_map import in_order
 from fencepost.impl.lifecycle.policy import (
     STANDARD_TIMING,
     Degraded,
@@ -83,7 +83,7 @@ class Worker:
         self.records = Records(context)
         self.blockers = Blockers(context)
         self.safeguards = safeguards
-        self.looker = Looker(target, context.env, timing, safeguards)
+        self.expirer = Expirer(target, context.env, timing, safeguards)
         self.pending_max = PENDING_MAX
         self.leases = Alone()
         self.pool: Executor | None = None
@@ -208,7 +208,7 @@ class Worker:
         stopped: list[str] = []
         found = self._found(stream, cursor, snapshot, until_ns, retry, stopped)
 
-        def work(one: tuple[Event, list[Action]]) -> Looked | Handled | Failure:
+        def work(one: tuple[Event, list[Action]]) -> Evaluation | Handled | Failure:
             return self._look(stream, *one)
 
         at_once = self.concurrency
@@ -265,14 +265,14 @@ class Worker:
             return []
         return snapshot.by_age(change.bucket, change.key, stream.delay_ns, is_upload=change.is_upload)
 
-    def _look(self, stream: Stream, event: Event, wanted: list[Action]) -> Looked | Handled | Failure:
+    def _look(self, stream: Stream, event: Event, wanted: list[Action]) -> Evaluation | Handled | Failure:
         """Of several events at a time: whatever it changes besides the object is left to `_settle`."""
         if not wanted:
             return Handled.RESOLVED
         now_ns = self.context.env.now_ns()
         is_early = stream.delay_ns is not None and event.age_from_ns + stream.delay_ns > now_ns
         try:
-            looked = self.looker.look(event.change.bucket, event.change.key, wanted, event.change.new)
+            looked = self.expirer.expire(event.change.bucket, event.change.key, wanted, event.change.new)
         except (Unavailable, Unworkable) as error:
             return error
         if is_early:
@@ -283,11 +283,11 @@ class Worker:
         return looked
 
     def _settle(
-        self, stream: Stream, cursor: Cursor, event: Event, result: Looked | Handled | Failure
+        self, stream: Stream, cursor: Cursor, event: Event, result: Evaluation | Handled | Failure
     ) -> Handled:
         if isinstance(result, Handled):
             return result
-        if not isinstance(result, Looked):
+        if not isinstance(result, Evaluation):
             item = Item(event.position, event.change.bucket, event.change.key)
             return self.failed(stream.key, item, result)
         self.set_aside(event.change.key, self.unawaited(stream, event, result))
@@ -297,7 +297,7 @@ class Worker:
             return Handled.ANEW
         return Handled.RESOLVED
 
-    def unawaited(self, stream: Stream, event: Event, looked: Looked) -> list[tuple[Action, Live]]:
+    def unawaited(self, stream: Stream, event: Event, looked: Evaluation) -> list[tuple[Action, Live]]:
         """What matches, is not due yet, and may have no event that is still ahead.
 
         A change of tags comes late. A version that this event is about is looked at for the last time if the
@@ -320,7 +320,7 @@ class Worker:
         then; but what can never be worked on need not be given up again.
         """
         is_fatal = isinstance(error, Unworkable)
-        self.looker.tally.failed(item.bucket, "unworkable" if is_fatal else "unavailable")
+        self.expirer.counters.fail(item.bucket, "unworkable" if is_fatal else "unavailable")
         given_up_ns = self.blockers.quarantined_ns(stream, item.name)
         is_given_up = given_up_ns is not None and (is_fatal or given_up_ns >= since_ns)
         if self.safeguards.no_automatic_skip(is_given_up):
@@ -400,7 +400,7 @@ class Worker:
 
     def look_again(self, action: Action, entry: Pending) -> Handled:
         try:
-            looked = self.looker.look(action.bucket, entry.key, [action])
+            looked = self.expirer.expire(action.bucket, entry.key, [action])
         except (Unavailable, Unworkable) as error:
             return self.failed(pending_stream(action), Item(entry.record, action.bucket, entry.key), error)
         if not looked.waiting and not looked.stale:  # the rule of a stale one may come back

@@ -1,7 +1,7 @@
 """The refinement map of lifecycles: the writes of documents as actions of the machine `LifecycleObserved`.
 
     create cursors/...         created
-    if-match on cursors/...    saved, if the generation stays; rewound, named, forgot or fenced, if it is the next
+    if-match on cursors/...    saved in the same generation; rewound, named, forgot and fenced in the next
     delete cursors/...         removed
     buckets/...                walk_began, walk_went_on, walk_ended, demoted
     retries/...                counted, cleared
@@ -10,8 +10,8 @@
     pending/..., drained/...   nothing of the machine
 
 What rises without end is compared with what the last write of the same document showed: each document has the
-next revision, a cursor the same generation or the next, no lower epoch, and a position that fits the action. A
-walk goes on behind the keys that it has done. A cursor that names more actions is not past the beginning of
+next revision, a cursor the same generation or the next, no lower epoch, and a position that fits the action.
+A walk goes on behind the keys that it has done. A cursor that names more actions is not past the beginning of
 the latest walk, less the delay. A worker without a lease does not save a cursor past its blocked item.
 
 A run is the lifecycle of a store, or a part of it (`whole=0`).
@@ -99,7 +99,7 @@ class LifecycleRefinement(Refinement):
         )
         swaps = ("absent", "matches")
         self.request_rules = RequestRules(
-            conditions={name: swaps for name in (*_DOCUMENTS, "blocker")},
+            conditions=dict.fromkeys((*_DOCUMENTS, "blocker"), swaps),
             not_judged=(
                 "what was deleted in the bucket, and whether it was due",
                 "what the events that a cursor passed were about",
@@ -107,7 +107,7 @@ class LifecycleRefinement(Refinement):
                 "whether a cursor of a new shard is early enough",
                 "whether a worker with a lease saves a cursor past its blocked item",
                 "whether all cursors of an action name it",
-                "revisions, generations, epochs and positions, in runs that do not record where requests landed",
+                "revisions, generations, epochs and positions, in runs that record no landings",
             ),
         )
 

@@ -1,10 +1,10 @@
 """The observed machine of lifecycles, for traces: positions are relative, and a run may be a part of one.
 
 Positions rise without end. A trace shows only how one compares with the last one of its cursor. So every
-position is renamed after each write: the last one is 1, any before it is 0, any beyond it is 2. The guards of the
-machine compare positions with the last one only, so they allow the same as before the renaming. Comparisons
-with anything else, the beginning of a walk or a blocked item, are in the labels; the map reads them from the
-events.
+position is renamed after each write: the last one is 1, any before it is 0, any beyond it is 2. The guards of
+the machine compare positions with the last one only, so they allow the same as before the renaming.
+Comparisons with anything else, the beginning of a walk or a blocked item, are in the labels; the map reads
+them from the events.
 
 A part of a run may begin `midway`: a document that it has not shown may have any content.
 """
@@ -16,10 +16,10 @@ from fencepost.model.lifecycle_observed import LifecycleObserved
 class LifecycleReplayed(LifecycleObserved):
     """The documents of a lifecycle, as the trace of a run shows them that begins with the lifecycle."""
 
-    def move(s, k: int, to: int) -> None:  # noqa: ARG002  the position is renamed
+    def move(s, k: int, to: int) -> None:
         s.position[k] = 1
 
-    def is_later(s, flag: int, one: Number, other: int) -> Truth | bool:  # noqa: ARG002  the map compares
+    def is_later(s, flag: int, one: Number, other: int) -> Truth | bool:
         return True
 
 

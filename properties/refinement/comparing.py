@@ -70,7 +70,9 @@ def results(wanted: Sequence[Compared], shown: Shown, values: Mapping[str, str |
     return tuple(found)
 
 
-def after_write(wanted: Sequence[Compared], shown: Shown, kind: str, values: Mapping[str, str | None]) -> Shown:
+def after_write(
+    wanted: Sequence[Compared], shown: Shown, kind: str, values: Mapping[str, str | None]
+) -> Shown:
     """The values to compare with after a write of this kind of keys."""
     changed = dict(shown)
     for one in wanted:
@@ -85,9 +87,13 @@ def after_write(wanted: Sequence[Compared], shown: Shown, kind: str, values: Map
     return changed
 
 
-def after_delete(wanted: Sequence[Compared], shown: Shown, kind: str, values: Mapping[str, str | None]) -> Shown:
+def after_delete(
+    wanted: Sequence[Compared], shown: Shown, kind: str, values: Mapping[str, str | None]
+) -> Shown:
     """The values to compare with after the deletion of a key of this kind."""
-    gone = {(kind, one.shown, _common(one, values)) for one in wanted if one.shown_by == kind and not one.largest}
+    gone = {
+        (kind, one.shown, _common(one, values)) for one in wanted if one.shown_by == kind and not one.largest
+    }
     return {place: value for place, value in shown.items() if place not in gone}
 
 

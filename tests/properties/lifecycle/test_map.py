@@ -9,8 +9,8 @@ from fencepost.impl.lifecycle.trace_fields import trace_fields
 from fencepost.impl.store.events import Event
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Put, R, Request
-from fencepost.properties.lifecycle.refinement import LifecycleRefinement
 from fencepost.properties import refinement
+from fencepost.properties.lifecycle.refinement import LifecycleRefinement
 from fencepost.properties.refinement import Automaton
 from tests.impl.lifecycle.history import Faults, History
 from tests.properties.ingest.shown_events import follow
@@ -202,7 +202,9 @@ REFUSED: dict[str, tuple[Row, ...]] = {
     "a failure is counted again that was not counted": (retry("absent", tries=2),),
     "a failure is not counted": (*FAILED[:1], retry(tries=3, revision=2)),
     "the count goes on with another item": (*FAILED, retry(tries=3, failing="0009", revision=3)),
-    "something is given up that is not blocked": (put("quarantine/cursor-x/0008.json", "absent", revision=1),),
+    "something is given up that is not blocked": (
+        put("quarantine/cursor-x/0008.json", "absent", revision=1),
+    ),
     "something else is given up than what is blocked": (
         *BLOCKED,
         put("quarantine/cursor-x/0009.json", "absent", revision=1),
@@ -267,7 +269,7 @@ HISTORIES = [history(seed) for seed in range(2)]
 
 def merged(one: list[Row], other: list[Row]) -> list[Row]:
     longer, shorter = sorted((one, other), key=len, reverse=True)
-    pairs = [pair for pair in zip(longer, shorter, strict=False)]
+    pairs = list(zip(longer, shorter, strict=False))
     return [row for pair in pairs for row in pair] + longer[len(shorter) :]
 
 

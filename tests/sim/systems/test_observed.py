@@ -25,6 +25,7 @@ def expected(name: str) -> Any:
     marks = [pytest.mark.xfail(reason=TO_COME[name], strict=True)] if name in TO_COME else []
     return pytest.param(name, marks=marks)
 
+
 OF_DOCUMENTS = {"lifecycle": {"named_by_walks", "driven_by_walks"}}
 """Properties that only the documents have, by system: the models have no record of a walk."""
 
