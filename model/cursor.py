@@ -83,7 +83,7 @@ class Cursor(Machine):
     reader = Role(
         readers,
         at=Enum("idle", "reads"),
-        current=Bool(),  # the ETag that it knows is the cursor's
+        current=Bool(),  # it has the ETag of the cursor as it is
         seen=Int(0, rewinds),  # the generation that it read
         begun=Int(0, entries),  # the position that it read
         until=Int(0, entries + late + 1),  # the pass ends before this entry

@@ -181,7 +181,7 @@ class Lifecycle(Machine):
         return (kind == ("tag" if p == TAGS else "age")) | (kind == "another")
 
     def flush_lag(s) -> int:
-        """How far a pass that is close behind the clock stays behind it."""
+        """The ticks that a pass stays behind the clock which follows it closely."""
         return 0
 
     def tag_cutoff(s) -> int:
@@ -192,7 +192,7 @@ class Lifecycle(Machine):
         return DELAYS[1]
 
     def cutoff(s, p: int) -> int:
-        """How far behind the clock a pass is."""
+        """The ticks that a pass is behind the clock."""
         return s.tag_cutoff() if p == TAGS else DELAYS[p]
 
     def is_behind(s, e: int, p: int) -> Truth:
@@ -556,7 +556,7 @@ class Lifecycle(Machine):
 
     @invariant
     def identity_and_policy(s) -> Truth:
-        """What is deleted is what was looked at, for a rule that is in force."""
+        """Only an object that was looked at is deleted, as it was then, for a rule that is in force."""
         return ~s.ill.is_in("changed", "policy")
 
     @invariant
@@ -636,7 +636,7 @@ class Lifecycle(Machine):
         ]
 
     def shows_edit(before, after: "Lifecycle", rule: int) -> list[Does]:
-        """What is removed is forgotten. What is added begins with a walk, and with the first event."""
+        """A rule that is removed is forgotten. One that is added begins with a walk, and the first event."""
         cursors = before.streams_of(PASSES_OF[rule])
         is_added = after.policy[rule]
         return [

@@ -141,7 +141,7 @@ class LifecycleBlockers(Machine):
         s.stream[k].paused = False
         s.stream[k].count = 0
 
-    # What several actions do.
+    # Parts of several actions.
 
     def resolve(s, k: int, at: Number) -> None:
         """The event is worked on."""

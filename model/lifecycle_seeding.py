@@ -114,7 +114,7 @@ class LifecycleSeeding(Machine):
         return s.clock
 
     def back(s, a: int) -> int:
-        """How far before the walk the cursors of the action begin."""
+        """The ticks by which the cursors of the action begin before the walk."""
         return DELAYS[a]
 
     @without("delay-back", replaces=back)

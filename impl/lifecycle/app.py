@@ -65,7 +65,7 @@ class LifecycleServer(Service):
 
 
 def families(worker: Worker, status: Callable[[], Status]) -> Iterator[Family]:
-    """What this process did; and, where the store answers, what it shows."""
+    """Yield the metrics of this process; if the store answers, those of the lifecycle as well."""
     counters = worker.expirer.counters
     yield _family("evaluated_total", "Versions looked at.", ("bucket", "rule_hash"), counters.evaluated)
     labels: tuple[str, ...] = ("bucket", "rule_hash", "action")

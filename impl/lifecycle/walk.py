@@ -2,8 +2,8 @@
 
 A walk deletes what is due and leaves what is not. It goes on after a crash at the last page that was done.
 When it ends, the cursors of the actions that begin with it are moved back to before its beginning and name
-them, each in one write; only then does the state of the bucket call the actions complete, in one write. An
-action that an active state claims and a cursor does not name has lost its place, and begins again.
+them, each in one write. Only then does the state of the bucket call the actions complete, in one write. An
+action that the state calls complete and that a cursor does not name has lost its place, and begins again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,7 @@ class Walks:
             self.walk(bucket, prepared)
 
     def prepare(self) -> Prepared:
-        """What the walks of all buckets have in common."""
+        """Read the parts that the walks of all buckets share."""
         self._look_at_shards()
         snapshot = self.worker.snapshot()
         served: dict[str, frozenset[str]] = {}
@@ -150,7 +150,7 @@ class Walks:
 
         def change(state: BucketState) -> bool:
             known = {str(one.key) for one in enabled}
-            # What is paused keeps why it is left to scans; what events drove begins anew.
+            # A paused action keeps the reason why it is left to scans. One that events drove begins anew.
             left = {
                 key: one
                 for key, one in state.actions.items()
@@ -214,7 +214,7 @@ class Walks:
         )
 
     def _mode(self, action: Action, since_ns: int) -> tuple[Mode, Degraded]:
-        """How the action is driven whose walk began then: it needs the events of a time before."""
+        """Return the mode of an action whose walk began then: it needs the events of a time before."""
         log, kind = self.worker.log, action.key.kind
         if kind is Kind.ABORT_MPU and not log.has_uploads:
             return Mode.SCAN_ONLY, Degraded.NONE

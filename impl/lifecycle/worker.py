@@ -4,9 +4,9 @@
     worker.run()                # one pass of everything; repeat it
 
 A sweep works for the actions that its cursor names, and for no other: an action that is not named yet is set
-up by its walk, which moves the cursor back in the same write. A name that has nobody behind it, because its
-rule is gone or left to scans, is removed from the cursor before the sweep passes an event, so that the action
-begins anew should it come back. Every answer but "resolved" ends the sweep in front of its event.
+up by its walk, which moves the cursor back in the same write. If the rule of a name is gone or left to scans,
+the name is removed from the cursor before the sweep passes an event. So the action begins anew if it comes
+back. Every answer but "resolved" ends the sweep in front of its event.
 """
 
 from collections import Counter
@@ -89,7 +89,7 @@ class Worker:
         self.pool: Executor | None = None
         """Looks at objects one after the other without."""
         self.concurrency = CONCURRENCY
-        """How many are looked at, and deleted, at a time."""
+        """The number of objects that are looked at, and deleted, at a time."""
         self.proceed: Callable[[], bool] = lambda: True
         """Called between two items of a stream; False ends the pass."""
         self.tries_max, self.fatal_tries_max = TRIES_MAX, FATAL_TRIES_MAX
@@ -107,8 +107,8 @@ class Worker:
             self.sweep(stream)
 
     def snapshot(self) -> Snapshot:
-        """Of the policies as they are. Who is swept for is up to the cursors, so every action counts as
-        complete that is not left to scans."""
+        """Compile the policies as they are. Every action that is not left to scans counts as complete: the
+        cursors name those that they are swept for."""
         policies: dict[str, list[Rule]] = {}
         states = {}
         for bucket in self.target.buckets():
@@ -161,7 +161,7 @@ class Worker:
         return handled
 
     def is_stopped(self, stream: Stream) -> bool:
-        """Whether the stream waits for an operator."""
+        """Return True if the stream waits for an operator."""
         if not self.is_blocked(stream.key):
             return False
         blocker = self.blockers.of(stream.key)
@@ -298,10 +298,10 @@ class Worker:
         return Handled.RESOLVED
 
     def unawaited(self, stream: Stream, event: Event, looked: Evaluation) -> list[tuple[Action, Live]]:
-        """What matches, is not due yet, and may have no event that is still ahead.
+        """Return the versions that match, are not due yet, and may have no event that is still ahead.
 
-        A change of tags comes late. A version that this event is about is looked at for the last time if the
-        event is as old as the action needs any; its due time can have become later than that when the
+        A change of tags comes late. If the event is as old as the action needs any, this is the last look at
+        a version that the event is about. The due time of the version can have become later since, when the
         version that replaced it was removed.
         """
         if stream.delay_ns is None:
@@ -314,10 +314,10 @@ class Worker:
         ]
 
     def failed(self, stream: str, item: Item, error: Failure, since_ns: int = 0) -> Handled:
-        """Count it; what failed too often becomes a blocker, durably, and waits for an operator.
+        """Count a failure; an item that failed too often gets a durable blocker, and waits for an operator.
 
-        What an operator gave up is passed. For a walk, whose keys come again, that is true of the walk since
-        then; but what can never be worked on need not be given up again.
+        An item that an operator gave up is passed. A walk passes it only if it was given up since the walk
+        began, because keys come again; an item that can never be worked on need not be given up again.
         """
         is_fatal = isinstance(error, Unworkable)
         self.expirer.counters.fail(item.bucket, "unworkable" if is_fatal else "unavailable")
@@ -340,7 +340,7 @@ class Worker:
     def is_blocked(self, stream: str) -> bool:
         return self.safeguards.blocker_guards(self.safeguards.one_stream_pauses(self.blockers, stream))
 
-    # What is left to lists and scans.
+    # Versions that are left to lists and scans.
 
     def set_aside(self, key: str, waiting: list[tuple[Action, Live]]) -> None:
         """Record these, durably; where the list is full, demote the action instead."""

@@ -9,10 +9,11 @@
     quarantine/...             given_up
     pending/..., drained/...   nothing of the machine
 
-What rises without end is compared with what the last write of the same document showed: each document has the
-next revision, a cursor the same generation or the next, no lower epoch, and a position that fits the action.
-A walk goes on behind the keys that it has done. A cursor that names more actions is not past the beginning of
-the latest walk, less the delay. A worker without a lease does not save a cursor past its blocked item.
+Values that rise without end are compared with those of the last write of the same document. A document has
+the next revision. A cursor has the same generation or the next, no lower epoch, and a position that fits the
+action. A walk goes on behind the keys that it has done. A cursor that names more actions is not past the
+beginning of the latest walk, less the delay. A worker without a lease does not save a cursor past its blocked
+item.
 
 A run is the lifecycle of a store, or a part of it (`whole=0`).
 """
@@ -157,7 +158,7 @@ class LifecycleRefinement(Refinement):
         return found
 
     def _lateness(self, seen: Observation) -> tuple[int, ...]:
-        """Whether the position is later than the beginning of every walk, less the delay; both if unknown.
+        """Return 1 if the position is later than the beginning of every walk less the delay, both if unknown.
 
         A part of a run does not show all walks.
         """
@@ -217,7 +218,7 @@ class LifecycleRefinement(Refinement):
             return self._is(seen, **{names: "same"})
         return self._is(seen, **{number: "less"})
 
-    # What cannot be worked on.
+    # Items that cannot be worked on.
 
     def _of_retry(self, seen: Observation) -> Actions:
         k = seen.rank("item")

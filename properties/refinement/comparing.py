@@ -1,7 +1,7 @@
-"""How a value in an event compares with the value that an earlier write showed.
+"""Comparisons of a value in an event with the value that an earlier write showed.
 
-Positions, revisions, generations and epochs rise without end, so a bounded model has no room for them. What a
-protocol promises of them is an order: a revision is the next one, a position only rises. So a map may compare
+Positions, revisions, generations and epochs rise without end, so a bounded model has no room for them. A
+protocol promises an order of them: a revision is the next one, a position only rises. So a map may compare
 such a value with the one that the last write of the same document showed:
 
     Compared("revision_is", "revision", shown_by="cursor", of=("cursor",))
