@@ -1,4 +1,4 @@
-"""What following the change log costs, beside walking the buckets, on a directory of `objects`.
+"""Measure following the change log beside walking the buckets, on a directory of `objects`.
 
     python -m bench.lifecycle [--events N] [--objects N] [--buckets N] [--directory DIR]
 
@@ -16,18 +16,18 @@ import argparse
 import contextlib
 import itertools
 import json
-import os
 import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench import report
+from bench.linked_files import fill_bucket
 from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.lifecycle import walk
@@ -41,10 +41,8 @@ from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.reconcile import reconcile
 from fencepost.impl.objects.surface import act
-from fencepost.impl.objects.tables import entry_of
 from fencepost.impl.objects.temporary import Unflushed
 from fencepost.impl.store.files import FileStore
-from fencepost.impl.store.requests import ANYTHING
 
 DAY_S = 86_400
 RULES = (("tmp/", 1), ("cache/", 1), ("logs/", 7), ("build/", 7), ("old/", 30))
@@ -145,34 +143,12 @@ def _write_file(root: Path, minute: str, lines: list[bytes]) -> None:
         path.write_bytes(b"".join(lines))
 
 
-def write_objects(buckets: Buckets, bucket: str, found: Sequence[str]) -> None:
-    """Names of one empty file for each thousand, and the rows of the index as reconciling would make them."""
-    store = buckets.store(bucket)
-    rows: list[tuple[Any, ...]] = []
-    for part in range(0, len(found), 1000):
-        first, others = f"data/first-{part}", found[part : part + 1000]
-        store.put(first, b"", when=ANYTHING)
-        path = Path(store.path, first)
-        os.utime(path, ns=(BEGAN_NS, BEGAN_NS))
-        for key in others:
-            other = Path(store.path, key)
-            other.parent.mkdir(parents=True, exist_ok=True)
-            os.link(path, other)
-        with store.opened(first) as opened:
-            assert opened is not None, "written just now"
-            entry = entry_of(opened.found, opened.attributes)
-        about = (entry.etag, entry.size, entry.modified_ns, entry.file, entry.attributes)
-        rows += [(bucket, key.encode(), "", *about) for key in others]
-    with buckets.index.writing() as table:  # nobody else records
-        table.connection.executemany("insert or replace into objects values (?,?,?,?,?,?,?,?)", rows)
-
-
 def measure(root: Path, events: int, objects: int, count: int) -> dict[str, Any]:
     clock = SeededEnvironment(0, BEGAN_NS - DAY_S * 10**9)
     with contextlib.closing(Buckets(str(root), clock, disk=Unflushed())) as buckets:
         for name in [*names(count), "empty", "filled"]:
             buckets.create(name)
-        write_objects(buckets, "filled", [f"data/{number}" for number in range(objects)])
+        fill_bucket(buckets, "filled", (f"data/{number}" for number in range(objects)), BEGAN_NS)
         puts = {name: median_ms(partial(put_policy, buckets, name)) for name in ("empty", "filled")}
         for name in ("empty", "filled"):
             act("DeleteBucketLifecycle", buckets, Caller(ROOT))({"Bucket": name})
@@ -189,7 +165,9 @@ def measure(root: Path, events: int, objects: int, count: int) -> dict[str, Any]
         each = objects // count
         due = [key_of(number) for number in range(0, events // count, 110)]
         for name in names(count):
-            write_objects(buckets, name, due + [f"data/{number}" for number in range(each - len(due))])
+            fill_bucket(
+                buckets, name, due + [f"data/{number}" for number in range(each - len(due))], BEGAN_NS
+            )
         buckets.log.flush(buckets.index)
         write_events(root, count, events)
         buckets.index.advance(BEGAN_NS + DAY_S * 10**9)

@@ -34,11 +34,10 @@ import boto3  # noqa: TID251  the same client measures all servers
 from botocore.config import Config  # noqa: TID251  the same
 
 from bench import report
+from bench.linked_files import fill_bucket
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.objects.buckets import Buckets
-from fencepost.impl.objects.tables import entry_of
 from fencepost.impl.objects.temporary import Unflushed
-from fencepost.impl.store.requests import ANYTHING
 
 BUCKET = "bench-one"
 SMALL, LARGE = 4 << 10, 8 << 20
@@ -48,7 +47,7 @@ _TOKEN = "a root token of the benchmark"  # noqa: S105  of a server that lives f
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The sizes of a measurement."""
 
     keys: int
     requests: int
@@ -72,7 +71,7 @@ class Target:
     secret_key: str
     process: int = 0
     flat: bool = False
-    """Whether it has the buckets that only ours lists."""
+    """True for a server with the buckets that only ours lists."""
 
 
 class Missing(Exception):
@@ -112,25 +111,10 @@ def ours(directory: Path, sizes: Sizes) -> Iterator[Target]:
 
 
 def fill(directory: Path, name: str, keys: int) -> None:
-    """A bucket with many keys: in each folder a thousand names of one empty file, and the rows of the index
-    as reconciling would make them, in one transaction."""
+    """Create a bucket with `keys` objects, a thousand in each folder."""
     with contextlib.closing(Buckets(str(directory), disk=Unflushed())) as buckets:
         buckets.create(name)
-        store = buckets.store(name)
-        rows: list[tuple[Any, ...]] = []
-        for folder in range(keys // 1000):
-            first = f"list/{folder:04d}/000"
-            store.put(first, b"", when=ANYTHING)
-            path = Path(store.path, first)
-            for number in range(1, 1000):
-                os.link(path, path.with_name(f"{number:03d}"))
-            with store.opened(first) as found:
-                assert found is not None, "written just now"
-                entry = entry_of(found.found, found.attributes)
-            about = (entry.etag, entry.size, entry.modified_ns, entry.file, entry.attributes)
-            rows += [(name, f"list/{folder:04d}/{number:03d}".encode(), "", *about) for number in range(1000)]
-        with buckets.index.writing() as table:  # nobody else records
-            table.connection.executemany("insert or replace into objects values (?,?,?,?,?,?,?,?)", rows)
+        fill_bucket(buckets, name, (f"list/{at // 1000:04d}/{at % 1000:03d}" for at in range(keys)))
 
 
 @contextlib.contextmanager
@@ -396,7 +380,7 @@ def _shown(rate: float | str) -> str:
 
 
 def is_whole(found: Mapping[str, Any]) -> bool:
-    """Whether one server was measured in every row."""
+    """Return True if a server was measured in every row."""
     return "not measured" not in found and not any(isinstance(rate, str) for rate in found.values())
 
 

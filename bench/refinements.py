@@ -3,7 +3,7 @@
     python -m bench.refinements [--system NAME] [--without-mutants]
 
 For each system whose model refines an observed machine, the table has the sizes of the proof, the pairs of
-states that it explored, and its seconds. Then come mutants of both sides:
+states that it explored, and its seconds. Mutants of both sides follow.
 
     model       each safeguard switched off: the proof must break, or a property of the model
     observed    each action of the observed machine that never happens, and each that changes nothing: the

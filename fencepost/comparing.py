@@ -1,23 +1,51 @@
-"""What a change made better or worse, from two audits of the same program: before it and after it.
+"""Compare two audits of one program, before and after a change: differences for the better or worse.
 
-Worse is what a reviewer must not overlook: a property that broke, a proof that is no longer one, situations
-that are no longer met (a proof of less), an operation that costs more, or whose bound was raised.
-Other differences are listed without a judgement: a search of another size proves nothing about the program.
+These differences are worse: a property that broke, a proof that is no longer one, situations that are no
+longer met (a proof of less), an operation that costs more, a bound that was raised. Other differences are
+listed without a judgement: a search of another size proves nothing about the program.
 """
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from fencepost.results import Change
+from fencepost.results import Recorded, Verdict
+from fencepost.sim.explore.result import AuditResult, AuditVerdict
 
-WORSE, BETTER, OTHER = "worse", "better", "other"
-RANK = {"holds": 0, "undecided": 1, "violated": 2}
+Judgement = Literal["worse", "better", "other"]
+WORSE: Judgement = "worse"
+BETTER: Judgement = "better"
+OTHER: Judgement = "other"
+RANK = {"holds": 0, "undecided": 1, "violated": 2, "error": 3}
 
-Result = Mapping[str, Any]
+Row = Mapping[str, Any]
+"""The cost of one operation, as `AuditResult.cost` has it."""
 
 
-def compare(before: Result, after: Result) -> list[Change]:
+@dataclass(frozen=True)
+class Change:
+    """One difference between the audits of two revisions."""
+
+    judged: Judgement
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareResult:
+    """The result of `fencepost audit --base`."""
+
+    system: str
+    base: str
+    verdict: AuditVerdict
+    changes: tuple[Change, ...]
+    before: Recorded[AuditResult] | None = None
+    after: Recorded[AuditResult] | None = None
+
+
+def compare(before: AuditResult, after: AuditResult) -> list[Change]:
     """Every difference, the worse ones first."""
     found = [
         *_verdicts(before, after),
@@ -30,15 +58,15 @@ def compare(before: Result, after: Result) -> list[Change]:
     return sorted(found, key=lambda change: (WORSE, BETTER, OTHER).index(change.judged))
 
 
-def _verdicts(before: Result, after: Result) -> Iterator[Change]:
-    old, new = before["verdict"], after["verdict"]
+def _verdicts(before: AuditResult, after: AuditResult) -> Iterator[Change]:
+    old, new = before.verdict, after.verdict
     if old != new:
         yield Change(WORSE if RANK[new] > RANK[old] else BETTER, "verdict", old, new)
 
 
-def _properties(before: Result, after: Result) -> Iterator[Change]:
-    old = {violation["property"]: violation["reason"] for violation in before["violations"]}
-    new = {violation["property"]: violation["reason"] for violation in after["violations"]}
+def _properties(before: AuditResult, after: AuditResult) -> Iterator[Change]:
+    old = {violation.property: violation.reason for violation in before.violations}
+    new = {violation.property: violation.reason for violation in after.violations}
     for name in sorted(old.keys() | new.keys()):
         if name not in old:
             yield Change(WORSE, f"property {name!r}", "not broken", f"broken: {new[name]}")
@@ -48,17 +76,20 @@ def _properties(before: Result, after: Result) -> Iterator[Change]:
             yield Change(OTHER, f"property {name!r}", "broken", "still broken")
 
 
-def _coverage(before: Result, after: Result) -> Iterator[Change]:
-    old, new = before["coverage"], after["coverage"]
-    if before["violations"] or after["violations"]:
+def _coverage(before: AuditResult, after: AuditResult) -> Iterator[Change]:
+    old, new = before.coverage, after.coverage
+    if before.violations or after.violations:
         return  # a search that stopped at a violation met only what lay before it
-    for key, word in (("outcomes", "answer"), ("faults", "fault")):
-        had, has = set(old.get(key, {})), set(new.get(key, {}))
+    for met_before, met_now, word in (
+        (old.outcomes, new.outcomes, "answer"),
+        (old.faults, new.faults, "fault"),
+    ):
+        had, has = set(met_before), set(met_now)
         for name in sorted(had - has):
             yield Change(WORSE, f"{word} {name!r}", "met", "never met")
         for name in sorted(has - had):
             yield Change(BETTER, f"{word} {name!r}", "never met", "met")
-    had_met, has_met = old.get("sometimes", {}), new.get("sometimes", {})
+    had_met, has_met = old.sometimes, new.sometimes
     for name in sorted(had_met.keys() & has_met.keys()):
         if had_met[name] != has_met[name]:
             met = ("never met", "met")
@@ -68,38 +99,38 @@ def _coverage(before: Result, after: Result) -> Iterator[Change]:
                 met[had_met[name]],
                 met[has_met[name]],
             )
-    share = [(result.get("model") or {}).get("share") for result in (before, after)]
-    if None not in share and share[0] != share[1]:
-        driven = [f"{value:.2%} driven" for value in share]
-        yield Change(WORSE if share[1] < share[0] else BETTER, "the model's transitions", *driven)
+    if before.model is not None and after.model is not None and before.model.share != after.model.share:
+        was, now = before.model.share, after.model.share
+        judged = WORSE if now < was else BETTER
+        yield Change(judged, "the model's transitions", f"{was:.2%} driven", f"{now:.2%} driven")
 
 
-def _findings(before: Result, after: Result) -> Iterator[Change]:
-    for finding in after["findings"]:
-        if finding not in before["findings"]:
+def _findings(before: AuditResult, after: AuditResult) -> Iterator[Change]:
+    for finding in after.findings:
+        if finding not in before.findings:
             yield Change(WORSE, "finding", "none", finding)
-    for finding in before["findings"]:
-        if finding not in after["findings"]:
+    for finding in before.findings:
+        if finding not in after.findings:
             yield Change(BETTER, "finding", finding, "none")
 
 
-def _costs(before: Result, after: Result) -> Iterator[Change]:
+def _costs(before: AuditResult, after: AuditResult) -> Iterator[Change]:
     """The maximum of an operation over all schedules, and its declared bound."""
-    if before["violations"] or after["violations"]:
+    if before.violations or after.violations:
         return  # the maximum before the violation is not the maximum
-    old, new = before.get("cost", {}), after.get("cost", {})
+    old, new = before.cost, after.cost
     for verb in sorted(old.keys() | new.keys()):
         yield from _dearer(verb, old.get(verb), new.get(verb), _whole(before), _whole(after))
         if verb in old and verb in new:
             yield from _bounds(verb, old[verb], new[verb])
 
 
-def _whole(result: Result) -> bool:
-    """Whether every schedule was explored. If not, the real maximum may be higher."""
-    return bool(result.get("complete", result["verdict"] == "holds"))
+def _whole(result: AuditResult) -> bool:
+    """Return True if every schedule was explored. If not, the real maximum may be higher."""
+    return result.verdict == "holds" if result.complete is None else result.complete
 
 
-def _dearer(verb: str, old: Result | None, new: Result | None, *whole: bool) -> Iterator[Change]:
+def _dearer(verb: str, old: Row | None, new: Row | None, *whole: bool) -> Iterator[Change]:
     """An operation that is new or gone is listed, not judged."""
     had, has = _figures(verb, old or {}), _figures(verb, new or {})
     for name in sorted(had.keys() | has.keys()):
@@ -112,7 +143,7 @@ def _dearer(verb: str, old: Result | None, new: Result | None, *whole: bool) -> 
             yield Change(judged, f"at most, {name}", _format(had[name]), _format(has[name]))
 
 
-def _figures(verb: str, row: Result) -> dict[str, tuple[float, ...]]:
+def _figures(verb: str, row: Row) -> dict[str, tuple[float, ...]]:
     """Requests and hops for each number of faults where the result has them; else each number by its unit."""
     levels = row.get("faults", ())
     found: dict[str, tuple[float, ...]] = {
@@ -128,7 +159,7 @@ def _figures(verb: str, row: Result) -> dict[str, tuple[float, ...]]:
     return found
 
 
-def _bounds(verb: str, old: Result, new: Result) -> Iterator[Change]:
+def _bounds(verb: str, old: Row, new: Row) -> Iterator[Change]:
     """A bound that is raised or gone is worse, whatever is counted today."""
     had, has = _declared_bounds(verb, old), _declared_bounds(verb, new)
     for name in sorted(had.keys() | has.keys()):
@@ -138,7 +169,7 @@ def _bounds(verb: str, old: Result, new: Result) -> Iterator[Change]:
             yield Change(WORSE if looser else BETTER, f"bound of {name}", _format(was), _format(now))
 
 
-def _declared_bounds(verb: str, row: Result) -> dict[str, tuple[float, float]]:
+def _declared_bounds(verb: str, row: Row) -> dict[str, tuple[float, float]]:
     """The bounds of all runs, and of those with so many faults where they are lower."""
     found = {verb: _bound(row)}
     for level in row.get("faults", ()):
@@ -147,11 +178,11 @@ def _declared_bounds(verb: str, row: Result) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _bound(row: Result) -> tuple[float, float]:
+def _bound(row: Row) -> tuple[float, float]:
     return row.get("requests_max", math.inf), row.get("hops_max", math.inf)
 
 
-def _faults(level: Result) -> str:
+def _faults(level: Row) -> str:
     count = level["faults"]
     return "without faults" if not count else f"with {count} fault{'' if count == 1 else 's'}"
 
@@ -172,14 +203,14 @@ def _number(figure: float) -> str:
     return "any" if figure == math.inf else f"{figure:,.10g}"
 
 
-def _search(before: Result, after: Result) -> Iterator[Change]:
-    old, new = before["schedules"], after["schedules"]
+def _search(before: AuditResult, after: AuditResult) -> Iterator[Change]:
+    old, new = before.schedules, after.schedules
     if old != new:
         yield Change(OTHER, "schedules", f"{old:,}", f"{new:,}")
 
 
-def verdict_of(changes: list[Change], after: Result) -> str:
+def verdict_of(changes: list[Change], after: AuditResult) -> Verdict:
     """Violated when the change made something worse. A property that was violated before does not count."""
     if any(change.judged == WORSE for change in changes):
         return "violated"
-    return "undecided" if after["verdict"] == "undecided" else "holds"
+    return "undecided" if after.verdict == "undecided" else "holds"

@@ -12,9 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from fencepost.sim.explore.result import AuditResult
 
 STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
 KEY = "fencepost"
@@ -95,11 +98,11 @@ def _is_audited(item: pytest.Item) -> bool:
 
 
 @pytest.fixture
-def fencepost_audit() -> Callable[..., dict[str, Any]]:
+def fencepost_audit() -> "Callable[..., AuditResult]":
     """Audit a program inside of a test: fencepost_audit(program, crash=1, ...) gives the result."""
     from fencepost.testing import check_program, options_of, run, unwrapped
 
-    def audit(program: Callable[..., Any], /, **options: Any) -> dict[str, Any]:
+    def audit(program: Callable[..., Any], /, **options: Any) -> "AuditResult":
         function, declared = unwrapped(program)
         check_program(function)
         return run(function, declared.under(options_of(options)), {})
@@ -239,17 +242,14 @@ class Present:
         except OSError:
             return None  # a project that cannot be written to is audited all the same
 
-    def record(self, result: dict[str, Any], why: str) -> None:
-        """Keep what the summary needs; it travels with the report."""
+    def record(self, result: "AuditResult", why: str) -> None:
+        """Keep the part of the result that the summary needs; it travels with the report."""
         from fencepost.reports.audit_text import cost_summary
-        from fencepost.results import AuditResult, from_json
 
-        kept = {key: result[key] for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
-        findings = [] if why else list(result["findings"])
-        self.results.append(
-            {**kept, "findings": findings, "cost": cost_summary(from_json(AuditResult, result))}
-        )
-        self._item.user_properties.append((KEY, f"{result['verdict']}: {result['bound']}"))
+        kept = {key: getattr(result, key) for key in ("verdict", "bound", "strategy", "schedules", "seconds")}
+        findings = [] if why else list(result.findings)
+        self.results.append({**kept, "findings": findings, "cost": cost_summary(result)})
+        self._item.user_properties.append((KEY, f"{result.verdict}: {result.bound}"))
 
     def command(self, token: str) -> str:
         """The command line that replays this test's failure."""
@@ -266,7 +266,7 @@ class Present:
 
 
 def _begun_as() -> list[str]:
-    """How pytest was started: `python -m` also adds the current folder to the import path."""
+    """Return the words that started pytest: `python -m` also adds the current folder to the import path."""
     by_module = Path(sys.argv[0]).parts[-2:] == ("pytest", "__main__.py")
     return [Path(sys.executable).name, "-m", "pytest"] if by_module else ["pytest"]
 
@@ -275,7 +275,7 @@ def _begun_as() -> list[str]:
 
 
 class S3Server:
-    """An S3 server of one test: nothing is in it, and nobody else uses it."""
+    """An S3 server of one test, empty at the start and used by no other test."""
 
     access_key = "root"
     region = "us-east-1"
@@ -308,7 +308,7 @@ class S3Server:
 
     @property
     def environ(self) -> dict[str, str]:
-        """What the SDKs of AWS and most other clients read from the environment."""
+        """The environment variables that the SDKs of AWS and most other clients read."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": self.access_key,
@@ -321,7 +321,7 @@ class _Servers:
     """The process that has the servers of a session."""
 
     def __init__(self, directory: Path) -> None:
-        # A file, because a pipe that nobody reads is full at some time and stops the server.
+        # A file: an unread pipe fills up and blocks the server.
         self._errors = directory / "stderr.log"
         with self._errors.open("w") as errors:
             self._process = subprocess.Popen(  # noqa: S603  our own module

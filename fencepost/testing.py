@@ -12,8 +12,8 @@ pytest runs it like any test (see `fencepost.pytest_plugin`), and so does callin
 holds, and raises `AuditFailed` with the shortest counterexample when a property breaks, when nothing was
 covered, and when time ran out before all was explored unless `undecided="pass"` accepts that.
 
-The function is called anew for every schedule: what it makes belongs to that schedule alone. What comes
-from outside (arguments, fixtures, module variables) is shared by all of them and must not change.
+The function is called anew for every schedule: a value that it makes belongs to that schedule alone. Values
+from outside (arguments, fixtures, module variables) are shared by all schedules and must not change.
 """
 
 import functools
@@ -30,7 +30,8 @@ from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.sim.faults import KINDS
 
 if TYPE_CHECKING:
-    from fencepost.sim.explore import AuditRequest, AuditResult
+    from fencepost.sim.explore import AuditOutcome, AuditRequest
+    from fencepost.sim.explore.result import AuditResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,16 +43,16 @@ TEST_SECONDS = 60.0
 
 
 class AuditFailed(AssertionError):
-    """An audit that did not end well. `result` is what `fencepost audit --json` writes."""
+    """An audit that did not end well. `result` has the values that `fencepost audit --json` writes."""
 
-    def __init__(self, text: str, result: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, text: str, result: "AuditResult | None" = None) -> None:
         super().__init__(text)
         self.result = result
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to audit. None leaves the choice to a weaker source, or to the default."""
+    """Options of an audit. None leaves the choice to a weaker source, or to the default."""
 
     processes: int | None = None
     faults: Mapping[str, int] | None = None
@@ -168,7 +169,7 @@ def check_program(function: Any) -> None:
 _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
 
 
-def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, Any]) -> "AuditResult":
     """Audit `function(world=world, **arguments)`, as the test that is running or by itself."""
     __tracebackhide__ = True
     test = _present()
@@ -178,7 +179,7 @@ def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, 
         options = replace(options, seconds=TEST_SECONDS)
     name = test.name if test is not None else function.__qualname__
     found = _result(function, options, arguments, name, test.memory if test is not None else None)
-    why, result = shortcoming(found, options), found.to_json()
+    why, result = shortcoming(found, options), found.result()
     if test is not None:
         test.record(result, why)
     if not why:
@@ -188,9 +189,8 @@ def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, 
         token = found.counterexamples[0].token
         again = test.command(token) if test is not None else _command(function, arguments, token)
     from fencepost.reports.audit_text import failure_text
-    from fencepost.results import AuditResult, from_json
 
-    raise AuditFailed(failure_text(from_json(AuditResult, result), why, again), result)
+    raise AuditFailed(failure_text(result, why, again), result)
 
 
 def _result(
@@ -199,7 +199,7 @@ def _result(
     arguments: Mapping[str, Any],
     name: str,
     memory: Path | None,
-) -> "AuditResult":
+) -> "AuditOutcome":
     from fencepost.sim.explore import BadToken, Diverged
 
     __tracebackhide__ = True
@@ -213,7 +213,7 @@ def _result(
         raise error.with_traceback(_outside(error.__traceback__)) from None
 
 
-def _explored(request: "AuditRequest", token: str | None, memory: Path | None) -> "AuditResult":
+def _explored(request: "AuditRequest", token: str | None, memory: Path | None) -> "AuditOutcome":
     """The result of the token, else of the failure remembered from the last time, else of a whole audit."""
     from fencepost.sim.explore.reporting import run_audit, run_token
 
@@ -269,7 +269,7 @@ def _counted(function: Callable[..., Any], processes: int | None) -> Callable[..
     return counted
 
 
-def shortcoming(result: "AuditResult", options: Options) -> str:
+def shortcoming(result: "AuditOutcome", options: Options) -> str:
     """The reason why a result is not a pass; empty when it is one."""
     if result.verdict == "error":
         return f"it cannot be audited: {result.bound}"

@@ -23,7 +23,7 @@ a pass has finished. A worker has one event at a time:
 
 Other machines model cursors under crashes, rewinds and losses (`cursor`), the beginning of an action
 (`lifecycle_seeding`), and events that cannot be worked on (`lifecycle_blockers`). Here the cursors of a rule
-that is added begin with the first event, in the same step. `lifecycle_variants` has a design with one cursor
+that is added begin with the first event, in the same step. `lifecycle_merged` has a design with one cursor
 for all shards.
 """
 

@@ -21,7 +21,7 @@ its object. A cursor is the tick that the sweep looks at next, and it names the 
 so that moving it back and beginning to route are one write. One walk serves all actions. The log may lose its
 oldest ticks, and the log of a shard that gets no more events may vanish as a whole (`departs`).
 
-`lifecycle_variants` has the design in which a record says that an action is active, not each cursor.
+docs/decisions/rejected_lifecycle.py has the design in which a record calls an action active, not each cursor.
 """
 
 from fencepost.model import *

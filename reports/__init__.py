@@ -1,1 +1,1 @@
-"""What people see: pages, plots, graphs, sequence diagrams."""
+"""Reports for people: texts, pages, plots, graphs, sequence diagrams."""

@@ -72,7 +72,7 @@ def failure_text(result: AuditResult, why: str, again: str) -> str:
 
 
 def size_lines(result: AuditResult) -> list[str]:
-    """What was run: the system, how much of it, in what time."""
+    """Describe the audit: the system, the number of runs, the time."""
     name = f"  {result.system}{settings(result.parameters.items())}"
     if result.real is not None:
         real = result.real
@@ -90,7 +90,7 @@ def size_lines(result: AuditResult) -> list[str]:
 
 
 def coverage_lines(coverage: AuditCoverage) -> list[str]:
-    """What the runs met: the steps of every process, every reply of the store, every fault."""
+    """List the situations of the runs: steps of every process, replies of the store, faults."""
     return [
         *wrapped("steps", _counts(coverage.steps)),
         *wrapped("replies", _counts(coverage.outcomes)),
@@ -323,13 +323,13 @@ def compare_text(result: CompareResult, revision: str, again: Sequence[str]) -> 
     if result.before is None:
         lines.append(f"  at {revision} it could not be audited: there is nothing to compare with")
     else:
-        lines.append(f"  before  {result.before.verdict}: {result.before.bound}")
-    lines.append(f"  now     {result.after.verdict}: {result.after.bound}")
+        lines.append(f"  before  {result.before.result.verdict}: {result.before.result.bound}")
+    lines.append(f"  now     {result.after.result.verdict}: {result.after.result.bound}")
     page: list[RenderableType] = [verdict_line(result.verdict, _judged(result)), *map(Text, lines)]
     for change in result.changes:
         text = f"  {change.judged:<7} {change.what}: {change.before} -> {change.after}"
         page.append(Text(text, JUDGED[change.judged]))
-    for violation, command in zip(result.after.violations, again, strict=True):
+    for violation, command in zip(result.after.result.violations, again, strict=True):
         page += [Text(""), *map(Text, violation.counterexample), *reproduce(command)]
     return Group(*page)
 
@@ -340,7 +340,7 @@ def _judged(result: CompareResult) -> str:
     worse, better = (sum(1 for c in result.changes if c.judged == kind) for kind in ("worse", "better"))
     still = (
         ", and it is still violated"
-        if result.after and result.after.verdict == "violated" and not worse
+        if result.after and result.after.result.verdict == "violated" and not worse
         else ""
     )
     return f"{plural(worse, 'thing')} worse, {better} better{still}"

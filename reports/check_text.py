@@ -21,7 +21,7 @@ from fencepost.reports.text import (
     verdict_line,
     wrapped,
 )
-from fencepost.results import CheckResult, PropertyResult, Row, Step, ZooResult
+from fencepost.results import CheckResult, PropertyResult, Row, TraceStep, ZooResult
 
 SENTENCE = 30
 """A sentence in a narrower column than this cannot be read."""
@@ -113,7 +113,7 @@ def _counterexample(row: PropertyResult) -> Iterator[Text]:
         yield Text(f"  {line}")
 
 
-def trace_lines(trace: Sequence[Step]) -> Iterator[str]:
+def trace_lines(trace: Sequence[TraceStep]) -> Iterator[str]:
     """A trace as numbered steps: the start with every field, then only what changed."""
     for step in trace:
         if step.action is None:
@@ -162,7 +162,7 @@ def _by_model(rows: Sequence[Row]) -> Iterator[Text]:
 
 
 def row_text(row: Row) -> Text:
-    """What was switched off, and the consequence."""
+    """Describe the switch that is off, and the consequence."""
     name = {"model": row.model, "fixed": f"{row.model} fixed", "broken": f"{row.model} {row.safeguard}"}.get(
         row.kind, f"{row.model} without {row.safeguard}"
     )

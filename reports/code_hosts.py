@@ -28,7 +28,7 @@ from fencepost.results import (
     MutantsResult,
     ProbeResult,
     SimulateResult,
-    Step,
+    TraceStep,
     Violation,
     ZooResult,
 )
@@ -51,7 +51,7 @@ class Case:
     trace: list[str] = field(default_factory=list)
     violation: Violation | None = None
     """The violation of an audit."""
-    steps: Sequence[Step] = ()
+    steps: Sequence[TraceStep] = ()
     """The counterexample of a model."""
 
     @property
@@ -62,7 +62,7 @@ class Case:
 
 
 def cases(entry: Entry) -> Iterator[Case]:
-    """What one result decided, piece by piece."""
+    """Yield the decisions of one result, one case each."""
     match entry.data:
         case CheckResult(properties=properties):
             for row in properties:
@@ -82,10 +82,11 @@ def cases(entry: Entry) -> Iterator[Case]:
             if not changes:
                 yield Case("nothing is different", entry.verdict)
         case ZooResult(rows=rows) | MutantsResult(rows=rows):
-            for row in rows:
-                name = row.model if isinstance(entry.data, ZooResult) else entry.data.system
-                verdict = "violated" if row.unexpected else row.verdict if row.verdict in OPEN else "holds"
-                yield Case(f"{name} {row.safeguard or 'as it is'}", verdict, row.property)
+            for tried in rows:
+                name = tried.model if isinstance(entry.data, ZooResult) else entry.data.system
+                judged = tried.verdict if tried.verdict in OPEN else "holds"
+                verdict = "violated" if tried.unexpected else judged
+                yield Case(f"{name} {tried.safeguard or 'as it is'}", verdict, tried.property)
         case ProbeResult(features=features):
             for feature in features:
                 yield Case(feature.name, feature.verdict, feature.detail)
@@ -105,7 +106,7 @@ def counterexamples(entry: Entry) -> Iterator[Case]:
 
 
 def findings(found: Findings) -> list[tuple[Entry, Case]]:
-    """The violations that somebody must look at: those that nobody provoked."""
+    """Return the violations that need attention: all that were not provoked on purpose."""
     return [(entry, case) for entry in found.results if not entry.expected for case in counterexamples(entry)]
 
 
@@ -127,14 +128,14 @@ def markdown(found: Findings) -> str:
     lines += [f"\n**{name} could not be read:** {_cell(why)}" for name, why in found.unread.items()]
     for entry in found.results:
         for case in counterexamples(entry):
-            shown = case.trace if len(case.trace) <= LINES_MAX else [*case.trace[:LINES_MAX], "..."]
+            trace = case.trace if len(case.trace) <= LINES_MAX else [*case.trace[:LINES_MAX], "..."]
             expected = " (expected)" if entry.expected else ""
             lines += [
                 "",
                 f"<details><summary>{_escaped(f'{entry.title}: {case.name}')}{expected}</summary>",
                 "",
             ]
-            lines += ["    " + line for line in shown]
+            lines += ["    " + line for line in trace]
             lines += ["", "```mermaid", case.mermaid, "```"] if case.mermaid else []
             lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
@@ -188,7 +189,7 @@ def _add(suite: ET.Element, entry: Entry, case: Case) -> None:
 
 def sarif(found: Findings) -> str:
     """The JSON text."""
-    versions = [entry.data.provenance.fencepost for entry in found.results if entry.data.provenance]
+    versions = [entry.provenance.fencepost for entry in found.results if entry.provenance]
     results = [_finding(entry, case) for entry, case in findings(found)]
     rules = sorted({row["ruleId"] for row in results})
     driver = {

@@ -11,7 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fencepost.results import COMMANDS, AuditResult, CheckResult, Result, ZooResult, command_of, from_json
+from fencepost.results import (
+    COMMANDS,
+    AuditResult,
+    CheckResult,
+    Provenance,
+    Recorded,
+    ZooResult,
+    command_of,
+    recorded,
+    result_class,
+)
 
 BYTES_MAX = 64 << 20
 """Of one result. A trace belongs beside a result, not into it."""
@@ -27,10 +37,11 @@ class Entry:
     """One of the types of `fencepost.results`."""
     written: float = 0.0
     """When the file was last changed, in seconds since the epoch."""
+    provenance: Provenance | None = None
 
     @property
     def command(self) -> str:
-        return next(name for name, kind in COMMANDS.items() if type(self.data) is kind)
+        return next(name for name, kind in COMMANDS.items() if type(self.data).__name__ == kind)
 
     @property
     def title(self) -> str:
@@ -58,13 +69,13 @@ class Entry:
         """The safeguards that were switched off on purpose: of a model, or by a mutant of the code."""
         if isinstance(self.data, CheckResult):
             return self.data.without
-        if isinstance(self.data, AuditResult) and self.data.provenance:
-            return tuple(_options(self.data.provenance.command, "--mutant"))
+        if isinstance(self.data, AuditResult) and self.provenance:
+            return tuple(_options(self.provenance.command, "--mutant"))
         return ()
 
     @property
     def expected(self) -> bool:
-        """Whether this is a violation that was provoked: it shows what the safeguard is for."""
+        """True for a violation that was provoked on purpose, to show the purpose of a safeguard."""
         return self.verdict == "violated" and bool(self.switched_off) and not self.missed
 
 
@@ -88,7 +99,7 @@ class Findings:
 
     @property
     def verdict(self) -> str:
-        """The worst of all, expected violations aside. What cannot be read might be anything: an error."""
+        """The worst of all, expected violations aside. A file that cannot be read counts as an error."""
         verdicts = {entry.verdict for entry in self.results if not entry.expected}
         if self.unread or "error" in verdicts:
             return "error"
@@ -96,7 +107,7 @@ class Findings:
             return "violated"
         return "undecided" if verdicts & {"undecided", "unsupported"} else "holds"
 
-    def of(self, kind: type[Result]) -> list[Entry]:
+    def of(self, kind: type[Any]) -> list[Entry]:
         return [entry for entry in self.results if type(entry.data) is kind]
 
 
@@ -111,15 +122,16 @@ def read_folder(folder: Path) -> Findings:
             data = _read_json(path)
             command = command_of(data)
             if command:
-                found.results.append(Entry(name, _typed(command, data), path.stat().st_mtime))
+                read = _typed(command, data)
+                found.results.append(Entry(name, read.result, path.stat().st_mtime, read.provenance))
         except ValueError as error:
             found.unread[name] = str(error)
     return found
 
 
-def _typed(command: str, data: Mapping[str, Any]) -> Any:
+def _typed(command: str, data: Mapping[str, Any]) -> Recorded[Any]:
     try:
-        return from_json(COMMANDS[command], data)
+        return recorded(result_class(command), data)
     except ValueError as error:
         raise ValueError(f"it looks like a result of fencepost {command}, but is not one: {error}") from error
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fencepost.reports.text import COLOURS, table, verdict_line, wrapped
-from fencepost.results import Feature, HistoryStep, ProbeResult
+from fencepost.results import Finding, HistoryStep, ProbeResult
 
 QUANTILES = ("p50", "p90", "p99")
 OPERATIONS: Mapping[str, Sequence[str]] = {
@@ -26,7 +26,7 @@ OPERATIONS: Mapping[str, Sequence[str]] = {
     "reads": ("read-after-write", "whole-objects", "conditional-get", "ranges"),
     "listings": ("list-after-write", "list-after-delete", "paging", "paging-under-writes"),
 }
-"""What a user builds with, and the features that all have to be safe for it."""
+"""Building blocks of protocols, each with the features that it requires to be safe."""
 SUMMARIES = {
     "safe": "Coordination through this store is safe, as far as was tried",
     "unsafe": "Coordination through this store loses data",
@@ -57,7 +57,7 @@ def _briefly(result: ProbeResult) -> Iterator[Text]:
     yield from map(Text, wrapped("ms p50/p99", times))
 
 
-def _features(features: Sequence[Feature]) -> Table:
+def _features(features: Sequence[Finding]) -> Table:
     made = table(("feature", "verdict"))
     made.add_column("detail")
     for row in features:
@@ -65,7 +65,7 @@ def _features(features: Sequence[Feature]) -> Table:
     return made
 
 
-def histories(features: Sequence[Feature]) -> list[RenderableType]:
+def histories(features: Sequence[Finding]) -> list[RenderableType]:
     """The history that shows each unsafe feature."""
     shown: list[RenderableType] = []
     for row in features:

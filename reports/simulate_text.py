@@ -1,6 +1,6 @@
 """The text report of `fencepost simulate`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -9,16 +9,27 @@ from rich.table import Table
 from rich.text import Text
 
 from fencepost.reports.text import Uncut, amount, plural, table, verdict_line
-from fencepost.results import Objective, OperationStats, SimulatedRun, SimulateResult, SimulationCheck
+from fencepost.results import ObjectiveResult, OperationStats, SimulatedRun, SimulateResult, SimulationCheck
 
 RUNS_MAX = 60
 """Runs in the table with `-v`; the JSON has all."""
 ROWS_BRIEF = 8
 """Rows of the table without."""
-HEADS = (
-    *("operation", "count", "p50 ms", "p90 ms", "p99 ms", "requests", "hops", "retries"),
-    *("per s", "$/month", "$/million"),
-)
+COLUMNS: Mapping[str, Callable[[OperationStats], float]] = {
+    "p50 ms": lambda stats: stats.p50,
+    "p90 ms": lambda stats: stats.p90,
+    "p99 ms": lambda stats: stats.p99,
+    "requests": lambda stats: stats.requests,
+    "hops": lambda stats: stats.serial_hops,
+    "retries": lambda stats: stats.retries,
+}
+"""The columns of one operation, by their heads."""
+RUN_COLUMNS: Mapping[str, Callable[[SimulatedRun], float]] = {
+    "per s": lambda run: run.throughput,
+    "$/month": lambda run: run.dollars_month,
+    "$/million": lambda run: run.dollars_million,
+}
+"""The columns of a whole run, which its first row has."""
 
 
 def simulate_text(result: SimulateResult, *, verbose: bool = False) -> RenderableType:
@@ -37,7 +48,7 @@ def simulate_text(result: SimulateResult, *, verbose: bool = False) -> Renderabl
 
 
 def _conflicts(result: SimulateResult) -> Iterator[Text]:
-    """How often conditional writes were refused, where writers contended."""
+    """Report the share of refused conditional writes of runs with contention."""
     counted = [(run.counters["conflicts"], run) for run in result.runs if "conflicts" in run.counters]
     if counted:
         most, run = max(counted, key=lambda pair: pair[0])
@@ -56,7 +67,8 @@ def _about(result: SimulateResult) -> str:
 def _runs(result: SimulateResult, *, verbose: bool) -> Iterator[RenderableType]:
     names = list(dict.fromkeys(name for run in result.runs for name in run.parameters))
     names = [name for name in names if name not in result.case_keys]  # a case's name replaces what it sets
-    made = table([*(_short(name, names) for name in names), *HEADS], numbers=True)
+    heads = ("operation", "count", *COLUMNS, *RUN_COLUMNS)
+    made = table([*(_short(name, names) for name in names), *heads], numbers=True)
     for at in range(len(names) + 1):
         made.columns[at].justify = "left"
     rows = [[*_rows(run, names)] for run in result.runs]
@@ -75,7 +87,7 @@ def _runs(result: SimulateResult, *, verbose: bool) -> Iterator[RenderableType]:
 
 
 def _rows(run: SimulatedRun, names: Sequence[str]) -> Iterator[list[str]]:
-    """A row for each operation; the run's own numbers stand in the first."""
+    """Yield a row for each operation; the first one has the numbers of the run."""
     values = [setting(run.parameters.get(name, "")) for name in names]
     if not run.operations:
         yield [*values, "none succeeded", "0"]
@@ -85,8 +97,8 @@ def _rows(run: SimulatedRun, names: Sequence[str]) -> Iterator[list[str]]:
 
 def _numbers(operation: str, stats: OperationStats, run: SimulatedRun, *, of_run: bool) -> list[str]:
     failed = sum(run.failed.values()) if of_run else 0
-    own = (stats.p50, stats.p90, stats.p99, stats.requests, stats.serial_hops, stats.retries)
-    whole = (run.throughput, run.dollars_month, run.dollars_million)
+    own = (value(stats) for value in COLUMNS.values())
+    whole = (value(run) for value in RUN_COLUMNS.values())
     count = f"{stats.count:,}" + (f" (+{failed} failed)" if failed else "")
     return [operation, count, *map(amount, own), *(amount(value) if of_run else "" for value in whole)]
 
@@ -133,7 +145,7 @@ def _errors(checks: Sequence[SimulationCheck]) -> Iterator[Text]:
             yield Text(f"{check.name} ({100 * check.error:+.1f} %): {check.says}.")
 
 
-def objective_text(found: Objective, *, complete: bool = True) -> RenderableType:
+def objective_text(found: ObjectiveResult, *, complete: bool = True) -> RenderableType:
     """One objective: whether it holds, and the first run in which it does not."""
     if not found.broken_runs and not complete:
         return Text(

@@ -1,4 +1,4 @@
-"""What the text reports share: numbers, verdicts, tables, and the limit of one screen."""
+"""Shared parts of the text reports: numbers, verdicts, tables, and the limit of one screen."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -5,10 +5,22 @@ from typing import Any
 import pytest
 
 from fencepost.comparing import compare, verdict_of
+from fencepost.results import AuditResult, from_json
 
 
-def result(**more: Any) -> dict[str, Any]:
-    return {"verdict": "holds", "violations": [], "coverage": {}, "findings": [], "schedules": 1, **more}
+def result(**more: Any) -> AuditResult:
+    plain = {"system": "s", "strategy": "exhaustive", "bound": "", "seconds": 0.0}
+    given = {
+        **plain,
+        "verdict": "holds",
+        "violations": [],
+        "coverage": {},
+        "findings": [],
+        "schedules": 1,
+        **more,
+    }
+    found: AuditResult = from_json(AuditResult, given)
+    return found
 
 
 def costs(*levels: tuple[int, ...], size: int = 5, **bounds: int) -> dict[str, Any]:
@@ -29,10 +41,15 @@ def costs(*levels: tuple[int, ...], size: int = 5, **bounds: int) -> dict[str, A
     return {"requests": levels[-1][0], "hops": levels[-1][1], "bytes": size, "faults": rows, **bounds}
 
 
-BROKEN = {"verdict": "violated", "violations": [{"property": "p", "reason": "r"}]}
+BROKEN = {"verdict": "violated", "violations": [{"property": "p", "reason": "r", "counterexample": []}]}
 CASES = [
     ("a verdict", {}, {"verdict": "undecided"}, "verdict"),
-    ("a property", {}, {"violations": [{"property": "p", "reason": "r"}]}, "property 'p'"),
+    (
+        "a property",
+        {},
+        {"violations": [{"property": "p", "reason": "r", "counterexample": []}]},
+        "property 'p'",
+    ),
     ("an answer", {"coverage": {"outcomes": {"put exists": 3}}}, {}, "answer 'put exists'"),
     ("a fault", {"coverage": {"faults": {"crash": 3}}}, {}, "fault 'crash'"),
     (
@@ -43,8 +60,8 @@ CASES = [
     ),
     (
         "a share",
-        {"model": {"share": 0.5}},
-        {"model": {"share": 0.4}},
+        {"model": {"model": "m", "transitions": 10, "driven": 5, "share": 0.5}},
+        {"model": {"model": "m", "transitions": 10, "driven": 4, "share": 0.4}},
         "the model's transitions",
     ),
     ("a finding", {}, {"findings": ["nothing was covered"]}, "finding"),
@@ -157,9 +174,9 @@ def test_an_operation_that_is_new_or_gone_is_listed_and_not_judged() -> None:
 
 
 def test_medians_and_counts_are_of_the_search() -> None:
-    old, new = result(cost={"a": costs((2, 2))}), result(cost={"a": costs((2, 2))})
-    new["cost"]["a"]["faults"][0].update(requests_median=2, ended=99)
-    assert compare(old, new) == []
+    row = costs((2, 2))
+    row["faults"][0].update(requests_median=2, ended=99)
+    assert compare(result(cost={"a": costs((2, 2))}), result(cost={"a": row})) == []
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,20 @@
 """The table "To add ... edit ..." of CONTRIBUTING.md leads a newcomer to the right place."""
 
+import ast
 import importlib
+import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.sim.explore import audit
+from fencepost.sim.world import NO_FAULTS, World
+from fencepost.sim.world.properties import Property
 from tests.commands.running import exit_of
 
 ROOT = Path(__file__).parent.parent
@@ -69,3 +76,114 @@ def test_a_row_leads_to_the_place(row: dict[str, str], capsys: pytest.CaptureFix
 def test_a_name_that_is_missing_would_be_noticed() -> None:
     assert names({"a": 1}) == {"a"}
     assert names(["c"]) == {"c"}
+
+
+ADDED_FAULT = """
+import json
+from dataclasses import asdict
+from fencepost.impl.store.requests import Outcome
+from fencepost.sim import faults
+
+faults.add(faults.FaultKind(
+    "refused", "answered 412; not applied", "wrong 412", "wrong 412s", 0, (faults.WORLD,),
+    (faults.Alternative("refused", "412 from the ADVERSARY", offered=faults.WRITES),),
+))
+
+from fencepost.impl.store import ABSENT
+from fencepost.sim.explore import audit, replay
+from fencepost.sim.world import NO_FAULTS, Budget
+from fencepost.sim.world.effects import effect
+from fencepost.commands.audit import read_faults
+
+
+@effect("refused")
+def refuse(steps, record, process, request, number):
+    return request.ends(Outcome.EXISTS, "by the adversary")
+
+
+def create(world):
+    world.note("outcome", world.store().put("k", b"", when=ABSENT).outcome.value)
+
+
+def program(world):
+    world.spawn(create, world, name="p")
+    world.always("created", lambda view: view.notes("outcome") in ([], ["done"]))
+
+
+budget = Budget(**{**asdict(NO_FAULTS), **read_faults(["refused=1"])})
+found = audit(program, budget=budget)
+one = found.counterexamples[0]
+print(json.dumps({
+    "budget": [budget.sentence(), budget.but(refused=2).sentence(), budget.most()],
+    "without": len(audit(program, budget=NO_FAULTS).counterexamples),
+    "verdict": found.verdict,
+    "bound": found.bound,
+    "text": "\\n".join(one.text()),
+    "faults": found.to_json()["coverage"]["faults"],
+    "token": one.token,
+    "replayed": replay(program, one.token, budget=NO_FAULTS).violation.name,
+}))
+"""
+
+
+def test_a_fault_kind_is_a_row_and_its_effect() -> None:
+    """Modules read the table when they are imported, so the kind is added in an interpreter of its own.
+
+    If this fails, some part of the audit has a list of faults besides the table.
+    """
+    ran = subprocess.run([sys.executable, "-c", ADDED_FAULT], capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    shown = json.loads(ran.stdout)
+    assert shown["budget"] == ["at most 1 wrong 412", "at most 2 wrong 412s", 1]
+    assert shown["without"] == 0
+    assert shown["verdict"] == "violated"
+    assert "at most 1 wrong 412" in shown["bound"]
+    assert "412 from the ADVERSARY" in shown["text"]
+    assert shown["faults"] == {"refused": 1}
+    assert shown["token"] == "p:put:k:1=refused"
+    assert shown["replayed"] == "created"
+
+
+def test_a_kind_of_world_property_is_a_class() -> None:
+    """A kind with a decision procedure of its own is judged without a change elsewhere."""
+
+    class Never(Property):
+        """The check must stay false."""
+
+        kind = "never"
+
+        __slots__ = ()
+
+        def decide(self, verdict: Any) -> str | None:
+            return "it happened" if verdict else None
+
+    def program(world: World) -> None:
+        world.spawn(lambda: world.note("seen"), name="p")
+        world._promise(Never, "unseen", lambda view: bool(view.notes("seen")))
+
+    result = audit(program, budget=NO_FAULTS)
+    assert [(one.property, one.reason) for one in result.counterexamples] == [("unseen", "it happened")]
+
+
+def test_every_benchmark_is_named() -> None:
+    """A benchmark that no session, page or other benchmark names measures nothing that anybody reads."""
+    named = (ROOT / "noxfile.py").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    files = sorted((ROOT / "bench").glob("*.py"))
+    imported = {
+        alias.name
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module in ("bench", *(f"bench.{f.stem}" for f in files))
+        for alias in (
+            node.names if node.module == "bench" else [ast.alias(node.module.removeprefix("bench."))]
+        )
+    }
+    unnamed = [
+        file.stem
+        for file in files
+        if file.stem not in imported
+        and f'"{file.stem.replace("_", "-")}"' not in named
+        and f"bench.{file.stem}" not in named
+        and file.stem != "__init__"
+    ]
+    assert not unnamed

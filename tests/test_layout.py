@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "model": {"model"},
     "impl": {"impl"},
     "properties": {"properties", "model", "impl"},
-    "sim": {"sim", "properties", "model", "impl", "results"},
+    "sim": {"sim", "properties", "model", "impl"},
     "reports": {"reports", "results"},
 }
 

@@ -24,7 +24,7 @@ from fencepost.impl.store.events import PHASES
 from fencepost.impl.store.layers.traced import REFUSED
 from fencepost.impl.store.requests import Absent, Anything, Matches
 from fencepost.model import Model
-from fencepost.results import COMMANDS
+from fencepost.results import COMMANDS, result_class
 from fencepost.sim.des.paths import READS, WRITES
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.keys import KEYS, Key, latency
@@ -206,8 +206,9 @@ def pages() -> Iterator[tuple[str, str]]:
     """Every generated file with its text."""
     for name, make in PAGES.items():
         yield name, make()
-    for command, kind in COMMANDS.items():
-        yield f"schemas/{command}.json", json.dumps(json_schema(command, kind), indent=2)
+    for command in COMMANDS:
+        schema = json_schema(command, result_class(command))
+        yield f"schemas/{command}.json", json.dumps(schema, indent=2)
     yield (
         "schemas/lifecycle-status.json",
         json.dumps(json_schema("lifecycle status", lifecycle_status.Status), indent=2),

@@ -1,12 +1,13 @@
-"""JSON Schema (2020-12) of the results of a command, from its dataclass in `fencepost.results`."""
+"""JSON Schema (2020-12) of the results of a command, from the dataclass of its result."""
 
+import enum
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from inspect import cleandoc
 from typing import Any, Literal, Union, get_args, get_origin
 
-from fencepost.results import hints_of, required
+from fencepost.results import COMMANDS, Provenance, Recorded, hints_of, is_serialized, required
 
 PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
@@ -26,7 +27,12 @@ def _object(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     hints = hints_of(kind)
     text = cleandoc(kind.__doc__ or "")
     described = {"description": text} if text and not text.startswith(f"{kind.__name__}(") else {}
-    properties = {field.name: _schema(hints[field.name], definitions) for field in fields(kind)}
+    properties = {
+        field.name: _schema(hints[field.name], definitions) for field in fields(kind) if is_serialized(field)
+    }
+    if kind.__name__ in COMMANDS.values():
+        made = {"anyOf": [_schema(Provenance, definitions), {"type": "null"}]}
+        properties = {"provenance": made, **properties}
     return {**described, "type": "object", "required": required(kind), "properties": properties}
 
 
@@ -36,6 +42,10 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return {}
     if origin in (Union, types.UnionType):
         return {"anyOf": [_schema(one, definitions) for one in args]}
+    if origin is Recorded:
+        return _schema(args[0], definitions)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return {"enum": [one.value for one in kind]}
     if origin is Literal:
         return {"enum": list(args)}
     if origin is tuple:

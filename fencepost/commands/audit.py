@@ -28,7 +28,7 @@ from fencepost.commands.audit_mutate import find_mutant, mutate
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import TARGET, json_option, write_file
 from fencepost.commands.provenance import command_line
-from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
+from fencepost.commands.rows import MutantsResult, Row, audited_row, collect, model_row, verdict_of
 from fencepost.commands.systems import (
     Audited,
     complete_mutant,
@@ -48,9 +48,9 @@ from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
 from fencepost.reports.audit_text import LONG, audit_text, mutants_text
+from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
 from fencepost.reports.text import amount, plural
-from fencepost.results import MutantsResult, Row
-from fencepost.sim.explore import AuditRequest, AuditResult, BadToken, Diverged
+from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
@@ -104,7 +104,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("--replay", "--resume", "--trace"),
     ),
 }
-"""Options that cannot stand beside another, and why."""
+"""Options that exclude each other, with the reason."""
 
 
 @click.command("audit", short_help="Drive real code through every interleaving and fault.", epilog=EPILOG)
@@ -197,10 +197,10 @@ def command(listing: bool, **options: Any) -> int:
             result = _real(system, options, console) if options["store"] else _search(system, options)
     again = ""
     if result.violations and result.real is None:
-        again = command_line(without=results.SEARCHING, flags=results.PRINTING)
-        again = results.with_token(again, result.violations[0].token)
+        again = command_line(without=SEARCHING, flags=PRINTING)
+        again = with_token(again, result.violations[0].token)
     elif options["resume"] and result.verdict == "undecided":
-        again = command_line(without=("--json",), flags=results.PRINTING)
+        again = command_line(without=("--json",), flags=PRINTING)
     quiet, gaps = options["quiet"], options["gaps"]
     text = audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet)
     return finish(result, text, json_file)
@@ -278,7 +278,7 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     requests = [_request(system, options, settings) for settings in sized]
     token = options["replay"]
 
-    def search(request: AuditRequest) -> AuditResult:
+    def search(request: AuditRequest) -> AuditOutcome:
         return _explore(request) if token is None else run_token(request, token)
 
     whole = system.path is not None and token is None and not name
@@ -289,8 +289,7 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     if options["trace"]:
         # Without a failing run, the run without any fault.
         _write_trace(found.events or run_token(requests[0], "default").events, options["trace"])
-    result: results.AuditResult = results.from_json(results.AuditResult, found.to_json())
-    return replace(result, hash_seeds=seeds)
+    return replace(found.result(), hash_seeds=seeds)
 
 
 def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
@@ -309,7 +308,7 @@ def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResu
             found = run_over_http(request, line.show)
     if options["trace"]:
         _write_trace(found.events, options["trace"])
-    return results.from_json(results.AuditResult, found.to_json())
+    return found.result()
 
 
 def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, ...]) -> AuditRequest:
@@ -327,7 +326,7 @@ def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, .
     )
 
 
-def _explore(request: AuditRequest) -> AuditResult:
+def _explore(request: AuditRequest) -> AuditOutcome:
     with _Line() as line:
         found = run_audit(request, line.show)
     if found.interrupted and not found.counterexamples:
@@ -416,8 +415,15 @@ def _real(system: Audited, options: Mapping[str, Any], console: Console) -> resu
             findings=tuple(found.findings),
             coverage=results.AuditCoverage(outcomes, {}, steps),
             seed=wanted.seed,
-            real=results.from_json(
-                results.RealRun, {**vars(found), "store": store.url, "threads": found.processes}
+            real=results.RealRun(
+                store=store.url,
+                threads=found.processes,
+                requests=found.requests,
+                at_once=found.at_once,
+                looks=found.looks,
+                unconfirmed=found.unconfirmed,
+                prefix=found.prefix,
+                left=tuple(found.left),
             ),
         )
 
@@ -492,7 +498,7 @@ class _Line(StatusLine):
 
 
 def progress_text(search: Any, seconds: float) -> str:
-    """How far a search has come. The runs that are left are unknown: branches appear as it goes."""
+    """Describe the progress of a search. The runs that are left are unknown: branches appear during it."""
     runs = search.runs if hasattr(search, "runs") else search.schedules
     rate = runs / seconds if seconds > 0 else 0.0
     return f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"

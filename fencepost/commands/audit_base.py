@@ -1,8 +1,8 @@
 """`fencepost audit SYSTEM --base REV`: the audit before a merge, of the code at two revisions.
 
-The tree of REV is written out aside from the repository, which stays as it is, and the same audit runs in a
-process of its own on each: on that tree, and on the files as they lie there now. The two results are then
-compared. Packages of the repository are taken from each tree; everything else is what is installed.
+The tree of REV is written to a folder outside the repository. The same audit runs on that tree and on the
+present files, in a process each, and the two results are compared. Packages of the repository are taken
+from each tree; everything else is what is installed.
 """
 
 import json
@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,9 +23,11 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.provenance import command_line
 from fencepost.commands.terminal import finish
 from fencepost.commands.user_files import is_file_name, split
-from fencepost.comparing import compare, verdict_of
+from fencepost.comparing import CompareResult, compare, verdict_of
 from fencepost.reports.audit_text import compare_text
-from fencepost.results import PRINTING, SEARCHING, AuditResult, CompareResult, from_json, with_token
+from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
+from fencepost.results import Recorded, recorded
+from fencepost.sim.explore.result import AuditResult
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,17 @@ def compare_with_base(system: str, revision: str, json_file: str | None) -> int:
         after = _audit(system, words[2:], repository, repository.root, folder / "after.json")
     if after is None:
         raise BadRequest(f"the audit of {system} as it is now could not run; see the line above")
-    changes = compare(before, after) if before is not None else []
+    changes = compare(before.result, after.result) if before is not None else []
     result = CompareResult(
         system=system,
         base=repository.revision,
-        verdict=after["verdict"] if before is None else verdict_of(changes, after),
+        verdict=after.result.verdict if before is None else verdict_of(changes, after.result),
         changes=tuple(changes),
-        before=None if before is None else from_json(AuditResult, before),
-        after=from_json(AuditResult, after),
+        before=before,
+        after=after,
     )
     replaying = command_line(without=SEARCHING, flags=PRINTING)
-    again = [with_token(replaying, violation["token"]) for violation in after["violations"]]
+    again = [with_token(replaying, violation.token) for violation in after.result.violations]
     return finish(result, compare_text(result, revision, again), json_file)
 
 
@@ -99,7 +100,9 @@ def write_tree(repository: Repository, target: Path) -> Path:
     return target
 
 
-def _audit(system: str, words: Sequence[str], repository: Repository, tree: Path, target: Path) -> Any:
+def _audit(
+    system: str, words: Sequence[str], repository: Repository, tree: Path, target: Path
+) -> Recorded[AuditResult] | None:
     """The result of the audit on a tree, or None when it could not run there."""
     here = Path.cwd().resolve()
     within = here.relative_to(repository.root) if here.is_relative_to(repository.root) else Path()
@@ -129,7 +132,7 @@ def _audit(system: str, words: Sequence[str], repository: Repository, tree: Path
             err=True,
         )
         return None
-    return json.loads(target.read_text(encoding="utf-8"))
+    return recorded(AuditResult, json.loads(target.read_text(encoding="utf-8")))
 
 
 def packages(tree: Path, target: Path) -> list[Path]:

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.commands.rows import audited_row, collect, verdict_of
+from fencepost.commands.rows import MutantsResult, Row, audited_row, collect, verdict_of
 from fencepost.commands.systems import Audited, find_system, is_own
 from fencepost.commands.user_files import neighbours
-from fencepost.results import MutantsResult, Row
 from fencepost.sim.explore import AuditRequest
 from fencepost.sim.mutation import Mutation, loading, mutations
 from fencepost.sim.world.present import is_users

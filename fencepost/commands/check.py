@@ -14,14 +14,14 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, complete_without, find_machine
 from fencepost.commands.output_files import json_option
 from fencepost.commands.provenance import command_line
-from fencepost.commands.set_option import numbers
 from fencepost.commands.terminal import StatusLine, console, engine_option, finish, verbose_option
+from fencepost.commands.values import numbers
 from fencepost.commands.watching import watch_option
 from fencepost.model import Model, ModelError, Progress, check, least_memory, reachable_graph, walk
 from fencepost.reports.check_text import check_text
 from fencepost.reports.sizes import byte_size, parse_bytes
 from fencepost.reports.text import amount
-from fencepost.results import CheckResult, Graph, GraphState, PropertyResult, from_json
+from fencepost.results import CheckResult, GraphState, PropertyResult, StateGraph
 
 EPILOG = """Exit codes: 0 holds, 1 violated, 2 the request made no sense, 3 a bound was hit before all was
 decided. Examples: fencepost check two-phase --set managers=5;  fencepost check two-phase --without
@@ -86,7 +86,7 @@ def command(listing: bool, **options: Any) -> int:
     try:
         model = Model(find_machine(options["model_name"]), sizes, without=options["without"])
         if options["stepping"]:
-            from fencepost.commands.stepper import walk_by_hand
+            from fencepost.commands.check_by_hand import walk_by_hand
 
             return walk_by_hand(model)
         result, interrupted = _run(model, options, _memory(model, options))
@@ -132,17 +132,18 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
                 )
         except KeyboardInterrupt:
             return _stopped(model, line.last, options), True
-    found = from_json(CheckResult, result.as_json())
     if limit is not None or result.peak_bytes >= _MUCH:
-        found = replace(
-            found, notes=(*found.notes, f"the process held at most {byte_size(_resident_at_most())}")
+        result = replace(
+            result, notes=(*result.notes, f"the process held at most {byte_size(_resident_at_most())}")
         )
-    return (_strict(model, found) if options["strict"] and not result.stopped_by else found), False
+    return (_strict(model, result) if options["strict"] and not result.stopped_by else result), False
 
 
 def _stopped(model: Model, at: Progress, options: dict[str, Any]) -> CheckResult:
-    """What is known of a search that was interrupted: its extent, and that nothing was violated there,
-    for the search ends at the first violation, unless it is to keep going."""
+    """Return the result of an interrupted search: its extent, with every property undecided.
+
+    Without --keep-going a search ends at the first violation, so nothing was violated up to this depth.
+    """
     reason = (
         "interrupted"
         if options["keep_going"]
@@ -194,7 +195,7 @@ def _strict(model: Model, result: CheckResult) -> CheckResult:
     return replace(result, verdict="violated", properties=result.properties + rows) if rows else result
 
 
-def _graph(model: Model, result: CheckResult) -> Graph | None:
+def _graph(model: Model, result: CheckResult) -> StateGraph | None:
     """The whole state graph of a small model, for a picture of it."""
     if result.distinct > GRAPH_STATES:
         return None
@@ -202,7 +203,7 @@ def _graph(model: Model, result: CheckResult) -> Graph | None:
         graph = reachable_graph(model, max_states=GRAPH_STATES).to_networkx()
     except ModelError:
         return None  # it was not explored to the end, and is not small after all
-    return Graph(
+    return StateGraph(
         tuple(GraphState(text, graph.nodes[node]["initial"]) for node, text in graph.nodes(data="text")),
         tuple(graph.edges(data="label")),
     )
@@ -223,7 +224,7 @@ class _Line(StatusLine):
 
 
 def _memory(model: Model, options: dict[str, Any]) -> int | None:
-    """What the search may use of the memory that the process may; an error if it cannot keep to that."""
+    """Return the bytes that the search may use of --memory; raise BadRequest if they cannot suffice."""
     try:
         limit = parse_bytes(options["memory"]) if options["memory"] is not None else None
     except ValueError as error:

@@ -4,7 +4,7 @@
     budget = 60
     set = ["processes=3"]
 
-A key is the name of an option without its dashes. What the command line gives wins. A key that is no option
+A key is the name of an option without its dashes. Options on the command line win. A key that is no option
 of the command is refused, so that a spelling mistake does not pass for a setting.
 """
 

@@ -167,7 +167,7 @@ def run(act: Callable[[], object]) -> int:
             raise
         return _refuse(f"this needs {missing}, which is not installed; pip install 'fencepost[{extra}]'")
     except (OutputClosed, BrokenPipeError):
-        # As in `fencepost ... | head`: there is nobody to report it to.
+        # As in `fencepost ... | head`: no reader is left for a message.
         _discard_output()
         return Exit.UNDECIDED
     except OSError as error:

@@ -2,8 +2,8 @@
 
 The interpreter orders a set of texts by a seed that it draws at its start. So the command starts itself again
 with a fixed seed, and repeats itself from then on. While it explores a program of the user, a second process
-with another seed records a few schedules of the same program; they must be the same as here. Whoever sets
-PYTHONHASHSEED keeps it, and nothing is varied.
+with another seed records a few schedules of the same program; they must be the same as here. If the user
+set PYTHONHASHSEED, it stays as it is and nothing is varied.
 """
 
 import json
@@ -18,7 +18,7 @@ PINNED, OTHER = "0", "1"
 ROLE = "FENCEPOST_HASH_SEED"
 """The variable of the environment that marks a process whose seed was pinned, and one that only records."""
 SECONDS = 60
-"""How long to wait for the other process after the search."""
+"""Seconds to wait for the other process after the search."""
 
 
 def pin() -> None:

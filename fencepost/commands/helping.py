@@ -1,4 +1,4 @@
-"""What every help has: one name for values of one kind, an example, and completion of files."""
+"""Parts of every help: one name for values of one kind, an example, and completion of files."""
 
 import click
 from click.shell_completion import CompletionItem
@@ -28,7 +28,7 @@ FILES = ("FILE", "TRACES", "SCENARIO", "SYSTEM", "MODEL")
 FOLDERS = ("DIR",)
 
 
-class FileName(click.ParamType):
+class FileName(click.ParamType[str]):
     """A text that names a file or a folder: the shell completes it."""
 
     name = "text"

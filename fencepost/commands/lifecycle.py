@@ -16,7 +16,10 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
+    AGAIN,
     Act,
+    Ending,
+    ErrorContract,
     Parameter,
     Result,
     add_subcommand,
@@ -28,7 +31,7 @@ from fencepost.commands.operating import (
 from fencepost.commands.output_files import json_option
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.impl.lifecycle.log import Log
+from fencepost.impl.lifecycle.log import ChangeLogReader, Log
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
@@ -54,19 +57,19 @@ def command() -> None:
     """
 
 
-def _run(act: Callable[[], int]) -> int:
-    """Turn the exceptions of a lifecycle into one line and an exit code."""
-    try:
-        return act()
-    except (Misuse, Refused) as error:
-        raise BadRequest(str(error)) from None
-    except Refusal as error:
-        bucket = error.details.get("bucket_name")
-        raise BadRequest(f"{error.code}: {error.message}{f' ({bucket})' if bucket else ''}") from None
-    except Unavailable as error:
-        return print_error(f"{error}; run the command again", Exit.UNDECIDED)
-    except StoreError as error:
-        return print_error(str(error), Exit.VIOLATED)
+def _refusal(error: Refusal) -> str:
+    bucket = error.details.get("bucket_name")
+    return f"{error.code}: {error.message}{f' ({bucket})' if bucket else ''}"
+
+
+ERRORS = ErrorContract(
+    lambda: (
+        Ending((Misuse, Refused), Exit.BAD_REQUEST),
+        Ending(Refusal, Exit.BAD_REQUEST, _refusal),
+        Ending(Unavailable, Exit.UNDECIDED, AGAIN),
+        Ending(StoreError, Exit.VIOLATED),
+    )
+)
 
 
 def _seconds(name: str, setting: str, default: float | None, text: str) -> Parameter:
@@ -104,12 +107,12 @@ BLOCKER = click.argument("blocker", metavar="ID")
 
 
 def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act], click.Command]:
-    return add_subcommand(command, name, summary, (*STORE, *parameters, json_option), _run)
+    return add_subcommand(command, name, summary, (*STORE, *parameters, json_option), ERRORS)
 
 
 def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float | None) -> Timing:
     day_ns, scan_s, retention_s = round(day_s * SECOND_NS), more["scan_s"], more["retention_s"]
-    if retention_s is not None and log.shards():
+    if retention_s is not None and isinstance(log, ChangeLogReader):
         log.retention_ns = round(retention_s * SECOND_NS)
     scan_ns = None if scan_s is None else round(scan_s * SECOND_NS)
     if scan_ns is None and not log.shards():

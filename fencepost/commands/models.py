@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.commands.set_option import numbers
 from fencepost.commands.user_files import find, is_file_name
+from fencepost.commands.values import numbers
 from fencepost.model import Machine, ModelError
 from fencepost.sim.systems import SYSTEMS, load
 

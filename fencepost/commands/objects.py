@@ -16,12 +16,13 @@ import click
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
     Act,
+    Ending,
+    ErrorContract,
     Parameter,
     Result,
     add_subcommand,
     allow_connections,
     bind,
-    print_error,
 )
 from fencepost.commands.values import Address, listen_option
 from fencepost.impl.environment import SystemEnvironment
@@ -29,7 +30,6 @@ from fencepost.impl.store.errors import StoreError
 
 ENV = SystemEnvironment()
 ROOT_TOKEN = "FENCEPOST_OBJECTS_ROOT_TOKEN"  # noqa: S105  the name of a variable
-OPTIONAL = ("starlette", "uvicorn", "httptools", "prometheus_client")
 EPILOG = """Exit codes: 0 done, 1 the directory cannot be used, 2 the request makes no sense. Example:
 fencepost objects serve /var/lib/objects --listen 127.0.0.1:9000 --workers 2."""
 
@@ -43,20 +43,11 @@ def command() -> None:
     """
 
 
-def _run(act: Any) -> int:
-    try:
-        code: int = act()
-    except StoreError as error:
-        return print_error(str(error), Exit.VIOLATED)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").split(".")[0] not in OPTIONAL:
-            raise
-        raise BadRequest("the server needs more: pip install 'fencepost[objects]'") from None
-    return code
+ERRORS = ErrorContract(lambda: (Ending(StoreError, Exit.VIOLATED),), "objects", "the server needs more")
 
 
 def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act], click.Command]:
-    return add_subcommand(command, name, summary, parameters, _run)
+    return add_subcommand(command, name, summary, parameters, ERRORS)
 
 
 TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the root token, and nothing else.")

@@ -1,4 +1,4 @@
-"""What commands that operate on a user's store share: how they are declared and how they end."""
+"""Declaration and error handling of the commands that operate on a user's store."""
 
 import functools
 import getpass
@@ -6,18 +6,20 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
 
+from fencepost.commands.entry import EXTRAS
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import write_json
 from fencepost.commands.values import Address
 
 
 class Result(NamedTuple):
-    """How a command ended: JSON for programs, a text for people, an exit code."""
+    """The result of a command: JSON for programs, a text for people, an exit code."""
 
     found: Mapping[str, Any]
     text: str = ""
@@ -28,22 +30,63 @@ Act = Callable[..., Result | Iterator[Result]]
 Parameter = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+@dataclass(frozen=True)
+class Ending:
+    """An exception that ends a command of a system with one line and an exit code."""
+
+    errors: type[BaseException] | tuple[type[BaseException], ...]
+    code: Exit
+    text: Callable[[Any], str] = str
+
+
+AGAIN = "{}; run the command again".format
+"""The text of an error that another attempt may not meet."""
+
+
+@dataclass(frozen=True)
+class ErrorContract:
+    """The error contract of the commands of one system: the first ending that fits decides.
+
+    `endings` is called when a command runs, so that it may import its exceptions then.
+    """
+
+    endings: Callable[[], Sequence[Ending]]
+    extra: str = ""
+    """The extra of the package that the commands need (a key of EXTRAS)."""
+    needs: str = ""
+    """The sentence of the message when a module of the extra is missing."""
+
+    def run(self, act: Callable[[], int]) -> int:
+        """Run a command; turn the exceptions of its system into one line and an exit code."""
+        endings = self.endings()
+        try:
+            return act()
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] not in EXTRAS.get(self.extra, ()):
+                raise
+            raise BadRequest(f"{self.needs}: pip install 'fencepost[{self.extra}]'") from None
+        except BaseException as error:
+            ending = next((one for one in endings if isinstance(error, one.errors)), None)
+            if ending is None:
+                raise
+            if ending.code == Exit.BAD_REQUEST:
+                raise BadRequest(ending.text(error)) from error
+            return print_error(ending.text(error), ending.code)
+
+
 def add_subcommand(
     group: click.Group,
     name: str,
     summary: str,
     parameters: Sequence[Parameter],
-    reporting: Callable[[Callable[[], int]], int],
+    contract: ErrorContract,
 ) -> Callable[[Act], click.Command]:
-    """Add a command with these parameters, which returns one result or several.
-
-    `reporting` runs it and turns the exceptions of its system into one line and an exit code.
-    """
+    """Add a command with these parameters, which returns one result or several."""
 
     def add(act: Act) -> click.Command:
         @functools.wraps(act)
         def run(json_file: str | None = None, **options: Any) -> int:
-            return reporting(lambda: _finish(act(**options), json_file))
+            return contract.run(lambda: _finish(act(**options), json_file))
 
         parametrized: Callable[..., int] = run
         for parameter in reversed(parameters):

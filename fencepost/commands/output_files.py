@@ -13,11 +13,11 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.provenance import provenance
-from fencepost.results import Result, to_json
+from fencepost.results import to_json
 from fencepost.sim.whole_files import write_whole
 
 
-class Target(click.ParamType):
+class Target(click.ParamType[str]):
     """Type of an option that names an output file: `type=TARGET`. `-` is standard output."""
 
     name = "file"
@@ -34,7 +34,7 @@ TARGET = Target()
 
 
 def _makes_folders(command: click.Command) -> bool:
-    """Whether the command creates a folder for its results, which may be the folder of the file."""
+    """Return True if the command creates a folder for its results; it may be the folder of the file."""
     return any(option.name == "out" for option in command.params)
 
 
@@ -67,8 +67,8 @@ json_option = click.option(
 )
 
 
-def write_result(result: Result | Mapping[str, Any], target: str) -> None:
-    """Write a command's result and its provenance to `target`, atomically."""
+def write_result(result: Any, target: str) -> None:
+    """Write a command's result, a dataclass or plain data, and its provenance to `target`, atomically."""
     write_json({**to_json(result), "provenance": to_json(provenance())}, target)
 
 

@@ -18,8 +18,7 @@ from fencepost.commands.terminal import StatusLine, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.impl.store import Store, open_store
 from fencepost.reports.probe_text import probe_text
-from fencepost.results import ProbeResult, from_json
-from fencepost.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, Report
+from fencepost.sim.probe import BY_NAME, FEATURES, QUICK, THOROUGH, Plan, Probe, ProbeResult
 
 EPILOG = """Exit codes: 0 safe, 1 unsafe, 2 the request made no sense or the store cannot be used, 3 undecided
 or unsupported. The bound printed beside each race is how often a bad round could still happen. Probe the very
@@ -70,13 +69,12 @@ def command(url: str | None, json_file: str | None, profile: str | None, **optio
     names = _names(options["only"])
     with open_store(url) as store, _interruptible():
         console = console_for(stderr="-" in (json_file, profile), wrapped=True)
-        report = _probe(store, plan, names, console)
-    result: ProbeResult = from_json(ProbeResult, report)
+        result = _probe(store, plan, names, console)
     console.print(probe_text(result, verbose=options["verbose"]))
     if json_file:
         write_result(result, json_file)
     if profile:
-        write_json(report.profile, profile)
+        write_json(result.profile, profile)
     return VERDICT_EXITS[result.verdict]
 
 
@@ -91,7 +89,7 @@ def _names(only: str | None) -> list[str]:
     return names
 
 
-def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Report:
+def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> ProbeResult:
     """Announce what the probe will write, run it, and report what it could not remove."""
     # In memory there is nothing another process could open.
     shared = not store.url.startswith("memory:")

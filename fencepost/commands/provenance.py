@@ -1,4 +1,4 @@
-"""How a result was made: what a reader needs to make it again, kept beside the numbers.
+"""The provenance of a result: everything that is needed to compute it again.
 
 It names versions, the revision of the code in the current folder, and the command itself. It holds no date
 and no path of the machine, so that the same seed still gives the same bytes.
@@ -13,7 +13,8 @@ import click
 
 import fencepost
 from fencepost.commands.entry import WORDS
-from fencepost.results import Provenance, drop_options
+from fencepost.reports.command_lines import drop_options
+from fencepost.results import Provenance
 
 LIBRARIES = ("numpy", "hypothesis", "greenlet", "simpy", "pyarrow", "pyspark")
 

@@ -1,12 +1,12 @@
 """`fencepost replay TRACES`: whether what happened in production is something the model allows."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,8 +15,11 @@ from fencepost.commands.models import find_refinement
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
 from fencepost.reports.replay_text import replay_text
-from fencepost.results import ReplayResult, from_json, to_json
+from fencepost.results import ReplayResult, to_json
 from fencepost.sim.systems import SYSTEMS
+
+if TYPE_CHECKING:
+    from fencepost.sim.replay.local import Outcome
 
 _EXAMPLE = next(iter(SYSTEMS))
 EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 2 the request made no sense,
@@ -24,7 +27,23 @@ EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 
 fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from access-log --layout
 {_EXAMPLE}."""
 
-SOURCES = ("traces", "access-log")
+
+class Source(NamedTuple):
+    """A kind of input: how it is judged, and the options that it refuses."""
+
+    judge: Callable[[Mapping[str, Any], Path], ReplayResult]
+    """Takes the options and a folder for files; returns the result."""
+    check: Callable[[Mapping[str, Any]], None]
+    """Raises BadRequest if the options contradict this kind of input."""
+
+
+SOURCES: dict[str, Source] = {
+    "traces": Source(
+        lambda options, folder: _replay(options, folder), lambda options: _check_traces(options)
+    ),
+    "access-log": Source(lambda options, _: _access_log(options), lambda options: _check_access_log(options)),
+}
+"""The kinds of input by their names in --from."""
 LOCATED_MAX = 20
 """Events whose places in the files are looked up, of each kind."""
 SLOTS = 8
@@ -72,7 +91,7 @@ def command(listing: bool, **options: Any) -> int:
 
     with _folder(options["out"]) as folder:
         try:
-            result = _access_log(options) if options["source"] == "access-log" else _replay(options, folder)
+            result = SOURCES[options["source"]].judge(options, folder)
         except (TraceError, SparkAway) as error:
             raise BadRequest(str(error)) from error
         if options["out"]:
@@ -82,32 +101,37 @@ def command(listing: bool, **options: Any) -> int:
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:
-    known = ", ".join(SYSTEMS)
+    SOURCES[options["source"]].check(options)
     on_spark = options["engine"] == "spark"
-    if options["source"] == "access-log":
-        if options["model"] is not None or options["settings"] or options["runs"] is not None:
-            raise BadRequest(
-                "an access log has too little for a model: leave out --model, --set and --runs, "
-                "and give --layout"
-            )
-        if options["layout"] is None:
-            raise BadRequest(f"--from access-log needs --layout: {known}, or a TOML file of your own")
-        if on_spark:
-            raise BadRequest("--from access-log runs on --engine local only")
-        if options["slots"] is not None:
-            raise BadRequest("--slots is for traces; an access log has whole requests")
-    elif options["layout"] is not None:
-        raise BadRequest("--layout belongs to --from access-log")
-    elif options["model"] is None:
-        raise BadRequest(f"name the model, as in --model {_EXAMPLE}; known: {known}")
     if options["master"] is not None and not on_spark:
         raise BadRequest("--master belongs to --engine spark")
-    if (options["coverage"] or options["gaps"]) and (options["source"] == "access-log" or on_spark):
+    if (options["coverage"] or options["gaps"]) and (options["source"] != "traces" or on_spark):
         raise BadRequest("--coverage and --gaps need traces and --engine local")
     if not options["traces"]:
         raise BadRequest(
             f"name the traces, as in: fencepost replay traces/ --model {_EXAMPLE}; --list lists models"
         )
+
+
+def _check_traces(options: Mapping[str, Any]) -> None:
+    if options["layout"] is not None:
+        raise BadRequest("--layout belongs to --from access-log")
+    if options["model"] is None:
+        raise BadRequest(f"name the model, as in --model {_EXAMPLE}; known: {', '.join(SYSTEMS)}")
+
+
+def _check_access_log(options: Mapping[str, Any]) -> None:
+    if options["model"] is not None or options["settings"] or options["runs"] is not None:
+        raise BadRequest(
+            "an access log has too little for a model: leave out --model, --set and --runs, and give --layout"
+        )
+    if options["layout"] is None:
+        known = ", ".join(SYSTEMS)
+        raise BadRequest(f"--from access-log needs --layout: {known}, or a TOML file of your own")
+    if options["engine"] == "spark":
+        raise BadRequest("--from access-log runs on --engine local only")
+    if options["slots"] is not None:
+        raise BadRequest("--slots is for traces; an access log has whole requests")
 
 
 @contextmanager
@@ -140,30 +164,28 @@ def _access_log(options: Mapping[str, Any]) -> ReplayResult:
     counted = statistics(events(table), table).as_json()
     seconds = perf_counter() - begun
     violated, undecided = (
-        [one.as_json() for one in found if (one.verdict == "violated") is expected]
+        tuple(one.listed() for one in found if (one.verdict == "violated") is expected)
         for expected in (True, False)
     )
-    data = {
-        "model": options["layout"],
-        "engine": "local",
-        "source": "access-log",
-        "verdict": "violated" if violated else "undecided" if undecided or problems else "holds",
-        "runs": len(table["run"].unique()),
-        "events": len(table) // 2,
-        "accepted": 0,
-        "rejected": len(violated),
-        "undecided": len(undecided),
-        "seconds": seconds,
-        "events_per_second": round(len(table) / 2 / max(seconds, 1e-9)),
-        "violations": violated,
-        "undecided_runs": undecided,
-        "problems": [str(problem) for problem in problems],
-        "damaged_lines": sum(problem.lines for problem in problems),
-        "statistics": counted,
-        "not_judged": NOT_JUDGED,
-    }
-    result: ReplayResult = from_json(ReplayResult, data)
-    return result
+    return ReplayResult(
+        model=options["layout"],
+        engine="local",
+        source="access-log",
+        verdict="violated" if violated else "undecided" if undecided or problems else "holds",
+        runs=len(table["run"].unique()),
+        events=len(table) // 2,
+        accepted=0,
+        rejected=len(violated),
+        undecided=len(undecided),
+        seconds=seconds,
+        events_per_second=round(len(table) / 2 / max(seconds, 1e-9)),
+        violations=violated,
+        undecided_runs=undecided,
+        problems=tuple(str(problem) for problem in problems),
+        damaged_lines=sum(problem.lines for problem in problems),
+        statistics=counted,
+        not_judged=NOT_JUDGED,
+    )
 
 
 def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
@@ -177,25 +199,25 @@ def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     begun = perf_counter()
     outcome, started = replay(options, files, refinement, grouping, folder)
     seconds = perf_counter() - begun - started
-    data = {
-        "model": options["model"],
-        "engine": options["engine"],
-        "grouped_by": str(getattr(grouping, "name", grouping)),
-        "started_seconds": started,
-        **outcome.as_json(seconds),
-        **_judged_by(options["model"]),
-    }
-    result: ReplayResult = from_json(ReplayResult, {**data, "coverage": data["coverage"] or None})
+    result = outcome.result(
+        options["model"],
+        options["engine"],
+        seconds,
+        grouped_by=str(getattr(grouping, "name", grouping)),
+        started_seconds=started,
+    )
+    result = _judged_by(result)
     return _located(result, files, as_recorded=grouping == "run")
 
 
-def _judged_by(name: str) -> dict[str, Any]:
-    """The machine by which the runs of a system are judged, and what its verdict says of the model."""
-    system = SYSTEMS.get(name)
+def _judged_by(result: ReplayResult) -> ReplayResult:
+    """Add the machine that judges the runs of a system, and the properties of the model that it states."""
+    system = SYSTEMS.get(result.model)
     if system is None or not system.observed:
-        return {}
+        return result
     stated, others = system.judged_properties()
-    return {"judged_by": f"{name}-observed", "properties": stated, "properties_not_judged": others}
+    judge = f"{result.model}-observed"
+    return replace(result, judged_by=judge, properties=tuple(stated), properties_not_judged=tuple(others))
 
 
 def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> ReplayResult:
@@ -214,7 +236,7 @@ def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> R
 
 def _locally(
     options: Mapping[str, Any], files: list[Path], refinement: Any, by: Any, folder: Path
-) -> tuple[Any, float]:
+) -> "tuple[Outcome, float]":
     from fencepost.properties.refinement import Automaton
     from fencepost.sim.replay.coverage import DrivenTransitions
     from fencepost.sim.replay.judging import Judge
@@ -252,7 +274,7 @@ def _covering(refinement: Any) -> Any:
 
 def _on_spark(
     options: Mapping[str, Any], files: list[Path], refinement: Any, by: Any, folder: Path
-) -> tuple[Any, float]:
+) -> "tuple[Outcome, float]":
     from fencepost.sim.replay.spark import Recipe, replay
     from fencepost.sim.spark import start
 

@@ -3,7 +3,6 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from fencepost.commands.provenance import command_line, provenance
 from fencepost.commands.terminal import StatusLine, engine_option, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.reports.simulate_text import simulate_text
-from fencepost.results import SimulateResult, from_json, to_json
+from fencepost.results import SimulateResult, to_json
 from fencepost.sim.scenarios import BadScenario, Order, RunFailed, load, perform, shipped
 from fencepost.sim.scenarios.outcome import prepare, write_out
 
@@ -76,10 +75,9 @@ def command(scenario: str | None, out: str | None, json_file: str | None, **opti
         with StatusLine() as line:
             found = _perform(order, options, lambda done, total: line.show_text(f"{done} of {total} runs"))
     console = console_for(stderr=json_file == "-", wrapped=True)
-    outcome: SimulateResult = from_json(SimulateResult, found)
-    console.print(simulate_text(outcome, verbose=options["verbose"]), crop=False)
+    console.print(simulate_text(found, verbose=options["verbose"]), crop=False)
     made = provenance(command_line(without=OUTPUT_OPTIONS, flags=OUTPUT_FLAGS))
-    result = to_json(replace(outcome, provenance=made))
+    result = {"provenance": to_json(made), **to_json(found)}
     if folder is not None:
         figures = _figures(result) if plots else {}
         with _refusing(out):
@@ -87,7 +85,7 @@ def command(scenario: str | None, out: str | None, json_file: str | None, **opti
         console.print(f"written: {', '.join(written)}", markup=False, soft_wrap=True)
     if json_file:
         write_json(result, json_file)
-    return VERDICT_EXITS[outcome.verdict]
+    return VERDICT_EXITS[found.verdict]
 
 
 @contextlib.contextmanager
@@ -103,7 +101,7 @@ def _refusing(out: str | None) -> Iterator[None]:
         raise BadRequest(f"cannot write to {out}: {error.strerror}; give --out another folder") from error
 
 
-def _perform(order: Order, options: Mapping[str, Any], show: Callable[[int, int], object]) -> dict[str, Any]:
+def _perform(order: Order, options: Mapping[str, Any], show: Callable[[int, int], object]) -> SimulateResult:
     if options["engine"] == "spark":
         from fencepost.sim.scenarios.running import perform_on_spark
 

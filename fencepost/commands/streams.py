@@ -11,11 +11,12 @@ import click
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
     Act,
+    Ending,
+    ErrorContract,
     Parameter,
     Result,
     add_subcommand,
     bind,
-    print_error,
     refuse_memory,
 )
 from fencepost.commands.values import Address, FiniteNumber, WholeNumber, listen_option
@@ -23,7 +24,6 @@ from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
 
 ENV = SystemEnvironment()
-OPTIONAL = ("starlette", "uvicorn", "httptools", "prometheus_client")
 EPILOG = """Exit codes: 0 done, 1 the streams or the store refused, 2 the request makes no sense. Example:
 fencepost streams serve s3://bucket/prefix --state /var/lib/streams --listen 127.0.0.1:4437."""
 
@@ -33,23 +33,17 @@ def command() -> None:
     """A server of the Durable Streams protocol on any store, with retention; and its operations by hand."""
 
 
-def _run(act: Callable[[], int]) -> int:
+def _endings() -> tuple[Ending, ...]:
     from fencepost.impl.streams.errors import StreamError
 
-    try:
-        return act()
-    except Misuse as error:
-        raise BadRequest(str(error)) from None
-    except (StoreError, StreamError) as error:
-        return print_error(str(error), Exit.VIOLATED)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").split(".")[0] not in OPTIONAL:
-            raise
-        raise BadRequest("the server needs more: pip install 'fencepost[objects]'") from None
+    return (Ending(Misuse, Exit.BAD_REQUEST), Ending((StoreError, StreamError), Exit.VIOLATED))
+
+
+ERRORS = ErrorContract(_endings, "objects", "the server needs more")
 
 
 def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act], click.Command]:
-    return add_subcommand(command, name, summary, parameters, _run)
+    return add_subcommand(command, name, summary, parameters, ERRORS)
 
 
 URL = click.argument("url")

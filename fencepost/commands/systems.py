@@ -17,15 +17,15 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.commands.set_option import pairs
 from fencepost.commands.user_files import find, is_file_name, split
+from fencepost.commands.values import pairs
 from fencepost.sim.systems import SYSTEMS
 from fencepost.testing import Options, check_program, unwrapped
 
 FOLDERS = ("fencepost.examples.audit", "fencepost.examples.files", "fencepost.examples.zoo")
 BOTO3 = "boto3"
 MUTANTS = ("broken", "mutant", "tempting")
-"""How the names of mutants begin."""
+"""Prefixes of the names of mutants."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Audited:
 
     @property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """What may be --set, by name."""
+        """The parameters that --set can give, by name."""
         found = inspect.signature(self.function).parameters
         return {name: parameter for name, parameter in found.items() if name not in ("world", "self")}
 
@@ -115,7 +115,7 @@ def find_system(name: str, mutant: str | None = None) -> Audited:
 
 
 def is_own(name: str) -> bool:
-    """Whether the name is that of a program in a user's file."""
+    """Return True if the name is that of a program in a user's file."""
     return _shipped_as(name) is None
 
 
@@ -168,7 +168,7 @@ def _own(name: str) -> Audited:
 
 
 def _is_program(value: Any) -> bool:
-    """Whether it can be audited: it is marked, or is a function of a world."""
+    """Return True if the value can be audited: it is marked, or is a function of a world."""
     return not _refusal(value)
 
 
@@ -182,7 +182,7 @@ def _refusal(value: Any) -> str:
 
 
 def _is_ready(value: Any) -> bool:
-    """Whether it can be audited without arguments besides `world`."""
+    """Return True if the value can be audited without arguments besides `world`."""
     if not _is_program(value):
         return False
     function, options = unwrapped(value)

@@ -13,7 +13,7 @@ from fencepost.commands.exit_codes import BadRequest
 
 
 def is_file_name(name: str) -> bool:
-    """Whether `name` is a name in a file, not one that ships with Fencepost."""
+    """Return True if `name` is a name in a file, not one that ships with Fencepost."""
     return split(name)[0].endswith(".py")
 
 

@@ -1,14 +1,15 @@
 """Kinds of values that options have in several commands, each with one name and one unit.
 
-A time is SECONDS, a number of bytes SIZE (`64M`), an address HOST:PORT.
+A time is SECONDS, a number of bytes SIZE (`64M`), an address HOST:PORT, a parameter NAME=VALUE.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import click
 
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.reports.sizes import byte_size, parse_bytes
 
 
@@ -36,15 +37,18 @@ class WholeNumber(click.IntRange):
         return "" if self.min is None and self.max is None else super()._describe_range()
 
 
-def strict(kind: click.ParamType) -> click.ParamType:
-    """A type of numbers that refuses what is none."""
-    if isinstance(kind, click.FloatRange | click.IntRange):
-        made = FiniteNumber if isinstance(kind, click.FloatRange) else WholeNumber
-        return made(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
-    return {click.FLOAT: FiniteNumber(), click.INT: WholeNumber()}.get(kind, kind)
+def strict(kind: click.ParamType[Any]) -> click.ParamType[Any]:
+    """Return the type of numbers that refuses everything else; other types as they are."""
+    if isinstance(kind, click.FloatRange):
+        return FiniteNumber(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+    if isinstance(kind, click.IntRange):
+        return WholeNumber(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+    if kind is click.FLOAT:
+        return FiniteNumber()
+    return WholeNumber() if kind is click.INT else kind
 
 
-class Size(click.ParamType):
+class Size(click.ParamType[int]):
     """A number of bytes: `64M`, `1.5G`, `100000`."""
 
     name = "size"
@@ -75,7 +79,7 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
-class AddressType(click.ParamType):
+class AddressType(click.ParamType[Address]):
     """`127.0.0.1:9000`, `[::1]:0`, `:9000`; port 0 is a free one."""
 
     name = "address"
@@ -96,3 +100,27 @@ def listen_option(default: str) -> Callable[[Any], Any]:
         metavar="HOST:PORT",
         help="Address of the server; port 0 takes a free one.",
     )
+
+
+def pairs(settings: Sequence[str], form: str) -> dict[str, str]:
+    """Return the values of --set by name; `form` is the syntax, with an example, for the error message."""
+    found: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise BadRequest(f"--set {setting} must read {form}")
+        if name in found:
+            raise BadRequest(f"--set gives {name} twice")
+        found[name] = value
+    return found
+
+
+def numbers(settings: Sequence[str], form: str) -> dict[str, int]:
+    """Return the values of --set by name, which must be whole numbers."""
+    found: dict[str, int] = {}
+    for name, value in pairs(settings, form).items():
+        try:
+            found[name] = int(value)
+        except ValueError:
+            raise BadRequest(f"--set {name}={value}: {value!r} is not a whole number") from None
+    return found

@@ -17,10 +17,9 @@ import click
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
 from fencepost.commands.output_files import json_option
-from fencepost.commands.rows import audited_row, collect, model_row, verdict_of
+from fencepost.commands.rows import Row, ZooResult, audited_row, collect, model_row, verdict_of
 from fencepost.commands.terminal import finish, verbose_option
 from fencepost.reports.check_text import row_text, zoo_text
-from fencepost.results import Row, ZooResult
 
 EPILOG = """Exit codes: 0 everything is needed (and every fixed program is proven), 1 a safeguard can be
 switched off without a violation, or a row is unexpected, 2 the request made no sense, 3 a limit was hit

@@ -52,7 +52,7 @@ from fencepost.model.kernel.language.refinement import HISTORY, NOTHING, Does, d
 from fencepost.model.kernel.language.roles import Role
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
-from fencepost.model.kernel.report.result import NO_DEADLOCK, PropertyResult, Result
+from fencepost.model.kernel.report.result import NO_DEADLOCK, CheckResult, PropertyResult
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Progress, Search, least_memory
 from fencepost.model.kernel.search.graph import Graph, graph_of, reachable_graph
 from fencepost.model.kernel.search.stepper import State, Stepper
@@ -69,6 +69,7 @@ __all__ = [
     "Bool",
     "Bounds",
     "Channel",
+    "CheckResult",
     "Choice",
     "Column",
     "Counterexample",
@@ -98,7 +99,6 @@ __all__ = [
     "Record",
     "Recorded",
     "Reduced",
-    "Result",
     "Role",
     "Search",
     "Seq",

@@ -11,7 +11,7 @@ from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.result import (
     DEADLOCK,
-    Result,
+    CheckResult,
     result_of,
 )
 from fencepost.model.kernel.report.vacuity import left_out, vacuity_warnings
@@ -38,7 +38,7 @@ def check(
     compiled: bool = False,
     progress: Callable[[Progress], None] | None = None,
     explore: Callable[..., Search] | None = None,
-) -> Result:
+) -> CheckResult:
     """Explore every reachable state and decide every property.
 
     Stops at the end of the level where the first property is violated, unless `keep_going`; properties that

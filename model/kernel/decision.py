@@ -1,4 +1,4 @@
-"""What a kind of property decides by, after an exploration: see `language.kinds`."""
+"""The ways to decide a property after an exploration, for the kinds of properties: see `language.kinds`."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -89,6 +89,6 @@ class Decision:
 
 
 def what_was_cut(search: Search) -> str:
-    """What the bounds of the machine left out."""
+    """Return a text on the states that the bounds of the machine left out."""
     names = " and ".join(each.name for each in search.model.bounds)
     return f"the bound {names} cut {search.cut:,} states"

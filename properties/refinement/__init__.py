@@ -1,5 +1,6 @@
 """Whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
 
+from fencepost.properties.driven_share import Gap, Share
 from fencepost.properties.refinement.automaton import (
     DEAD,
     NOTHING,
@@ -10,7 +11,7 @@ from fencepost.properties.refinement.automaton import (
     SymbolKind,
 )
 from fencepost.properties.refinement.comparing import Compared
-from fencepost.properties.refinement.coverage import Driven, Gap, Share
+from fencepost.properties.refinement.coverage import Driven
 from fencepost.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
 from fencepost.properties.refinement.follow import Follower, Reader, Verdict, follow
 from fencepost.properties.refinement.grouping import LinkedRuns, RunNames

@@ -15,53 +15,18 @@ the bound (a third plan, a second crash) counts up to there.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from fencepost.model import Label, Model
 from fencepost.model.kernel.report.counterexample import chain, counterexample_of
 from fencepost.model.kernel.search.explore import Explorer, Search
+from fencepost.properties.driven_share import Gap, Share
 from fencepost.properties.refinement.automaton import OUTSIDE, START, Automaton, Space
 from fencepost.properties.refinement.observation import Observation
 
 Edge = tuple[int, int, int]
 """State, label, state, by number."""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A label that no run drove, and the model's shortest way to it."""
-
-    label: str
-    transitions: int
-    path: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Share:
-    model: str
-    parameters: dict[str, int]
-    states: int
-    transitions: int
-    driven: int
-    runs: int
-    beyond: int
-    """Runs that left the bound."""
-    actions: dict[str, tuple[int, int]]
-    """By action: transitions driven, and all."""
-    gaps: tuple[Gap, ...]
-
-    @property
-    def share(self) -> float:
-        return self.driven / self.transitions if self.transitions else 0.0
-
-    def as_json(self) -> dict[str, object]:
-        found = asdict(self)
-        found["runs_beyond_the_bound"] = found.pop("beyond")
-        found["share"] = round(self.share, 6)
-        found["actions"] = {name: {"driven": d, "transitions": n} for name, (d, n) in self.actions.items()}
-        return found
 
 
 class Driven:
@@ -170,15 +135,17 @@ class Driven:
             driven, all_ = actions.get(label.action, (0, 0))
             actions[label.action] = (driven + by_label[label.number], all_ + search.fired[label.number])
         never = [label for label in model.labels if search.fired[label.number] and not by_label[label.number]]
+        transitions, driven = sum(search.fired), by_label.total()
         return Share(
             model.name,
+            transitions,
+            driven,
+            round(driven / transitions, 6) if transitions else 0.0,
             dict(model.sizes),
             search.distinct,
-            sum(search.fired),
-            by_label.total(),
             self.runs,
             self.beyond,
-            {name: counts for name, counts in actions.items() if counts[1]},
+            {name: {"driven": one, "transitions": all_} for name, (one, all_) in actions.items() if all_},
             tuple(
                 Gap(str(label), search.fired[label.number], shortest(model, search, label)) for label in never
             ),

@@ -53,7 +53,7 @@ def chart(lines: Sequence[Line], *, title: str, x: str, y: str, number: str) -> 
 
 
 def _decades(values: Sequence[float]) -> bool:
-    """Whether the values span so much that the small ones would look alike on a plain axis."""
+    """Return True if the values span so much that the small ones would look alike on a plain axis."""
     return min(values) > 0 and max(values) / min(values) > 50
 
 

@@ -9,9 +9,9 @@ body that somebody else chose can never become markup.
 
 import html
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from fencepost.reports.folder import Entry, Findings
-from fencepost.results import Result
 
 VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
 SIGNS = {
@@ -96,7 +96,7 @@ def article(entry: Entry, *content: Content) -> Markup:
     return tag("article", tag("h3", entry.title, id=anchor(entry)), *content)
 
 
-def each(*parts: tuple[type[Result], Callable[[Entry], Markup]]) -> Callable[[Findings], Markup | None]:
+def each(*parts: tuple[type[Any], Callable[[Entry], Markup]]) -> Callable[[Findings], Markup | None]:
     """A section: what is rendered of every result of each type; None when there is none."""
     return lambda found: join(*(render(entry) for kind, render in parts for entry in found.of(kind))) or None
 
@@ -131,7 +131,7 @@ def table(
 
 
 def scrolling(content: Content, label: str) -> Markup:
-    """What may be wider than the screen scrolls by itself, by touch and by keyboard."""
+    """Wrap content that may be wider than the screen in a region that scrolls by touch and keyboard."""
     return tag("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 

@@ -1,7 +1,7 @@
 """The states of a small model as a picture, with an arrow for each step.
 
-Graphviz places the states where its `dot` is installed. Otherwise they stand in levels by distance from the
-start, and within a level under those they are reached from, which keeps most arrows short. Steps that lead
+Graphviz places the states where its `dot` is installed. Otherwise they are placed in levels by distance from
+the start, each state below its predecessors, which keeps most arrows short. Steps that lead
 back are drawn as bows on the side. The numbers of the states refer to the list below the picture. The steps
 of a counterexample are drawn thick, and the state that violates the property is marked.
 """
@@ -14,8 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from fencepost.reports.page.elements import Markup, tag
-from fencepost.results import Graph
-from fencepost.results import Step as TraceStep
+from fencepost.results import StateGraph, TraceStep
 
 RADIUS = 13
 LEVEL_HEIGHT = 74
@@ -135,7 +134,7 @@ def _by_graphviz(levels: Sequence[Sequence[int]], steps: Sequence[Step]) -> dict
     return places if set(places) == set(states) else {}
 
 
-def error_path(graph: Graph, trace: Sequence[TraceStep]) -> list[Step]:
+def error_path(graph: StateGraph, trace: Sequence[TraceStep]) -> list[Step]:
     """The steps of a counterexample in the graph, found by their labels; empty when one is missing."""
     labels = [
         f"{step.action}({', '.join(f'{name}={value}' for name, value in step.parameters.items())})"
@@ -145,7 +144,7 @@ def error_path(graph: Graph, trace: Sequence[TraceStep]) -> list[Step]:
     after: dict[tuple[int, str], list[int]] = defaultdict(list)
     for source, target, label in graph.steps:
         after[source, _plain(str(label))].append(target)
-    ways = [([], at) for at, state in enumerate(graph.states) if state.initial]
+    ways: list[tuple[list[Step], int]] = [([], at) for at, state in enumerate(graph.states) if state.initial]
     for label in labels:
         ways = [
             ([*way, (at, target, label)], target) for way, at in ways for target in after[at, _plain(label)]

@@ -20,7 +20,7 @@ from fencepost.results import ProbeResult, ReplayResult, SimulatedRun, SimulateR
 LINES_MAX = 8
 """Of one chart; with more, none can be followed."""
 ROWS_OPEN = 12
-"""Runs whose table stands open beside the charts."""
+"""The table beside the charts is open for at most this many runs."""
 TOTALS = ("runs", "events", "accepted", "rejected", "undecided", "events_per_second")
 QUANTILES = ("p50", "p90", "p99")
 
@@ -191,7 +191,7 @@ def _plain(value: object) -> str:
 
 
 def store(entry: Entry) -> Markup:
-    """What is safe to build on, and how fast each operation is."""
+    """Show the verdict on each feature of a store, and the latency of each operation."""
     data: ProbeResult = entry.data
     rows = [(row.name, verdict(row.verdict), row.detail) for row in data.features]
     times = [(name, *(amount(float(row[q])) for q in QUANTILES)) for name, row in data.latency.items()]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from fencepost.reports.check_text import shown
 from fencepost.reports.page.sequence import ROWS_MAX, Event, rows_of
-from fencepost.results import Step
+from fencepost.results import TraceStep
 
 FIELDS_MAX, VALUE_MAX = 12, 60
 """Of one state: fields, and characters of a value."""
@@ -35,7 +35,7 @@ def mermaid(events: Sequence[Event]) -> str:
     return "\n".join(["sequenceDiagram", *(f"    {line}" for line in lines)])
 
 
-def mermaid_states(trace: Sequence[Step]) -> str:
+def mermaid_states(trace: Sequence[TraceStep]) -> str:
     """The run of a model, from its start to the violation or round its loop."""
     lines = []
     for at, step in enumerate(trace[:ROWS_MAX]):
@@ -52,8 +52,8 @@ def mermaid_states(trace: Sequence[Step]) -> str:
     return "\n".join(["flowchart TD", *(f"    {line}" for line in lines)])
 
 
-def _fields(step: Step) -> Iterator[str]:
-    """What a box says: the values of the start, or what the step changed."""
+def _fields(step: TraceStep) -> Iterator[str]:
+    """Yield the lines of a box: the values of the start, or the changes of the step."""
     values = {name: _short(value) for name, value in (step.state or {}).items()}
     values |= {name: f"{_short(old)} → {_short(new)}" for name, (old, new) in (step.changes or {}).items()}
     for name, text in list(values.items())[:FIELDS_MAX]:

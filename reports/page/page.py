@@ -1,8 +1,7 @@
 """The page as a whole: one file, which fetches nothing, from the results of a folder.
 
-The order is a reviewer's: the verdict of all and of each, what the change did, which objectives broke, how it
-failed, what each safeguard is for, what was covered and what not, what it costs, how fast it is, and how the
-results were made.
+The sections have the order of a review: verdicts, the effect of the change, broken objectives and
+counterexamples first; then safeguards, coverage, cost and speed; the origin of the results last.
 """
 
 import base64

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fencepost.reports.command_lines import PRINTING, SEARCHING, drop_options, with_token
 from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.page.elements import (
     Content,
@@ -26,21 +27,17 @@ from fencepost.reports.page.sequence import diagram, moments, shortened_end
 from fencepost.reports.places import place
 from fencepost.reports.text import plural
 from fencepost.results import (
-    PRINTING,
-    SEARCHING,
     AuditCoverage,
     AuditResult,
     CheckResult,
     CounterexampleStep,
-    Graph,
     NearestPass,
     PropertyResult,
     Row,
     Share,
-    Step,
+    StateGraph,
+    TraceStep,
     Violation,
-    drop_options,
-    with_token,
 )
 
 KINDS = {"model": "everything on", "broken": "mistake"}
@@ -90,7 +87,7 @@ def mutants(entry: Entry) -> Markup:
 
 
 def consequence(row: Row) -> Markup:
-    """What followed, and whether that was expected."""
+    """Show the consequence of a switch, and mark an unexpected one."""
     text = f"breaks {row.property}" if row.found else "nothing breaks"
     if row.verdict == "undecided":
         return verdict("undecided", "a limit was hit first")
@@ -170,7 +167,7 @@ def _violated_model(entry: Entry, row: PropertyResult, number: str) -> Markup:
     )
 
 
-def states_of(trace: Sequence[Step]) -> Iterator[dict[str, Any]]:
+def states_of(trace: Sequence[TraceStep]) -> Iterator[dict[str, Any]]:
     """The whole state after each step, each a value of its own."""
     state: dict[str, Any] = {}
     for step in trace:
@@ -195,7 +192,7 @@ def _set(state: dict[str, Any], name: str, value: Any) -> None:
         state[name] = value  # of a shape that is not known here: shown under its own name
 
 
-def _step(step: Step, state: Mapping[str, Any], group: str) -> Markup:
+def _step(step: TraceStep, state: Mapping[str, Any], group: str) -> Markup:
     """One step of a model: the action and what it changed; opened, the whole state with the changes marked.
 
     The steps of a counterexample are one group: opening the next one closes the last, without any script.
@@ -284,7 +281,7 @@ def _mermaid(text: str) -> Markup:
 
 
 def _code_steps(steps: Sequence[CounterexampleStep], caption: str) -> Markup:
-    """Each step with its line of code and, of a write, how the body differs from the one that stood there."""
+    """Show each step with its line of code, and the difference that a write made to the body."""
     rows = [
         (
             str(step.number),
@@ -302,7 +299,7 @@ def _code_steps(steps: Sequence[CounterexampleStep], caption: str) -> Markup:
 
 
 def _body_difference(step: CounterexampleStep) -> Content:
-    """What stood before, struck out, and what was written; the common ends of long bodies are left out."""
+    """Show the previous body struck out, then the new one, without the common ends of long bodies."""
     if step.body is None:
         return ""
     if step.previous is None or step.previous == step.body:
@@ -321,7 +318,7 @@ def _body_difference(step: CounterexampleStep) -> Content:
 
 
 def _same(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return the length of the common beginning of two texts."""
     pairs = zip(one, other, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
@@ -347,7 +344,7 @@ def _lines(steps: Sequence[str], label: str) -> Markup:
 
 def replay_command(entry: Entry, violation: Violation) -> str:
     """The command of the result with the token, without the options of output and search."""
-    made = entry.data.provenance
+    made = entry.provenance
     words = shlex.split(made.command if made else f"fencepost audit {entry.data.system}")
     return with_token(drop_options(words, SEARCHING, PRINTING), violation.token)
 
@@ -361,7 +358,7 @@ def states(found: Findings) -> Markup | None:
     return join(*drawn) or None
 
 
-def _states(entry: Entry, graph: Graph) -> Markup:
+def _states(entry: Entry, graph: StateGraph) -> Markup:
     texts = [state.text for state in graph.states]
     initial = [at for at, state in enumerate(graph.states) if state.initial]
     steps = [(int(source), int(target), str(label)) for source, target, label in graph.steps]
@@ -485,7 +482,7 @@ def _faults(count: int) -> str:
 
 
 def _against_bound(row: Mapping[str, Any], column: str) -> Content:
-    """What was counted, beside the declared bound, where there is one."""
+    """Show a count beside its declared bound, if it has one."""
     most, bound = row.get(column), row.get(f"{column}_max")
     if most is None:
         return ""

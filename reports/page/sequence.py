@@ -1,8 +1,8 @@
 """A run as a picture: a lane for each process on the left, a lane for each key on the right, time downwards.
 
-A request is a dot where it was sent, a rail beside its process for as long as it was under way, and an arrow
-to its key at the moment it took effect: a request that was overtaken has others beside its rail, and no line
-crosses the picture. On the arrow stands the condition, with the version that it names. The content of a key
+A request is a dot where it was sent, a rail beside its process while it was under way, and an arrow to its
+key at the moment it took effect. Requests that overtake it appear beside its rail, so no line crosses the
+picture. The arrow is labelled with the condition and the version that it names. The content of a key
 is shown in its lane when it changes: the short name of the version, the one it replaces, and the trace
 fields of its body (epoch, plan). A reply that was lost ends in a cross before it reaches its process; a
 crash ends the lane.
@@ -28,7 +28,7 @@ OTHERS = "other keys"
 NAME_LENGTH = 19
 HELD_LENGTH = 30
 RAIL = 14
-"""How far beside its process the rail of a request under way stands."""
+"""Pixels between the lane of a process and the rail of a request under way."""
 TRACE_FIELDS_LENGTH = 24
 
 Event = Mapping[str, Any]
@@ -49,9 +49,9 @@ class Row:
     answered: bool = False
     lost: bool = False
     holds: str = ""
-    """What the key holds from now on, when the request changed it."""
+    """The content of the key after a request that changed it."""
     difference: str = ""
-    """How that differs from what it held before."""
+    """The difference from the previous content."""
 
 
 @dataclass
@@ -156,7 +156,7 @@ def request_text(event: Event) -> str:
 
 
 def difference(before: Event | None, after: Event) -> str:
-    """What a write changed of a key: the version, the size and the trace fields that changed."""
+    """Describe the effect of a write on a key: changes of version, size and trace fields."""
     if before is None:
         return "new"
     parts = [f"was {str(before.get('etag', '') or before.get('hash', ''))[:6] or 'another'}"]

@@ -22,7 +22,7 @@ from fencepost.results import (
     CheckResult,
     CompareResult,
     MutantsResult,
-    Objective,
+    ObjectiveResult,
     ProbeResult,
     Provenance,
     SimulateResult,
@@ -35,7 +35,7 @@ CHANGES = {"worse": "violated", "better": "holds", "other": "undecided"}
 
 
 def banner(found: Findings) -> Markup:
-    """What a reviewer looks for first: verdict, commit, date, duration, and what the change did."""
+    """Show the facts that a review starts with: verdict, commit, date, duration, effect of the change."""
     kind, sign = SIGNS[found.verdict]
     entries = [("commit", _commits(found)), ("date", _date(found)), ("duration", _duration(found))]
     entries += [("against", _changes(entry)) for entry in found.of(CompareResult)]
@@ -49,7 +49,7 @@ def banner(found: Findings) -> Markup:
 
 
 def _commits(found: Findings) -> str:
-    made = [entry.data.provenance for entry in found.results if entry.data.provenance]
+    made = [entry.provenance for entry in found.results if entry.provenance]
     changed = " with uncommitted changes"
     names = {f"{m.commit[:12]}{changed if m.uncommitted_changes else ''}" for m in made if m.commit}
     return ", ".join(sorted(names))
@@ -144,7 +144,7 @@ def objectives(found: Findings) -> Markup | None:
     return table("Objectives of the simulations", head, rows) if rows else None
 
 
-def _first_broken(one: Objective) -> str:
+def _first_broken(one: ObjectiveResult) -> str:
     if not one.broken_runs:
         return ""
     where = ", ".join(f"{name} = {value}" for name, value in (one.first_broken or {}).items())
@@ -180,7 +180,7 @@ def within(entry: Entry) -> str:
 
 
 def comparison(entry: Entry) -> Markup:
-    """What a change made better or worse: the audit at two revisions."""
+    """Show the differences between the audits of two revisions."""
     base = entry.data.base[:12]
     rows = [(c.what, verdict(CHANGES[c.judged], c.judged), c.before, c.after) for c in entry.data.changes]
     if not rows:
@@ -192,11 +192,11 @@ def provenances(found: Findings) -> Markup:
     """The command that makes each result again, and the versions they share."""
     rows = []
     for entry in found.results:
-        made = entry.data.provenance or Provenance("unknown")
+        made = entry.provenance or Provenance("unknown")
         changed = " with uncommitted changes" if made.uncommitted_changes else ""
         commit = f"{made.commit[:12] or 'unknown'}{changed}"
         rows.append((entry.file, tag("code", made.command), commit, str(getattr(entry.data, "seed", ""))))
-    versions = sorted({_versions(entry.data.provenance) for entry in found.results if entry.data.provenance})
+    versions = sorted({_versions(entry.provenance) for entry in found.results if entry.provenance})
     return join(
         table("Results and their commands", ("file", "command", "commit", "seed"), rows),
         [tag("p", line) for line in versions],

@@ -10,7 +10,7 @@ from fencepost.sim.des.client import Client, ClientModel
 from fencepost.sim.des.engine import Crash, Deadlock, Engine, SimulatedEnvironment
 from fencepost.sim.des.faults import Faults
 from fencepost.sim.des.latency import Constant, Empirical, Lognormal, Profile
-from fencepost.sim.des.result import Result, Stats
+from fencepost.sim.des.result import OperationStats, Result
 from fencepost.sim.des.server import Server, StoreModel
 from fencepost.sim.des.simulate import simulate
 from fencepost.sim.des.simulation import Setup, Simulation, Workload

@@ -8,29 +8,32 @@ from fencepost.sim.quantiles import percentiles
 MS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Of the operations of one name that succeeded. Latencies in milliseconds; the rest are means."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationStats:
+    """The successful operations of one name: latencies in milliseconds, the rest are means.
+
+    The fields are the keys of the JSON, in this order.
+    """
 
     count: int
     p50: float
-    p90: float
     p99: float
-    max: float
-    mean: float
     requests: float
     serial_hops: float
-    requests_max: int
-    serial_hops_max: int
-    retries: float
-    """How often an operation began again because others were first."""
-    bytes_sent: float
-    bytes_received: float
+    p90: float = 0.0
+    max: float = 0.0
+    mean: float = 0.0
+    requests_max: int = 0
+    serial_hops_max: int = 0
+    retries: float = 0.0
+    """Repetitions of an operation because another client was first."""
+    bytes_sent: float = 0.0
+    bytes_received: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    operations: dict[str, Stats]
+    operations: dict[str, OperationStats]
     failed: dict[str, int]
     """Operations that did not succeed, by name and why."""
     throughput: float
@@ -52,13 +55,13 @@ class Result:
     """Every operation's latency, in the order in which they ended."""
 
 
-def statistics(meter: Meter) -> dict[str, Stats]:
+def statistics(meter: Meter) -> dict[str, OperationStats]:
     return {name: _stats(samples) for name, samples in sorted(meter.samples.items())}
 
 
-def _stats(samples: Samples) -> Stats:
+def _stats(samples: Samples) -> OperationStats:
     count = len(samples.latency_ns)
-    return Stats(
+    return OperationStats(
         count=count,
         **{name: _ms(value) for name, value in percentiles(samples.latency_ns).items()},
         max=_ms(max(samples.latency_ns)),

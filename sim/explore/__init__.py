@@ -1,12 +1,12 @@
 """The adversary: every interleaving and fault of real code, within a budget.
 
-audit(program, budget=..., strategy=...) -> AuditResult     explore and judge
+audit(program, budget=..., strategy=...) -> AuditOutcome     explore and judge
 AuditRequest, run_audit, run_token (in .reporting)           the same for commands and tests, with all details
 replay(program, token) -> Replay                             repeat a failure: violation, misfit, events()
 ReducedSearch, Plain, Random, Pct, ByHypothesis                    the searches
 """
 
-from fencepost.sim.explore.audit import STRATEGIES, AuditRequest, AuditResult, audit, replay
+from fencepost.sim.explore.audit import STRATEGIES, AuditOutcome, AuditRequest, audit, replay
 from fencepost.sim.explore.counterexample import Counterexample, Line, counterexample_of, lines_of
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -16,8 +16,8 @@ from fencepost.sim.explore.tokens import BadToken, Replay
 
 __all__ = [
     "STRATEGIES",
+    "AuditOutcome",
     "AuditRequest",
-    "AuditResult",
     "BadToken",
     "ByHypothesis",
     "Counterexample",

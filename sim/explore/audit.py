@@ -30,10 +30,11 @@ from fencepost.sim.explore.liveness import lasso
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.rehearsal import rehearse
+from fencepost.sim.explore.result import AuditCoverage, AuditResult, AuditVerdict, ProgramError
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from fencepost.sim.explore.watchdog import watching
-from fencepost.sim.world import Budget, Program, places
+from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
@@ -68,12 +69,12 @@ class AuditRequest:
     checkpoint: str | None = None
     """The file in which an exhaustive search is saved when a limit stops it."""
     resume: bool = False
-    """Whether the search continues from that file."""
+    """True if the search continues from that file."""
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
     others: bool = True
-    """Whether other broken properties are looked for after the first one."""
+    """True if other broken properties are looked for after the first one."""
 
     def __post_init__(self) -> None:
         if (self.checkpoint or self.jobs > 1) and self.strategy != "exhaustive":
@@ -92,7 +93,7 @@ class AuditRequest:
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """The same audit, in which operations may cost at most so much."""
 
-        def program(world: Any) -> None:
+        def program(world: World) -> None:
             self.program(world)
             world.bound(bounds)
 
@@ -101,14 +102,14 @@ class AuditRequest:
 
 
 @dataclass(frozen=True)
-class AuditResult:
-    """The outcome of an audit."""
+class AuditOutcome:
+    """An audit that has ended, with its counterexamples as runs; `result` gives the plain values."""
 
     request: AuditRequest
     strategy: str
-    verdict: str
+    verdict: AuditVerdict
     bound: str
-    """What was proven, or how far the search came, in one sentence."""
+    """Claim that was proven, or the extent of the search, in one sentence."""
     schedules: int
     pruned: int
     """Runs that were given up early: they could only repeat another one, or reached a known state."""
@@ -117,11 +118,11 @@ class AuditResult:
     findings: tuple[str, ...]
     coverage: Coverage
     complete: bool = False
-    """Whether every schedule was explored, so that the highest cost seen is the highest possible."""
+    """True if every schedule was explored, so that the highest cost seen is the highest possible."""
     error_at: CodeLine | None = None
     """The line of the program that keeps it from being audited, when the verdict is `error`."""
     interrupted: bool = False
-    """Whether Ctrl-C ended the search early."""
+    """True if Ctrl-C ended the search early."""
     flat: Mapping[str, Any] | None = None
     """The parameter and the values for which costs were compared."""
     events: Sequence[Event] = ()
@@ -140,38 +141,46 @@ class AuditResult:
         lines += [f"finding: {finding}" for finding in self.findings]
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain data, with the keys that scripts rely on."""
-        result: dict[str, Any] = {
-            "system": self.request.name,
-            "strategy": self.strategy,
-            "parameters": dict(self.request.parameters),
-            "verdict": self.verdict,
-            "bound": self.bound,
-            "schedules": self.schedules,
-            "pruned": self.pruned,
-            "seconds": self.seconds,
-            "violations": [counterexample.to_json() for counterexample in self.counterexamples],
-            "findings": list(self.findings),
-            "coverage": self.coverage.to_json(),
-            "faults": asdict(self.request.budget),
-            "seed": self.request.seed,
-        }
-        if self.verdict == "error":
-            result["error"] = {"message": self.bound, **(self.error_at._asdict() if self.error_at else {})}
-        if self.replayed is not None:
-            for key in ("conflicts", "sometimes", "tested"):  # one run is not compared with others
-                del result["coverage"][key]
-            return {**result, "counterexample": list(self.replayed), "token": self.token}
-        if cost := self.cost():
-            result["cost"] = cost
-        if self.flat is not None:
-            result["flat"] = dict(self.flat)
-        return {**result, "complete": self.complete, **self.reported}
+    def result(self) -> AuditResult:
+        """The outcome as plain values, for reports and JSON."""
+        coverage = self.coverage.summary()
+        replays = self.replayed is not None
+        if replays:  # one run is not compared with others
+            coverage = AuditCoverage(coverage.outcomes, coverage.faults, coverage.steps)
+        return AuditResult(
+            system=self.request.name,
+            strategy=self.strategy,
+            parameters=dict(self.request.parameters),
+            verdict=self.verdict,
+            bound=self.bound,
+            schedules=self.schedules,
+            pruned=self.pruned,
+            seconds=self.seconds,
+            violations=tuple(found.as_violation() for found in self.counterexamples),
+            findings=self.findings,
+            coverage=coverage,
+            cost={} if replays else self.cost(),
+            complete=None if replays else self.complete,
+            faults=asdict(self.request.budget),
+            seed=self.request.seed,
+            model=None if replays else self.reported.get("model"),
+            flat=None if replays else self.flat,
+            counterexample=tuple(self.replayed or ()),
+            token=self.token if replays else None,
+            error=self._error() if self.verdict == "error" else None,
+        )
+
+    def _error(self) -> ProgramError:
+        at = self.error_at
+        return (
+            ProgramError(self.bound)
+            if at is None
+            else ProgramError(self.bound, at.file, at.line, at.function)
+        )
 
     @cached_property
     def reported(self) -> dict[str, Any]:
-        """What the program's own reports add; nothing when interrupted, since some take long."""
+        """Results of the program's own reports; none after an interruption, since some take long."""
         reports = () if self.interrupted else self.coverage.reports
         return {key: value for report in reports for key, value in report().items()}
 
@@ -186,7 +195,7 @@ class AuditResult:
         return table
 
 
-def audit(program: Program, *, progress: Progress | None = None, **options: Any) -> AuditResult:
+def audit(program: Program, *, progress: Progress | None = None, **options: Any) -> AuditOutcome:
     """Explore `program` and judge it; `options` are the fields of `AuditRequest`."""
     return search(AuditRequest(program, **options), progress)
 
@@ -195,7 +204,7 @@ def search(
     request: AuditRequest,
     progress: Progress | None = None,
     interrupted: Callable[[], bool] = lambda: False,
-) -> AuditResult:
+) -> AuditOutcome:
     """Explore until the first violation or a limit, minimise the counterexample, and judge.
 
     `progress` ends the search between two runs, `interrupted` also in the middle of one.
@@ -204,7 +213,9 @@ def search(
         return _search(request, progress, interrupted)
 
 
-def _search(request: AuditRequest, progress: Progress | None, interrupted: Callable[[], bool]) -> AuditResult:
+def _search(
+    request: AuditRequest, progress: Progress | None, interrupted: Callable[[], bool]
+) -> AuditOutcome:
     setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
     searching = _searcher(request, setting)
@@ -264,7 +275,7 @@ def _find_others(
 
 
 def _declares(setting: Setting) -> bool:
-    """Whether the program declares a property that is not muted."""
+    """Return True if the program declares a property that is not muted."""
     world = setting.world()
     try:
         world.start(setting.program)
@@ -290,19 +301,19 @@ def _explored(request: AuditRequest, searching: Any, progress: Progress | None) 
     return searching.explore(stop) or searching
 
 
-def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditResult:
+def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
     """A fair run goes round for ever, and what was promised does not happen."""
     scope = f"{found.processes} process{'' if found.processes == 1 else 'es'}"
     bound = f"a schedule of {scope} without faults, in which all take turns, goes round for ever"
-    return AuditResult(request, request.strategy, "violated", bound, 1, 0, elapsed, (found,), (), Coverage())
+    return AuditOutcome(request, request.strategy, "violated", bound, 1, 0, elapsed, (found,), (), Coverage())
 
 
 def _without_verdict(
     request: AuditRequest, error: AuditError | Stuck, schedules: int, elapsed: float
-) -> AuditResult:
+) -> AuditOutcome:
     """The program cannot be audited; or it was computing when the time was over, and nothing is decided."""
     undecided = isinstance(error, Stuck) and not error.too_long
-    return AuditResult(
+    return AuditOutcome(
         request,
         request.strategy,
         "undecided" if undecided else "error",
@@ -334,7 +345,7 @@ def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
 
 def _judge(
     request: AuditRequest, searched: Any, elapsed: float, counterexamples: tuple[Counterexample, ...]
-) -> AuditResult:
+) -> AuditOutcome:
     complete = searched.exhausted and not searched.cut
     findings = [*getattr(searched, "findings", [])]
     if left_out := searched.setting.deadlines.left_out:
@@ -347,11 +358,13 @@ def _judge(
     if searched.cut:
         findings += _about_cut_runs(searched, searched.setting.steps_max)
     gaps = [] if counterexamples else searched.coverage.findings()
-    # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
-    verdict = "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
+    # A search that covered nothing has shown nothing: it is no pass.
+    verdict: AuditVerdict = (
+        "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
+    )
     if counterexamples and counterexamples[0].property == PROPERTY:
-        verdict = "error"  # what the world does not control is no violation of the program
-    return AuditResult(
+        verdict = "error"  # code outside of the world's control is no violation of the program
+    return AuditOutcome(
         request,
         request.strategy,
         verdict,
@@ -422,10 +435,10 @@ def replay(
 def audit_sizes(
     name: str,
     requests: Sequence[AuditRequest],
-    first: Callable[[AuditRequest], AuditResult],
-    others: Callable[[AuditRequest], AuditResult],
-) -> AuditResult:
-    """Whether costs grow with the parameter `name`: the highest costs of the first audit bound the others.
+    first: Callable[[AuditRequest], AuditOutcome],
+    others: Callable[[AuditRequest], AuditOutcome],
+) -> AuditOutcome:
+    """Judge if costs grow with the parameter `name`: the highest costs of the first audit bound the others.
 
     Returns the result of the first size, or of the first other size that costs more, where a schedule that
     costs more is a violation like any other. `others` may replay a token.

@@ -3,10 +3,9 @@
 Moves make a counterexample of code comparable with one of a model. A step of a model is one of the protocol
 ("stage", "create the manifest", "find the owner"), a step of a run is a request. One move is:
 
-- a look: what one process reads, and what it writes in vain, until a step has an effect or another process
-  steps
-- a write that takes effect
-- a parallel step that has an effect, whatever it reads and writes, and wherever that lands
+- a look: reads and vain writes of one process, until a step has an effect or another process steps.
+- a write that takes effect.
+- a parallel step that has an effect.
 - a crash, and time that passes by the adversary's choice
 - a message
 
@@ -19,7 +18,7 @@ waits for something that did not happen, and then the whole run counts.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,6 +26,7 @@ from fencepost.impl.store.events import Event
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.explore import tokens
 from fencepost.sim.explore.minimise import minimise
+from fencepost.sim.explore.result import NearestPass, Violation
 from fencepost.sim.explore.runs import Diverged, Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
@@ -57,10 +57,10 @@ class Counterexample:
     raised_at: tuple[str, ...] | None = None
     """Lines of the user's code where the exception that ended a process was raised."""
     moves: int | None = None
-    nearest_pass: dict[str, Any] | None = None
+    nearest_pass: NearestPass | None = None
     """The run that goes along with this one for as long as a run can that violates nothing."""
     minimised: bool = True
-    """Whether time sufficed to look for a shorter one."""
+    """True if time sufficed to look for a shorter one."""
     back_to: int | None = None
     """The number of the step from which a run without end goes round again."""
 
@@ -84,26 +84,21 @@ class Counterexample:
         again = [] if self.back_to is None else [f"      ... and again from step {self.back_to}"]
         return [*map(str, self.lines), *again, f"  => {self.property}: {self.reason}"]
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data; without what was not looked for."""
-        found: dict[str, Any] = {
-            "property": self.property,
-            "reason": self.reason,
-            "counterexample": self.text(),
-            "token": self.token,
-            "steps": [line.to_json() for line in self.lines],
-        }
-        if self.raised_at is not None:
-            found["raised_at"] = list(self.raised_at)
-        if self.back_to is not None:
-            found |= {"back_to": self.back_to, "events": event_rows(self.events)}
-        if self.moves is not None:
-            found |= {
-                "moves": self.moves,
-                "events": event_rows(self.events),
-                "nearest_pass": self.nearest_pass,
-            }
-        return found
+    def as_violation(self) -> Violation:
+        """The counterexample as a result has it."""
+        explained = self.back_to is not None or self.moves is not None
+        return Violation(
+            property=self.property,
+            reason=self.reason,
+            counterexample=tuple(self.text()),
+            token=self.token,
+            raised_at=self.raised_at or (),
+            moves=self.moves,
+            events=event_rows(self.events) if explained else (),
+            nearest_pass=self.nearest_pass,
+            steps=tuple(line.as_data() for line in self.lines),
+            back_to=self.back_to,
+        )
 
 
 def counterexample_of(setting: Setting, failure: Failure, footprints: Any, seconds: float) -> Counterexample:
@@ -135,12 +130,12 @@ def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay,
     return follow(setting, targets, watch=objects.look, locate=True), objects
 
 
-def event_rows(found: Sequence[Event]) -> list[dict[str, Any]]:
+def event_rows(found: Sequence[Event]) -> tuple[Mapping[str, Any], ...]:
     """Events as plain data, without the columns that do not apply; the first few, however long the run."""
-    return [
+    return tuple(
         {name: value for name, value in asdict(event).items() if value not in ("", -1) and name != "run"}
         for event in found[:EVENTS_MAX]
-    ]
+    )
 
 
 _LANDED = frozenset(name for name, found in ALTERNATIVES.items() if found.lands)
@@ -230,7 +225,7 @@ def _group(world: World, at: int) -> Any:
 
 
 def has_effect(world: World, at: int) -> bool:
-    """Whether a request changed what is stored."""
+    """Return True if a request changed what is stored."""
     _, alternative, _, _, _, op, answer, _ = world.trace[at]
     if not isinstance(op, Request) or op.reads or alternative not in _LANDED:
         return False

@@ -20,12 +20,14 @@ from typing import Any
 import fencepost.impl.store
 import fencepost.sim
 from fencepost.sim.explore import liveness
-from fencepost.sim.explore.audit import AuditRequest, AuditResult, search
+from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, search
 from fencepost.sim.explore.counterexample import Counterexample, event_rows, follow_located, moves_of
+from fencepost.sim.explore.result import AuditVerdict, NearestPass
 from fencepost.sim.explore.runs import Coverage, Diverged, Setting
 from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.explore.tokens import Replay, follow, muted_for, read, write
 from fencepost.sim.world import Program
+from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.finalizers import PROPERTY
 
 HARNESS = [Path(package.__file__ or "").parent for package in (fencepost.sim, fencepost.impl.store)]
@@ -37,14 +39,14 @@ NEAREST_SECONDS = 2.0
 def bind(program: Callable[..., Any], name: str, parameters: Mapping[str, Any]) -> Program:
     """`program` as a function of the world alone. Its name identifies it in a checkpoint."""
 
-    def bound(world: Any) -> Any:
+    def bound(world: Declaring) -> Any:
         return program(world=world, **parameters)
 
     bound.__qualname__ = " ".join([name, *(f"{key}={value!r}" for key, value in parameters.items())])
     return bound
 
 
-def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = None) -> AuditResult:
+def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = None) -> AuditOutcome:
     """Explore and judge, and repeat the failing run so that its events and its output are known.
 
     The search continues from the request's checkpoint file when that exists.
@@ -86,8 +88,8 @@ def _explained(request: AuditRequest, found: Counterexample, *, output: bool) ->
         )
 
 
-def run_token(request: AuditRequest, token: str) -> AuditResult:
-    """The one run that `token` stands for, as a result like any other."""
+def run_token(request: AuditRequest, token: str) -> AuditOutcome:
+    """Return the one run that `token` names, as a result like any other."""
     started = time.perf_counter()
     fair = liveness.parse(token)
     if fair is not None:
@@ -97,7 +99,7 @@ def run_token(request: AuditRequest, token: str) -> AuditResult:
     if again.violation is not None and not again.misfit:
         found = Counterexample.of(again, token, objects)
         counterexamples = (replace(found, raised_at=_raised_at(again), events=()),)
-    verdict = "violated" if counterexamples else "undecided" if again.misfit else "holds"
+    verdict: AuditVerdict = "violated" if counterexamples else "undecided" if again.misfit else "holds"
     bound = _BOUNDS[verdict]
     if counterexamples and counterexamples[0].property == PROPERTY:
         verdict, bound = "error", counterexamples[0].reason
@@ -109,16 +111,16 @@ def replayed(
     replay: Replay,
     objects: Objects,
     token: str,
-    verdict: str,
+    verdict: AuditVerdict,
     bound: str,
     started: float,
     found: tuple[Counterexample, ...],
-) -> AuditResult:
+) -> AuditOutcome:
     """The result of the one run of a token."""
     coverage = Coverage()
     for place in range(len(replay.world.trace)):
         coverage.step(replay.world, place)
-    return AuditResult(
+    return AuditOutcome(
         request,
         "replay",
         verdict,
@@ -135,13 +137,13 @@ def replayed(
     )
 
 
-def _run_fair(request: AuditRequest, fair: liveness.Fair) -> AuditResult:
+def _run_fair(request: AuditRequest, fair: liveness.Fair) -> AuditOutcome:
     """The result of a token that names a schedule in which all take turns."""
     started = time.perf_counter()
     found = liveness.follow_fair(request.setting, fair)
-    verdict = "holds" if found is None else "violated"
+    verdict: AuditVerdict = "holds" if found is None else "violated"
     lines = () if found is None else found.lines
-    return AuditResult(
+    return AuditOutcome(
         request,
         "replay",
         verdict,
@@ -165,7 +167,7 @@ _BOUNDS = {
 }
 
 
-def _nearest_pass(setting: Setting, name: str, failed: Replay) -> dict[str, Any] | None:
+def _nearest_pass(setting: Setting, name: str, failed: Replay) -> NearestPass | None:
     """The run that follows the failing one for as long as possible and violates nothing."""
     deadline = time.perf_counter() + NEAREST_SECONDS
     for kept in range(len(failed.steps) - 1, -1, -1):
@@ -173,12 +175,12 @@ def _nearest_pass(setting: Setting, name: str, failed: Replay) -> dict[str, Any]
         passed = follow(setting, read(token))
         if passed.violation is None and not passed.misfit:
             passed, objects = follow_located(setting, read(token))
-            return {
-                "same_steps": kept,
-                "counterexample": [str(line) for line in lines_of(passed.world.run, objects)],
-                "token": token,
-                "events": event_rows(passed.events(f"audit {name}")),
-            }
+            return NearestPass(
+                same_steps=kept,
+                counterexample=tuple(str(line) for line in lines_of(passed.world.run, objects)),
+                token=token,
+                events=event_rows(passed.events(f"audit {name}")),
+            )
         if time.perf_counter() > deadline:
             break
     return None

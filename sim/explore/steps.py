@@ -8,13 +8,16 @@ condition on it cannot distinguish the two moments.
 
 import base64
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
 from fencepost.impl.store.requests import Request
+from fencepost.sim.explore.result import CounterexampleStep
 from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival, Sync
@@ -53,42 +56,48 @@ class Line:
         text = f"{self.number:>3} {mark} {self.process:<12} {self.operation:<40} {self.outcome}".rstrip()
         return f"{text:<78}  {self.at[-1]}" if self.at else text
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain data, without what does not apply."""
-        found: dict[str, Any] = {
-            "number": self.number,
-            "process": self.process,
-            "incarnation": self.incarnation,
-            "kind": self.kind,
-            "subject": self.subject,
-            "condition": self.condition,
-            "operation": self.operation,
-            "outcome": self.outcome,
-            "fault": self.fault,
-            "time_s": self.time_s,
-            **_encoded("body", self.body),
-            **_encoded("previous", self.previous),
-            "etag": self.etag,
-            "etag_since": self.etag_since,
-        }
-        if self.at:
-            found |= self.at[-1]._asdict()
-            found["stack"] = [f"{line} in {line.function}" for line in self.at]
-        return {name: value for name, value in found.items() if value not in ("", None) or name == "outcome"}
+    def as_data(self) -> CounterexampleStep:
+        """The step as a result has it."""
+        body, body_base64 = _encoded(self.body)
+        previous, previous_base64 = _encoded(self.previous)
+        line = self.at[-1] if self.at else None
+        return CounterexampleStep(
+            number=self.number,
+            process=self.process,
+            kind=self.kind,
+            operation=self.operation,
+            outcome=self.outcome,
+            incarnation=self.incarnation,
+            subject=self.subject,
+            condition=self.condition,
+            fault=self.fault,
+            time_s=self.time_s,
+            body=body,
+            body_base64=body_base64,
+            previous=previous,
+            previous_base64=previous_base64,
+            etag=self.etag,
+            etag_since=self.etag_since,
+            file=line.file if line else "",
+            line=line.line if line else None,
+            function=line.function if line else "",
+            stack=tuple(f"{line} in {line.function}" for line in self.at),
+        )
 
 
-def _encoded(name: str, body: bytes | None) -> dict[str, str]:
+def _encoded(body: bytes | None) -> tuple[str | None, str | None]:
+    """Return the text of a body, or its base64 if it is no UTF-8, in the place of each."""
     if body is None:
-        return {}
+        return None, None
     try:
-        return {name: body.decode()}
+        return body.decode(), None
     except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(body).decode()}
+        return None, base64.b64encode(body).decode()
 
 
 @dataclass
 class Objects:
-    """What every object was before and after each step of a run; `look` watches the run."""
+    """Versions of every object before and after each step of a run; `look` watches the run."""
 
     changes: dict[int, tuple[bytes | None, int | None]] = field(default_factory=dict)
     """By step, of the object it touched: the body of the version before the present one, and the step after
@@ -97,9 +106,10 @@ class Objects:
     _versions: dict[str, list[tuple[int, str, bytes | None]]] = field(default_factory=dict)
     """By key: the step, the ETag (empty: no object) and the body after it."""
 
-    def look(self, world: Any) -> None:
+    def look(self, world: World) -> None:
+        """Compare the objects with those before the last step."""
         place = len(world.trace) - 1
-        keys = world.bucket.bodies("") if place < 0 else ()
+        keys: Iterable[str] = world.bucket.bodies("") if place < 0 else ()
         if place >= 0 and isinstance(world.trace[-1][5], Request):
             op = world.trace[-1][5]
             keys = (op.subject,) if op.kind not in _NO_OBJECT else ()
@@ -268,7 +278,7 @@ def body_text(body: bytes, previous: bytes | None) -> str:
 
 
 def difference(before: bytes, after: bytes) -> str:
-    """What changed between two bodies, word by word, between a little of what is around it."""
+    """Return the differences between two bodies, word by word, with a little of the text around them."""
     old, new = _words(before), _words(after)
     if max(len(old), len(new)) > WORDS_MAX:
         return _short(after)

@@ -16,7 +16,7 @@ from fencepost.impl.store.layers.retrying import Retrying
 from fencepost.impl.store.requests import ANYTHING, NOT_NOW, Outcome, Reply, Request
 from fencepost.sim.probe.crew import Crew, Opener, ProcessCrew, Sent, ThreadCrew
 from fencepost.sim.probe.ground import Ground, batches
-from fencepost.sim.probe.history import History, Recorded, Step, body_of, token_of
+from fencepost.sim.probe.history import History, HistoryStep, Recorded, body_of, token_of
 from fencepost.sim.probe.plan import Plan
 from fencepost.sim.probe.verdict import Broken, Inconclusive, NotOffered, bound_of
 
@@ -55,7 +55,7 @@ class Bench:
         self._hard_ns = 0
         self._rivals = self.rivals_max = RIVALS_MIN
         self._rounds_to_grow = self._quick = 1
-        self._first_bad: tuple[str, tuple[Step, ...]] | None = None
+        self._first_bad: tuple[str, tuple[HistoryStep, ...]] | None = None
         self._opener = opener
         self._elsewhere: Store | None = None
         self._threads: ThreadCrew | None = None
@@ -276,7 +276,7 @@ class Bench:
         """What rounds without a bad one say about the rate of bad ones."""
         return bound_of(self.rounds_done) if not self.rounds_bad else None
 
-    def evidence(self) -> tuple[Step, ...]:
+    def evidence(self) -> tuple[HistoryStep, ...]:
         """The history of the first bad round; else of the last case."""
         return self._first_bad[1] if self._first_bad else self.history.steps()
 

@@ -25,7 +25,7 @@ STEPS_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """One request and its reply; times count from the start of the history."""
 
     number: int
@@ -73,14 +73,14 @@ class History:
             self.requests += 1
             self._entries.append(entry)
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[HistoryStep, ...]:
         """In the order they were issued."""
         with self._lock:
             entries = sorted(self._entries, key=lambda entry: (entry.started_ns, entry.ended_ns))
         entries = entries[-STEPS_MAX:]
         start = entries[0].started_ns if entries else 0
         return tuple(
-            Step(
+            HistoryStep(
                 number,
                 entry.worker,
                 entry.request,

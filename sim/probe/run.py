@@ -30,7 +30,7 @@ from fencepost.sim.probe.verdict import (
     Finding,
     Inconclusive,
     NotOffered,
-    Report,
+    ProbeResult,
     Verdict,
     overall,
 )
@@ -100,7 +100,7 @@ class Probe:
         # One removal for every object.
         return objects + timed, requests + 9 * timed + objects + timed, volume
 
-    def run(self, watch: Watch = lambda *_: None) -> Report:
+    def run(self, watch: Watch = lambda *_: None) -> ProbeResult:
         """Ask every feature, measure, sweep. Raises what makes the store unusable, after the sweep."""
         started_ns = self._env.monotonic_ns()
         try:
@@ -114,14 +114,14 @@ class Probe:
                 stopped.add_note(_left(self.prefix, left))
             raise
         left = self._end(watch)
-        return Report(
+        return ProbeResult(
             url=self._store.url,
             verdict=overall(findings),
-            features=findings,
+            features=tuple(findings),
             latency=latency.summary(profile),
             profile=profile,
             prefix=self.prefix,
-            left=left,
+            left=tuple(left),
             requests=self._bench.history.requests,
             seconds=round((self._env.monotonic_ns() - started_ns) / 1e9, 3),
             options=asdict(self.plan),

@@ -11,11 +11,11 @@ practically every protocol stands on; the others only tell which operations not 
 """
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.sim.probe.history import Step
+from fencepost.sim.probe.history import HistoryStep
 
 
 class Verdict(enum.StrEnum):
@@ -53,25 +53,27 @@ class Finding:
     bad: int = 0
     bound: float | None = None
     """With no bad round of `rounds`: the true rate of bad rounds is below this, with 95 % confidence."""
-    history: tuple[Step, ...] = ()
     seconds: float = 0.0
+    history: tuple[HistoryStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Everything a probe found out."""
+@dataclass(frozen=True, kw_only=True)
+class ProbeResult:
+    """The result of a probe. The fields are the keys of its JSON, in this order."""
 
     url: str
     verdict: Verdict
-    features: Sequence[Finding]
-    latency: dict[str, dict[str, float]]
-    profile: dict[str, Any]
-    prefix: str
-    left: Sequence[str]
-    """What could not be removed."""
-    requests: int
-    seconds: float
-    options: dict[str, Any] = field(default_factory=dict)
+    features: tuple[Finding, ...]
+    latency: Mapping[str, Mapping[str, float]]
+    """Milliseconds by operation: p50, p90, p99."""
+    prefix: str = ""
+    left: tuple[str, ...] = ()
+    """Objects that could not be removed."""
+    requests: int = 0
+    seconds: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    profile: Mapping[str, Any] = field(default_factory=dict, metadata={"serialized": False})
+    """The latency profile, which --profile writes to a file of its own."""
 
 
 def overall(findings: Iterable[Finding]) -> Verdict:

@@ -38,7 +38,7 @@ Patterns match whole keys, in the syntax that Python and RE2 share. Groups with 
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts
+from fencepost.sim.replay.result import RunVerdict
 from fencepost.sim.systems import SYSTEMS
 from fencepost.sim.trace.columns import numbered, text
 from fencepost.sim.trace.schema import TraceError
@@ -154,8 +155,9 @@ class Finding:
     event: str
     reason: str
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def listed(self) -> RunVerdict:
+        """The finding as a result lists it."""
+        return RunVerdict(self.run, self.seq, self.event, self.reason, self.rule)
 
 
 class Log:

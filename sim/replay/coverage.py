@@ -31,6 +31,7 @@ from fencepost.properties.refinement import (
 from fencepost.properties.refinement.symbols import Symbols
 from fencepost.properties.refinement.text import I64
 from fencepost.sim.replay.lockstep import Lockstep
+from fencepost.sim.replay.result import LabelCoverage
 
 PAIRS_MAX = 20_000
 """Pairs of set and symbol that are examined; a trace that takes more has taken the common ones by then."""
@@ -66,7 +67,7 @@ def _possible(automaton: Automaton, rows: Any, action: Action) -> bool:
     return bool(automaton.judge(after, action).any())
 
 
-def label_coverage(automaton: Automaton, labels: set[int]) -> dict[str, Any]:
+def label_coverage(automaton: Automaton, labels: set[int]) -> LabelCoverage:
     """How many of the labels that events can show were taken, and the names of the others, by action."""
     shown = [label for label in automaton.model.labels if automaton.refinement.shows(label)]
     missing = [label for label in shown if label.number not in labels]
@@ -75,12 +76,12 @@ def label_coverage(automaton: Automaton, labels: set[int]) -> dict[str, Any]:
         counts = by_action.setdefault(label.action, [0, 0])
         counts[0] += label.number in labels
         counts[1] += 1
-    return {
-        "taken": len(shown) - len(missing),
-        "of": len(shown),
-        "actions": {action: {"taken": one, "of": all_} for action, (one, all_) in by_action.items()},
-        "missing": [str(label) for label in missing],
-    }
+    return LabelCoverage(
+        taken=len(shown) - len(missing),
+        of=len(shown),
+        actions={action: {"taken": one, "of": all_} for action, (one, all_) in by_action.items()},
+        missing=tuple(str(label) for label in missing),
+    )
 
 
 class DrivenTransitions:

@@ -9,9 +9,9 @@ known, so memory is bounded by the cores times the largest part.
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,12 +21,16 @@ from fencepost.properties.refinement import not_judged
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
 from fencepost.sim.replay.parts import Part, load
+from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
 from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
 from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.schema import Problem
 
 LISTED_MAX = 1000
 """Runs that a summary lists; the table of verdicts has all of them."""
+_LISTED = [each.name for each in fields(RunVerdict)]
+"""The columns of the table of verdicts that a summary shows."""
+Verdict = Literal["holds", "violated", "undecided"]
 
 
 @dataclass
@@ -45,7 +49,7 @@ class Outcome:
     """Runs that were not accepted, rejected ones first."""
     statistics: Statistics = field(default_factory=Statistics)
     problems: list[Problem] = field(default_factory=list)
-    coverage: dict[str, Any] = field(default_factory=dict)
+    coverage: LabelCoverage | None = None
     not_judged: tuple[str, ...] = ()
     """What the verdicts say nothing about."""
 
@@ -65,30 +69,49 @@ class Outcome:
         self.not_accepted.sort(key=lambda row: (row["verdict"] != REJECTED, row["run"]))
         del self.not_accepted[LISTED_MAX:]
 
-    def as_json(self, seconds: float) -> dict[str, Any]:
-        rejected = [row for row in self.not_accepted if row["verdict"] == REJECTED]
-        return {
-            "verdict": self.verdict,
-            "runs": self.runs,
-            "events": self.events,
-            "events_read": self.read,
-            "accepted": self.accepted,
-            "rejected": self.rejected,
-            "undecided": self.undecided,
-            "left_out": self.left_out,
-            "seconds": seconds,
-            "events_per_second": round(self.events / max(seconds, 1e-9)),
-            "violations": rejected,
-            "undecided_runs": [row for row in self.not_accepted if row["verdict"] == UNDECIDED],
-            "problems": [str(problem) for problem in self.problems],
-            "damaged_lines": sum(problem.lines for problem in self.problems),
-            "coverage": self.coverage,
-            "not_judged": list(self.not_judged),
-            "statistics": self.statistics.as_json(),
-        }
+    def result(
+        self,
+        model: str,
+        engine: Literal["local", "spark"],
+        seconds: float,
+        *,
+        grouped_by: str = "",
+        started_seconds: float = 0.0,
+    ) -> ReplayResult:
+        """The result of the replay, which took `seconds` after `started_seconds` to start the engine."""
+        return ReplayResult(
+            model=model,
+            engine=engine,
+            runs=self.runs,
+            events=self.events,
+            accepted=self.accepted,
+            rejected=self.rejected,
+            undecided=self.undecided,
+            seconds=seconds,
+            events_per_second=round(self.events / max(seconds, 1e-9)),
+            violations=self._listed(REJECTED),
+            verdict=self.verdict,
+            undecided_runs=self._listed(UNDECIDED),
+            problems=tuple(str(problem) for problem in self.problems),
+            damaged_lines=sum(problem.lines for problem in self.problems),
+            left_out=self.left_out,
+            events_read=self.read,
+            grouped_by=grouped_by,
+            started_seconds=started_seconds,
+            coverage=self.coverage,
+            statistics=self.statistics.as_json(),
+            not_judged=self.not_judged,
+        )
+
+    def _listed(self, verdict: str) -> tuple[RunVerdict, ...]:
+        return tuple(
+            RunVerdict(**{name: row[name] for name in _LISTED if name in row})
+            for row in self.not_accepted
+            if row["verdict"] == verdict
+        )
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         if self.rejected:
             return "violated"
         is_judged = self.runs and self.read  # a model accepts whatever its map does not read
@@ -129,7 +152,8 @@ def replay(
     if counted:
         outcome.coverage = label_coverage(judge.automaton, taken_labels(judge.lockstep))
     if judge.driven is not None and outcome.runs:
-        outcome.coverage["model"] = judge.driven.share().as_json()
+        assert outcome.coverage is not None, "transitions are counted where labels are"
+        outcome.coverage = replace(outcome.coverage, model=judge.driven.share())
     return outcome
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.replay.judging import IN_WORDS, event_text
+from fencepost.sim.replay.result import RunVerdict
 from fencepost.sim.trace.ordering import ordered
 from fencepost.sim.trace.reading import DAMAGED, batches, is_parquet, opened
 from fencepost.sim.trace.schema import EMPTY, is_event, table_of
@@ -31,10 +32,10 @@ class Place(NamedTuple):
     time: str
 
 
-def located(rows: Sequence[Any], files: Sequence[Path], *, as_recorded: bool) -> list[Any]:
+def located(rows: Sequence[RunVerdict], files: Sequence[Path], *, as_recorded: bool) -> list[RunVerdict]:
     """The rows, with `file`, `line` and `time` of their events set; unchanged where one is not found again.
 
-    A row has the fields `run`, `seq` and `event`. `as_recorded`: runs are those of the trace, not new groups.
+    With `as_recorded`, runs are those of the trace, not new groups.
     """
     wanted = [row for row in rows if row.seq >= 0]
     texts = {row.event for row in wanted}
@@ -56,7 +57,7 @@ class _Event:
     place: Place
 
 
-def _with_place(row: Any, events: Sequence[_Event], as_recorded: bool) -> Any:
+def _with_place(row: RunVerdict, events: Sequence[_Event], as_recorded: bool) -> RunVerdict:
     """The row, with the place of the one event that it can mean."""
     alike = [one for one in events if one.text == row.event]
     numbers = [one.columns.get("seq") for one in events]

@@ -16,27 +16,28 @@ from typing import Any
 
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.keys import KEYS, latency
+from fencepost.sim.scenarios.result import ObjectiveResult, SimulatedRun, SimulationCheck
 from fencepost.sim.scenarios.scenario import Check, Formula, Objective, Point, Scenario
 from fencepost.sim.scenarios.source import BadScenario, BadValue, Source, line_of, suggestion
 
-Run = Mapping[str, Any]
 
-
-def measure(run: Run, name: str) -> float | None:
+def measure(run: SimulatedRun, name: str) -> float | None:
     """The number of this name in a run's row; None when the run has none."""
     if name in ("throughput", "throughput_per_writer", "dollars_month", "dollars_million"):
-        return float(run[name])
+        return float(getattr(run, name))
     if name == "failed":
-        return float(sum(run["failed"].values()))
+        return float(sum(run.failed.values()))
     head, _, statistic = name.rpartition(".")
     if head in ("part", "counter"):
-        found = run[f"{head}s"].get(statistic)
+        found = (run.parts if head == "part" else run.counters).get(statistic)
         return None if found is None else float(found)
-    operation = run["operations"].get(head)
-    return None if operation is None else float(operation[statistic])
+    operation = run.operations.get(head)
+    return None if operation is None else float(getattr(operation, statistic))
 
 
-def check_rows(scenario: Scenario, points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, Any]]:
+def check_rows(
+    scenario: Scenario, points: Sequence[Point], runs: Sequence[SimulatedRun]
+) -> list[SimulationCheck]:
     """One row a check: the measured number, the simulated one, and how far they are apart."""
     rows = [_check(scenario, check, points, runs) for check in scenario.checks]
     if scenario.formula is not None:
@@ -52,7 +53,9 @@ def check_places(scenario: Scenario, points: Sequence[Point]) -> None:
                 _chosen(scenario, check, at, points)
 
 
-def _check(scenario: Scenario, check: Check, points: Sequence[Point], runs: Sequence[Run]) -> dict[str, Any]:
+def _check(
+    scenario: Scenario, check: Check, points: Sequence[Point], runs: Sequence[SimulatedRun]
+) -> SimulationCheck:
     chosen = _chosen(scenario, check, check.at, points)
     if check.slope_over:
         simulated = _slope(scenario, check, points, runs, chosen)
@@ -66,18 +69,18 @@ def _check(scenario: Scenario, check: Check, points: Sequence[Point], runs: Sequ
 
 def row(
     name: str, reference: float, simulated: float, tolerance: float, unit: str, says: str
-) -> dict[str, Any]:
+) -> SimulationCheck:
     error = (simulated - reference) / reference if reference else 0.0
-    return {
-        "name": name,
-        "reference": round(reference, 6),
-        "simulated": round(simulated, 6),
-        "error": round(error, 6),
-        "tolerance": tolerance,
-        "unit": unit,
-        "ok": abs(error) <= tolerance,
-        "says": says,
-    }
+    return SimulationCheck(
+        name=name,
+        reference=round(reference, 6),
+        simulated=round(simulated, 6),
+        error=round(error, 6),
+        ok=abs(error) <= tolerance,
+        tolerance=tolerance,
+        unit=unit,
+        says=says,
+    )
 
 
 def _chosen(scenario: Scenario, check: Check, at: Mapping[str, Any], points: Sequence[Point]) -> list[int]:
@@ -94,12 +97,12 @@ def _chosen(scenario: Scenario, check: Check, at: Mapping[str, Any], points: Seq
     return found
 
 
-def _mean(scenario: Scenario, check: Check, runs: Sequence[Run], chosen: Sequence[int]) -> float:
+def _mean(scenario: Scenario, check: Check, runs: Sequence[SimulatedRun], chosen: Sequence[int]) -> float:
     """Of the runs that were chosen: mostly one."""
     return sum(_value(scenario, check, runs[place]) for place in chosen) / len(chosen)
 
 
-def _value(scenario: Scenario, check: Check, run: Run) -> float:
+def _value(scenario: Scenario, check: Check, run: SimulatedRun) -> float:
     found = measure(run, check.measure)
     if found is None:
         raise BadScenario(f"{scenario.name}: check {check.name!r}: the run has no {check.measure}")
@@ -107,7 +110,11 @@ def _value(scenario: Scenario, check: Check, run: Run) -> float:
 
 
 def _slope(
-    scenario: Scenario, check: Check, points: Sequence[Point], runs: Sequence[Run], chosen: Sequence[int]
+    scenario: Scenario,
+    check: Check,
+    points: Sequence[Point],
+    runs: Sequence[SimulatedRun],
+    chosen: Sequence[int],
 ) -> float:
     """How much the measure grows with the swept key: least squares, as one reads it off a plot."""
     pairs = [
@@ -145,7 +152,7 @@ def timed(key: str) -> bool:
     return known is not None and known.parse in (units.duration, units.positive_duration, latency)
 
 
-def objective_rows(scenario: Scenario, runs: Sequence[Run]) -> list[dict[str, Any]]:
+def objective_rows(scenario: Scenario, runs: Sequence[SimulatedRun]) -> list[ObjectiveResult]:
     """One row an objective: where it holds, and the first run of the sweep that breaks it."""
     rows = []
     for objective in scenario.objectives:
@@ -156,14 +163,14 @@ def objective_rows(scenario: Scenario, runs: Sequence[Run]) -> list[dict[str, An
             run for run in runs if not _reached(objective.below, bound, measure(run, objective.measure))
         ]
         rows.append(
-            {
-                "objective": objective.text,
-                "broken_runs": len(broken),
-                "runs": len(runs),
-                "first_broken": broken[0]["parameters"] if broken else None,
-                "first_value": measure(broken[0], objective.measure) if broken else None,
-                "violated": bool(broken),
-            }
+            ObjectiveResult(
+                objective=objective.text,
+                broken_runs=len(broken),
+                runs=len(runs),
+                first_broken=broken[0].parameters if broken else None,
+                first_value=measure(broken[0], objective.measure) if broken else None,
+                violated=bool(broken),
+            )
         )
     return rows
 
@@ -300,28 +307,28 @@ def predicted_ms(
 
 
 def formula_rows(
-    scenario: Scenario, formula: Formula, points: Sequence[Point], runs: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+    scenario: Scenario, formula: Formula, points: Sequence[Point], runs: Sequence[SimulatedRun]
+) -> list[SimulationCheck]:
     """One row a run: the formula as reference, the simulation beside it."""
     rows = []
     for point, run in zip(points, runs, strict=True):
-        stats = run["operations"].get(formula.operation)
+        stats = run.operations.get(formula.operation)
         if stats is None:
             continue
         caps = [point.settings.get(key) for key in ("client.in_flight", "store.in_flight")]
         given = [cap for cap in caps if cap is not None]
         rtt_ms = numeric("store.latency", point.settings.get("store.latency", KEYS["store.latency"].default))
         reference = predicted_ms(
-            hops=stats["serial_hops"],
-            requests=stats["requests"],
+            hops=stats.serial_hops,
+            requests=stats.requests,
             concurrency=min(given) if given else None,
             rtt_ms=rtt_ms,
-            compute_ms=_compute_ms(scenario, stats["requests"]),
+            compute_ms=_compute_ms(scenario, stats.requests),
         )
         name = "formula at " + ", ".join(
             f"{key.rpartition('.')[2]} {v}" for key, v in point.parameters.items()
         )
-        rows.append(row(name, reference, stats["p50"], formula.tolerance, "ms", ""))
+        rows.append(row(name, reference, stats.p50, formula.tolerance, "ms", ""))
     return rows
 
 

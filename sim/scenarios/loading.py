@@ -141,7 +141,7 @@ def _sweep(source: Source, given: Any) -> dict[str, list[tuple[Any, Any]]]:
         key = source.parse(f"sweep.{short}", full_key, short)
         if key in ("workload.system", "workload.path"):
             source.fail(f"sweep.{short}", "cannot be swept; write a scenario for each")
-        check_values(values, lambda why, at=short: source.fail(f"sweep.{at}", why))  # type: ignore[misc]
+        check_values(values, lambda why, at=short: source.fail(f"sweep.{at}", why))
         if key in found:
             source.fail(f"sweep.{short}", f"is swept twice, as {key} too")
         found[key] = [(value, source.parse(f"sweep.{short}", parser(key), value)) for value in values]

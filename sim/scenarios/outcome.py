@@ -11,12 +11,18 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from fencepost.sim.des.result import Result
 from fencepost.sim.scenarios.judging import check_rows, numeric, objective_rows, timed
+from fencepost.sim.scenarios.result import (
+    ObjectiveResult,
+    SimulatedRun,
+    SimulateResult,
+    SimulationCheck,
+    Verdict,
+)
 from fencepost.sim.scenarios.scenario import Point, Scenario
 from fencepost.sim.scenarios.source import BadScenario
 from fencepost.sim.whole_files import write_whole
@@ -31,7 +37,7 @@ def outcome(
     *,
     seed: int,
     checked: bool = True,
-) -> dict[str, Any]:
+) -> SimulateResult:
     """Of the runs that were finished; nothing in it depends on when or where they ran.
 
     A sweep from the command line changes what the scenario's own checks are about: they are left out then.
@@ -40,36 +46,42 @@ def outcome(
     complete = len(runs) == len(points)
     checks = check_rows(scenario, points, runs) if complete and checked else []
     objectives = objective_rows(scenario, runs)
-    return {
-        "scenario": scenario.name,
-        "title": scenario.title,
-        "about": " ".join(scenario.about.split()),
-        "verdict": _verdict(checks, objectives, complete),
-        "seed": seed,
-        "settings": scenario.shown,
-        "planned": len(points),
-        "units": {key: "ms" for key in sorted({key for run in runs for key in run["values"]}) if timed(key)},
-        "case_keys": sorted({key for case in scenario.cases for key in case.shown}),
-        "runs": runs,
-        "checks": checks,
-        "objectives": objectives,
-    }
+    timed_keys = sorted({key for run in runs for key in run.values if timed(key)})
+    return SimulateResult(
+        scenario=scenario.name,
+        runs=tuple(runs),
+        checks=tuple(checks),
+        verdict=_verdict(checks, objectives, complete),
+        title=scenario.title,
+        about=" ".join(scenario.about.split()),
+        seed=seed,
+        settings=scenario.shown,
+        planned=len(points),
+        units=dict.fromkeys(timed_keys, "ms"),
+        case_keys=tuple(sorted({key for case in scenario.cases for key in case.shown})),
+        objectives=tuple(objectives),
+    )
 
 
-def _run(scenario: Scenario, point: Point, result: Result) -> dict[str, Any]:
-    found = asdict(replace(result, latencies_ms={}))
-    del found["throughput"], found["latencies_ms"]
-    return {
-        "run": run_name(scenario.name, point.number),
-        "parameters": point.parameters,
-        "values": _values(point),
-        "operations": found.pop("operations"),
-        "throughput": result.throughput,
-        "throughput_per_writer": round(result.throughput / point.settings.get("workload.writers", 1), 6),
-        "dollars_month": dollars_month(result, scenario.prices),
-        "dollars_million": dollars_million(result, scenario.prices),
-        **found,
-    }
+def _run(scenario: Scenario, point: Point, result: Result) -> SimulatedRun:
+    return SimulatedRun(
+        parameters=point.parameters,
+        operations=result.operations,
+        throughput=result.throughput,
+        dollars_month=dollars_month(result, scenario.prices),
+        run=run_name(scenario.name, point.number),
+        values=_values(point),
+        throughput_per_writer=round(result.throughput / point.settings.get("workload.writers", 1), 6),
+        dollars_million=dollars_million(result, scenario.prices),
+        failed=result.failed,
+        window_s=result.window_s,
+        requests=result.requests,
+        outcomes=result.outcomes,
+        faults=result.faults,
+        saturation=result.saturation,
+        counters=result.counters,
+        parts=result.parts,
+    )
 
 
 def run_name(scenario: str, number: int) -> str:
@@ -101,12 +113,12 @@ def dollars_million(result: Result, prices: Mapping[str, float]) -> float:
 
 
 def _verdict(
-    checks: Sequence[Mapping[str, Any]], objectives: Sequence[Mapping[str, Any]], complete: bool
-) -> str:
+    checks: Sequence[SimulationCheck], objectives: Sequence[ObjectiveResult], complete: bool
+) -> Verdict:
     """Violated by one failed check or one run that broke an objective; undecided while runs are missing."""
-    if not all(check["ok"] for check in checks):
+    if not all(check.ok for check in checks):
         return "violated"
-    if any(objective["violated"] for objective in objectives):
+    if any(objective.violated for objective in objectives):
         return "violated"
     return "holds" if complete else "undecided"
 

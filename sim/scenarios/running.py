@@ -34,6 +34,7 @@ from fencepost.sim.scenarios.judging import check_places, timed
 from fencepost.sim.scenarios.keys import KEYS, OPEN_TABLES
 from fencepost.sim.scenarios.loading import points
 from fencepost.sim.scenarios.outcome import outcome, run_name
+from fencepost.sim.scenarios.result import SimulateResult
 from fencepost.sim.scenarios.scenario import Point, Scenario
 from fencepost.sim.scenarios.source import BadScenario
 
@@ -238,7 +239,7 @@ def _quiet() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-Show = Callable[[int, int], None]
+Show = Callable[[int, int], object]
 """Called with the number of runs that are done, and of all runs."""
 
 
@@ -283,7 +284,7 @@ class Order:
     def name(self, number: int) -> str:
         return run_name(self.scenario.name, number)
 
-    def outcome(self, results: dict[int, Result]) -> dict[str, Any]:
+    def outcome(self, results: dict[int, Result]) -> SimulateResult:
         return outcome(self.scenario, self.points, results, seed=self.used_seed, checked=not self.sweeps)
 
 
@@ -298,7 +299,7 @@ def _silent(_done: int, _total: int) -> None:
     """Nobody watches."""
 
 
-def perform(order: Order, show: Show = _silent) -> dict[str, Any]:
+def perform(order: Order, show: Show = _silent) -> SimulateResult:
     """Run it here, on every core. Ctrl-C stops it, and keeps the runs that were finished."""
     tasks = order.tasks()
     results: dict[int, Result] = {}
@@ -321,7 +322,7 @@ def _run(packed: bytes) -> tuple[int, bytes]:
     return number, pickle.dumps(result)
 
 
-def perform_on_spark(order: Order, master: str | None, show: Callable[[int, int], None]) -> dict[str, Any]:
+def perform_on_spark(order: Order, master: str | None, show: Show) -> SimulateResult:
     """Every run as a task of its own. Raises `BadScenario` where Spark cannot be used."""
     from fencepost.sim.spark import SparkAway, start
 

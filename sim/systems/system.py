@@ -1,7 +1,7 @@
 """The descriptor of a system: one protocol, with everything that the commands need to know about it.
 
-Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages. What
-is expensive to import is named by a reference, a text `module:name` that is resolved on first use, so that
+Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages.
+Expensive imports are named by a reference, a text `module:name` that is resolved on first use, so that
 listing systems loads neither the protocols nor their libraries.
 """
 
@@ -12,7 +12,10 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fencepost.sim.world.declaring import Declaring
 
 Reference = str
 """`module:name`."""
@@ -64,7 +67,7 @@ class System:
     """The machine that `fencepost check` explores."""
     observed: Reference = field(default="", kw_only=True)
     """The machine of what the store shows, by which replay, lockstep and coverage judge runs; `model` refines
-    it. `fencepost check` has it under the name of the system and `-observed`."""
+    it. `fencepost check` has it under the name of the system and `-observed`. Empty where `model` judges."""
     further_models: Mapping[str, Reference] = field(default_factory=dict, kw_only=True)
     """Machines of what that one leaves out, by the names that `fencepost check` has for them."""
     checks: Reference
@@ -147,7 +150,7 @@ class System:
             settable = [parameters["world"], scenario]
 
         @functools.wraps(program)
-        def audited(world: Any, **arguments: Any) -> None:
+        def audited(world: "Declaring", **arguments: Any) -> None:
             defaults = {one.name: one.default for one in settable[1:]}
             program(world, **{**defaults, **arguments}, **bound)
 

@@ -11,7 +11,7 @@ from fencepost.commands import demo, rows
 from fencepost.commands.demo import Stop
 from fencepost.commands.exit_codes import Exit
 from fencepost.impl.store import ANYTHING
-from fencepost.sim.explore import AuditRequest, AuditResult
+from fencepost.sim.explore import AuditOutcome, AuditRequest
 from fencepost.sim.explore.reporting import run_audit
 from fencepost.testing import Options, request_of
 from tests.commands.running import exit_of as ends
@@ -51,10 +51,10 @@ def test_who_waits_for_the_end_does_not_wait_for_a_whole_model(pressed: list[int
     reports: list[str] = []
     result = run_audit(asked(pressed, reports))
     assert result.interrupted
-    assert "compared" not in result.to_json()
+    assert "compared" not in result.reported
     assert reports == []
     pressed[0] = -1
-    assert run_audit(asked(pressed, reports)).to_json()["compared"], "compared unless interrupted"
+    assert run_audit(asked(pressed, reports)).reported["compared"], "compared unless interrupted"
 
 
 def test_all_mutants_end_with_the_one_that_was_interrupted(
@@ -64,7 +64,7 @@ def test_all_mutants_end_with_the_one_that_was_interrupted(
     begun: list[str | None] = []
     run = rows.run_audit
 
-    def interrupted(request: AuditRequest) -> AuditResult:
+    def interrupted(request: AuditRequest) -> AuditOutcome:
         from dataclasses import replace
 
         begun.append(request.name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.sim.explore import AuditResult, audit, replay
+from fencepost.sim.explore import AuditOutcome, audit, replay
 from fencepost.sim.world import Budget
 from fencepost.testing import unwrapped
 
@@ -28,7 +28,7 @@ def programs(*kinds: str) -> list[Any]:
     ]
 
 
-def audited(program: Any, **options: Any) -> AuditResult:
+def audited(program: Any, **options: Any) -> AuditOutcome:
     function, found = unwrapped(program)
     return audit(function, budget=Budget(**found.faults), minimise_seconds=0.3, **options)
 

@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.world import Budget
 from fencepost.testing import unwrapped
 
@@ -24,7 +24,7 @@ MUTANTS = {
 """The properties that each violates."""
 
 
-def audited(name: str, seconds: float = 0.5) -> AuditResult:
+def audited(name: str, seconds: float = 0.5) -> AuditOutcome:
     function, options = unwrapped(getattr(PROGRAMS, name))
     return audit(function, budget=Budget(**options.faults), minimise_seconds=seconds)
 

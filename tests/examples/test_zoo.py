@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fencepost.examples.zoo import ENTRIES
-from fencepost.sim.explore import AuditResult, audit, replay
+from fencepost.sim.explore import AuditOutcome, audit, replay
 from fencepost.sim.world import Budget
 from fencepost.testing import unwrapped
 
@@ -152,7 +152,7 @@ def programs(*kinds: str) -> list[Any]:
     return found
 
 
-def audited(program: Callable[..., Any]) -> AuditResult:
+def audited(program: Callable[..., Any]) -> AuditOutcome:
     """With the options that the program brings, and otherwise the default ones."""
     function, options = unwrapped(program)
     return audit(function, budget=Budget(**(options.faults or {})), minimise_seconds=1)

@@ -24,6 +24,7 @@ from fencepost.model import (
     together,
     walk,
 )
+from fencepost.results import to_json
 
 
 class Counts(Machine):
@@ -62,7 +63,7 @@ def test_the_search_stops_at_the_bound_and_the_verdict_says_what_it_cut() -> Non
     result = check(Counts)
     assert (result.verdict, result.distinct, result.cut) == ("holds", len(inside), len(cut))
     assert result.generated == steps + 1
-    assert result.as_json()["cut"] == len(cut)
+    assert to_json(result)["cut"] == len(cut)
     assert f"the bound small cut {len(cut)} states: what holds, holds within it" in result.notes
     graph = reachable_graph(Model(Counts))
     assert len(graph.sources) == steps - sum((a > 0) + (b > 0) for a, b in cut)

@@ -19,6 +19,7 @@ from fencepost.commands.models import SHIPPED, find_machine
 from fencepost.model import (
     Bag,
     Bool,
+    CheckResult,
     Each,
     Enum,
     Flags,
@@ -29,7 +30,6 @@ from fencepost.model import (
     ModellingMistake,
     Progress,
     Record,
-    Result,
     Seq,
     Set,
     Size,
@@ -72,12 +72,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 OPTIMIZED = build.OPTIONS
 
 
-def measured(result: Result) -> Result:
+def measured(result: CheckResult) -> CheckResult:
     """A result without what differs from run to run."""
     return replace(result, seconds=0.0, peak_bytes=0, notes=())
 
 
-def both(machine: type[Machine], sizes: dict[str, int] | None = None, **options: Any) -> Result:
+def both(machine: type[Machine], sizes: dict[str, int] | None = None, **options: Any) -> CheckResult:
     """The result, which is the same with and without the compiler; everything was compiled."""
     plain = check(machine, sizes, workers=1, **options)
     compiled = check(machine, sizes, workers=1, compiled=True, **options)

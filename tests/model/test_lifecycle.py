@@ -1,20 +1,24 @@
 """The machines of lifecycles: what holds, what each safeguard is for, what each design needs from the log."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fencepost.commands.models import find_machine
 from fencepost.model import *
 from fencepost.model import Machine, Model, check
 from fencepost.model.cursor import Cursor
 from fencepost.model.lifecycle import LATE, Lifecycle
 from fencepost.model.lifecycle_blockers import LifecycleBlockers
+from fencepost.model.lifecycle_merged import LifecycleMerged
 from fencepost.model.lifecycle_observed import LifecycleObserved
 from fencepost.model.lifecycle_seeding import LifecycleSeeding
-from fencepost.model.lifecycle_variants import LifecycleMerged, SeedThenActivate
 from tests.model.counterexamples import steps, verdicts
 
+ROOT = Path(__file__).parents[2]
 MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleSeeding, LifecycleBlockers)
 
 
@@ -135,10 +139,20 @@ def test_one_cursor_needs_a_bound_on_lateness_and_waits_for_it() -> None:
 
 def test_the_order_of_seeding_and_activating_is_not_enough() -> None:
     """A sweep in between passes events that are not routed yet, and the object is forgotten."""
-    result = check(SeedThenActivate, {"losses": 0}, keep_going=True)
+    machine = find_machine(f"{ROOT}/docs/decisions/rejected_lifecycle.py:SeedThenActivate")
+    assert issubclass(machine, LifecycleSeeding)
+    result = check(machine, {"losses": 0}, keep_going=True)
     assert verdicts(result)["seed_before_activate"] == "violated"
     names = [step.partition("(")[0] for step in steps(result, "cursor_honest")]
     assert names.index("seed") < names.index("sweep") < names.index("activate")
+
+
+def test_every_rejected_design_is_tried() -> None:
+    """And the record quotes its command."""
+    source = (ROOT / "docs/decisions/rejected_lifecycle.py").read_text()
+    assert re.findall(r"^class (\w+)", source, re.MULTILINE) == ["SeedThenActivate"]
+    record = (ROOT / "docs/decisions/0022-lifecycle-cursors.md").read_text()
+    assert "rejected_lifecycle.py:SeedThenActivate --set losses=0" in record
 
 
 # The observed machine.

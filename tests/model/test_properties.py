@@ -35,6 +35,7 @@ from fencepost.model.textbook.bounded_queue import BoundedQueue
 from fencepost.model.textbook.peterson import Peterson
 from fencepost.model.textbook.philosophers import Philosophers
 from fencepost.model.textbook.two_phase import TwoPhase
+from fencepost.results import to_json
 from tests.model.counterexamples import counterexample
 
 
@@ -236,7 +237,7 @@ def test_a_result_as_json_has_the_keys_that_scripts_rely_on() -> None:
     import json
 
     result = check(TwoPhase, {"managers": 2}, without=["all-prepared"])
-    text = json.loads(json.dumps(result.as_json()))
+    text = json.loads(json.dumps(to_json(result)))
     for key in ("verdict", "distinct", "generated", "depth", "seconds", "peak_bytes", "properties"):
         assert key in text
     assert (text["model"], text["parameters"], text["without"]) == (

@@ -18,6 +18,7 @@ from fencepost.model import (
     NOTHING,
     Bag,
     Bool,
+    CheckResult,
     Each,
     Enum,
     Flags,
@@ -26,7 +27,6 @@ from fencepost.model import (
     Machine,
     ModellingMistake,
     PropertyResult,
-    Result,
     Role,
     Size,
     Truth,
@@ -49,7 +49,7 @@ from tests.model.random_machines import NAMES, Cell, Condition, Literal, Spec, S
 
 
 class LockObserved(Machine):
-    """Who has the lock, and who ever had it."""
+    """The client that has the lock, and those that ever had it."""
 
     clients = Size(3)
 
@@ -99,7 +99,7 @@ class Lock(Machine):
 
 
 class OnceOnly(Lock):
-    """Nobody releases the lock."""
+    """A lock that is never released."""
 
     @action
     def release(s) -> None:
@@ -138,7 +138,7 @@ def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def judged(machine: type[Machine], **options: Any) -> tuple[PropertyResult, Result]:
+def judged(machine: type[Machine], **options: Any) -> tuple[PropertyResult, CheckResult]:
     found = check(machine, **options)
     return found["observed"], found
 
@@ -359,7 +359,7 @@ def test_a_field_of_a_role_is_mapped_by_member() -> None:
         check(refining(mapping=lambda s: {}, other=Roles))
 
 
-# What a proof does not test.
+# Vacuity.
 
 
 def test_an_action_that_is_never_performed_and_a_field_that_nothing_ties_are_reported() -> None:
@@ -465,7 +465,7 @@ def test_an_unknown_size_of_the_proof_is_an_error() -> None:
 
 @dataclass(frozen=True)
 class Link:
-    """How a random machine refines another: by kept fields, and a label for each visible action."""
+    """A refinement of a random machine: the kept fields, and a label for each visible action."""
 
     kept: tuple[str, ...]
     guards: tuple[Condition | None, ...]
@@ -648,7 +648,7 @@ def test_the_other_machine_keeps_switches_that_it_has_as_well() -> None:
     assert judged(refining(other=Observed), without=["look-and-take"])[0].verdict == "holds"
 
 
-def test_the_mapping_may_be_wrong_without_any_label() -> None:
+def test_a_bad_mapping_is_found_without_any_label() -> None:
     def lost(s: Any) -> dict[str, Truth]:
         return {"ever": HISTORY, "holder": pick(s.at[0] == "looked", 0, -1)}  # type: ignore[dict-item]  # a mapping
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost.model import BadSettings, Bool, Int, Machine, Model, action, check
-from fencepost.model.kernel.report.result import Result
+from fencepost.model.kernel.report.result import CheckResult
 from fencepost.model.kernel.search.explore import Explorer
 from fencepost.model.kernel.search.resume import Saved
 from fencepost.model.textbook.philosophers import Philosophers
@@ -21,7 +21,7 @@ from fencepost.model.textbook.two_phase import TwoPhase
 TRANSIENT = {"seconds": 0.0, "peak_bytes": 0, "notes": ()}
 
 
-def outcome(result: Result) -> Result:
+def outcome(result: CheckResult) -> CheckResult:
     return replace(result, **TRANSIENT)
 
 

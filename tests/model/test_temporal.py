@@ -105,7 +105,7 @@ def test_fairness_forbids_the_loop_that_ignores_an_enabled_action() -> None:
     ]
     assert result["delivered"].reason == "a fair run goes on forever without it"
     assert result["delivered"].kind == "eventually"
-    assert result["delivered"].as_json()["trace"][-1]["back_to"] == 2
+    assert result["delivered"].trace[-1].back_to == 2
 
 
 def test_a_switched_off_safeguard_lets_a_run_end_without_the_goal() -> None:

@@ -21,6 +21,7 @@ from fencepost.model import (
     may_end,
     together,
 )
+from fencepost.results import to_json
 
 
 class Turning(Machine):
@@ -65,7 +66,7 @@ def vacuity_warnings(*bases: type[Machine], **parts: Any) -> tuple[str, ...]:
 def test_a_fully_exercised_machine_has_no_vacuity_warnings() -> None:
     result = check(Turning)
     assert result.vacuity_warnings == ()
-    assert result.as_json()["vacuity_warnings"] == []
+    assert to_json(result)["vacuity_warnings"] == []
 
 
 def _never(s: Any) -> None:

@@ -9,9 +9,9 @@ from hypothesis.stateful import run_state_machine_as_test
 from fencepost.impl.store import Store, open_store
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.properties.store_lockstep import StoreLockstep
 from tests import depth
 from tests.properties import broken_stores
+from tests.properties.store_lockstep import StoreLockstep
 from tests.servers.moto_here import Here
 
 

@@ -345,11 +345,11 @@ def fixed(world):
     start(world, claim_well)
 
 def test_both(fencepost_audit):
-    assert fencepost_audit(fixed)["verdict"] == "holds"
-    assert "1 crash" in fencepost_audit(fixed, crash=1)["bound"]
+    assert fencepost_audit(fixed).verdict == "holds"
+    assert "1 crash" in fencepost_audit(fixed, crash=1).bound
     with pytest.raises(fencepost.AuditFailed, match="one leader") as failed:
         fencepost_audit(broken, crash=0)
-    assert failed.value.result["violations"][0]["property"] == "one leader"
+    assert failed.value.result.violations[0].property == "one leader"
 """)
     result.assert_outcomes(passed=1)
     assert any(line.startswith("2 hold, 1 violated; ") for line in result.outlines)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.reports.page.chart import Line, chart, short
 from fencepost.reports.page.graph import SPREAD, error_path, levels_of, picture
-from fencepost.results import Graph, GraphState, Step
+from fencepost.results import GraphState, StateGraph, TraceStep
 
 DIAMOND = [(0, 1, "left"), (0, 2, "right"), (1, 3, "join"), (2, 3, "join"), (3, 0, "again"), (3, 3, "stay")]
 
@@ -63,14 +63,14 @@ def test_the_way_to_a_violation_is_marked() -> None:
     """Two steps have the label `go(n=1)`; only one of them leads on to `fail`."""
     states = tuple(GraphState(text, text == "a") for text in "abcd")
     labelled = ((0, 1, "go(n=1)"), (0, 2, "go(n=1)"), (2, 3, "fail()"))
-    trace = [Step(0, None, state={}), Step(1, "go", {"n": 1}), Step(2, "fail")]
-    path = error_path(Graph(states, labelled), trace)
+    trace = [TraceStep(0, None, state={}), TraceStep(1, "go", {"n": 1}), TraceStep(2, "fail")]
+    path = error_path(StateGraph(states, labelled), trace)
     assert path == [(0, 2, "go(n=1)"), (2, 3, "fail()")]
     markup = picture(list("abcd"), [0], labelled, title="t", number="n", path=path)
     drawn = ET.fromstring(markup)
     assert [node.get("class") for node in drawn.iter("circle")].count("state violated") == 1
     assert [one.get("class") for one in drawn.iter("path")].count("step error") == 2
-    assert error_path(Graph(states, labelled), [*trace, Step(3, "elsewhere")]) == []
+    assert error_path(StateGraph(states, labelled), [*trace, TraceStep(3, "elsewhere")]) == []
 
 
 def test_values_over_decades_have_a_logarithmic_axis_upwards_too() -> None:

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from fencepost.reports.page.mermaid import FIELDS_MAX, mermaid, mermaid_states
 from fencepost.reports.page.sequence import ROWS_MAX
-from fencepost.results import Step
+from fencepost.results import TraceStep
 
-START = Step(0, None, state={"manager": ["working", "working"], "decision": "init"})
-COMMIT = Step(1, "commit", changes={"decision": ["init", "committed"]})
-HEAR = Step(2, "hear_commit", {"m": 1}, changes={"manager[1]": ["working", "committed"]}, back_to=1)
+START = TraceStep(0, None, state={"manager": ["working", "working"], "decision": "init"})
+COMMIT = TraceStep(1, "commit", changes={"decision": ["init", "committed"]})
+HEAR = TraceStep(2, "hear_commit", {"m": 1}, changes={"manager[1]": ["working", "committed"]}, back_to=1)
 
 
 def test_the_run_of_a_model_is_a_flow_of_states_with_its_actions_on_the_arrows() -> None:
@@ -29,19 +29,19 @@ def test_the_run_of_a_model_is_a_flow_of_states_with_its_actions_on_the_arrows()
 
 
 def test_a_comment_is_not_flooded() -> None:
-    wide = Step(0, None, state={f"field{at}": "x" * 1000 for at in range(40)})
-    many = [Step(at, "go", changes={"x": [at, at + 1]}) for at in range(1, ROWS_MAX + 9)]
+    wide = TraceStep(0, None, state={f"field{at}": "x" * 1000 for at in range(40)})
+    many = [TraceStep(at, "go", changes={"x": [at, at + 1]}) for at in range(1, ROWS_MAX + 9)]
     text = mermaid_states((wide, *many))
     assert f"and {40 - FIELDS_MAX} more" in text
     assert '-->|"9 more steps"|' in text
     assert max(map(len, text.splitlines())) < 1500
-    assert mermaid_states((START, Step(1, "stutter"))).count("nothing changes") == 1
+    assert mermaid_states((START, TraceStep(1, "stutter"))).count("nothing changes") == 1
 
 
 @given(name=st.text(), value=st.one_of(st.text(), st.lists(st.text(), max_size=3)))
 def test_nothing_of_a_model_ends_a_label(name: str, value: Any) -> None:
-    step = Step(1, name, {name: value}, changes={name: [value, value]})
-    lines = mermaid_states((Step(0, None, state={name: value}), step)).splitlines()
+    step = TraceStep(1, name, {name: value}, changes={name: [value, value]})
+    lines = mermaid_states((TraceStep(0, None, state={name: value}), step)).splitlines()
     assert len(lines) == 5
     for line in lines[1:4]:
         (label,) = re.findall(r'"(.*)"', line)

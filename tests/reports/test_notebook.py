@@ -16,10 +16,12 @@ def test_a_result_shows_itself(tmp_path: Path) -> None:
     file = tmp_path / "probe.json"
     file.write_text(json.dumps(PROBE))
     result = read_result(file)
-    assert isinstance(result, ProbeResult)
+    assert isinstance(result.result, ProbeResult)
     shown = result._repr_html_()
     assert shown.startswith("<iframe ")
-    assert html.escape(page(Findings([Entry("result.json", result)]), title="probe memory://")) in shown
+    assert (
+        html.escape(page(Findings([Entry("result.json", result.result)]), title="probe memory://")) in shown
+    )
 
 
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fencepost.reports.folder import Entry, Findings, read_folder
 from fencepost.reports.page.elements import VOID
 from fencepost.reports.page.page import BYTES_MAX, page
 from fencepost.reports.page.protocols import states_of
-from fencepost.results import Step
+from fencepost.results import TraceStep
 from tests.commands.running import exit_of
 from tests.reports.samples import AUDIT, PROBE, REPLAY, SIMULATE, write, write_everything, write_samples
 
@@ -158,9 +158,9 @@ def test_a_model_state_is_a_tree_with_its_changes_marked(tmp_path: Path) -> None
 
 def test_states_follow_from_the_changes() -> None:
     trace = [
-        Step(0, None, state={"at": ["a", ["b", "c"]], "n": 1}),
-        Step(1, "go", changes={"at[1][0]": ["b", "d"], "n": [1, 2]}),
-        Step(2, "odd", changes={"gone[7]": [0, 1]}),
+        TraceStep(0, None, state={"at": ["a", ["b", "c"]], "n": 1}),
+        TraceStep(1, "go", changes={"at[1][0]": ["b", "d"], "n": [1, 2]}),
+        TraceStep(2, "odd", changes={"gone[7]": [0, 1]}),
     ]
     assert [*states_of(trace)] == [
         {"at": ["a", ["b", "c"]], "n": 1},

@@ -11,6 +11,7 @@ from fencepost.model.create_only_lock import CreateOnlyLock
 from fencepost.model.objects import Objects
 from fencepost.model.swap_counter import SwapCounter
 from fencepost.model.textbook.two_phase import TwoPhase
+from fencepost.results import to_json
 from fencepost.sim.spark import SparkEngine
 
 pytestmark = [
@@ -42,7 +43,7 @@ class Wide(Machine):
 
 def plain(result: Any) -> dict[str, Any]:
     """All of a result but how long it took and how much it held."""
-    found = result.as_json()
+    found = to_json(result)
     for row in found["properties"]:
         row.get("proof", {}).pop("seconds", None)
     return {key: value for key, value in found.items() if key not in ("seconds", "peak_bytes", "provenance")}

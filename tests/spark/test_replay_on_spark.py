@@ -15,6 +15,7 @@ from fencepost.model.create_only_lock import CreateOnlyLock
 from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.publish import PublishRefinement
 from fencepost.properties.refinement import Automaton, Refinement
+from fencepost.results import to_json
 from fencepost.sim.replay import spark as on_spark
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.local import Outcome
@@ -55,7 +56,7 @@ def events() -> list[Event]:
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
-    found = outcome.as_json(1.0)
+    found: dict[str, Any] = to_json(outcome.result("publish", "local", 1.0))
     found["problems"].sort()
     return found
 

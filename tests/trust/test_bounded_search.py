@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.model import Bool, Each, Int, Machine, PropertyResult, Truth, action, check, invariant
-from fencepost.model.kernel.report.result import Result
+from fencepost.model.kernel.report.result import CheckResult
 
 
 class Broad(Machine):
@@ -46,11 +46,11 @@ def test_an_undecided_property_without_a_reason_cannot_be_made() -> None:
 def test_a_result_that_hides_its_bound_cannot_be_made(verdict, stopped_by) -> None:
     parts = {"distinct": 1, "generated": 1, "depth": 1, "seconds": 0.0, "peak_bytes": 8}
     with pytest.raises(AssertionError):
-        Result(
-            "m",
-            {},
-            (),
-            verdict,
+        CheckResult(
+            model="m",
+            parameters={},
+            without=(),
+            verdict=verdict,
             **parts,
             properties=(),
             coverage={},

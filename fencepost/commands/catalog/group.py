@@ -1,9 +1,9 @@
-"""The command group, and what its commands share: options, opening a catalog, and how they end.
+"""The command group, with the options, the opening of a catalog and the exit codes of its commands.
 
 published                                            exit 0
 a HEAD is ahead, an object is damaged                exit 1, and what to run
 the rows or names do not fit                         exit 2
-others were first, took over, or nobody knows        exit 3, and what settles it
+others were first or took over, or it is unknown     exit 3, and what settles it
 """
 
 import functools
@@ -14,6 +14,9 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
+    AGAIN,
+    Ending,
+    ErrorContract,
     Parameter,
     Result,
     add_subcommand,
@@ -46,6 +49,17 @@ INTERRUPTED = (
     "interrupted: if a commit had begun, the next command that writes settles it, whole or not at all; "
     "`fencepost catalog log` shows what was published"
 )
+ERRORS = ErrorContract(
+    lambda: (
+        Ending(Invalid, Exit.BAD_REQUEST),
+        Ending((StaleView, Fenced, StoreUnavailable), Exit.UNDECIDED, AGAIN),
+        Ending(HeadAhead, Exit.VIOLATED, "{}: fencepost catalog repair URL".format),
+        Ending(Damaged, Exit.VIOLATED),
+        Ending(KeyboardInterrupt, Exit.UNDECIDED, lambda _: INTERRUPTED),
+    ),
+    "catalog",
+    "tables are stored as Parquet",
+)
 
 URL = click.argument("url")
 TABLE = click.argument("table")
@@ -76,36 +90,16 @@ def subcommand(
             result = act(url, **options)
             return result._replace(found={"url": url, **result.found})
 
-        return add_subcommand(group, name, summary, (URL, *parameters, json_option), _run)(with_url)
+        return add_subcommand(group, name, summary, (URL, *parameters, json_option), ERRORS)(with_url)
 
     return add
-
-
-def _run(act: Callable[[], int]) -> int:
-    """Turn the errors of publish into one line and an exit code."""
-    try:
-        return act()
-    except Invalid as error:
-        raise BadRequest(str(error)) from error
-    except (StaleView, Fenced, StoreUnavailable) as error:
-        return print_error(f"{error}; run the command again", Exit.UNDECIDED)
-    except HeadAhead as error:
-        return print_error(f"{error}: fencepost catalog repair URL", Exit.VIOLATED)
-    except Damaged as error:
-        return print_error(str(error), Exit.VIOLATED)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").split(".")[0] != "pyarrow":
-            raise
-        raise BadRequest("tables are stored as Parquet: pip install 'fencepost[catalog]'") from None
-    except KeyboardInterrupt:
-        return print_error(INTERRUPTED, Exit.UNDECIDED)
 
 
 # Opening.
 
 
 def exists(url: str) -> bool:
-    """Whether there is a catalog at `url`. The store itself must exist, or be possible to create."""
+    """Return True if `url` has a catalog. The store itself must exist, or be possible to create."""
     refuse_memory(url)
     with open_store(url) as store:
         store.verify()
@@ -134,7 +128,7 @@ def _open(url: str, branch: str, mode: str, author: str) -> Catalog:
 def committed(
     result: Published | Unknown, url: str, branch: str, text: Callable[[int], str], **more: Any
 ) -> Result:
-    """How a commit ended. `text` describes it, given its manifest; an unknown one gets a line on settling."""
+    """Return the result of a commit. `text` describes it; an unknown one gets a line on settling it."""
     if isinstance(result, Published):
         found = {"branch": branch, "published": True, "manifest": result.id, "plan": result.plan, **more}
         return Result(found, text(result.id))

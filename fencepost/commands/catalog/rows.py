@@ -1,4 +1,4 @@
-"""`fencepost catalog get`, `put`, `delete`, `drop`: rows. What one command changes is one commit."""
+"""`fencepost catalog get`, `put`, `delete`, `drop`: rows. One command makes one commit."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -67,12 +67,12 @@ def get(url: str, table: str, branch: str, at: int | None, shape: str | None, ou
 
 @dataclass(frozen=True)
 class Puts:
-    """What `put` writes: rows by table, and the shape of new tables."""
+    """The rows that `put` writes, by table, and the shape of new tables."""
 
     rows: Mapping[str, Rows]
     mode: str
     keys: Mapping[str, str]
-    """By table; the empty name stands for all others."""
+    """Key columns by table; the entry of the empty name applies to all other tables."""
     edges: Mapping[str, Mapping[str, tuple[str, str]]] = field(default_factory=dict)
     """Table to column to (table, key)."""
     add_columns: bool = False

@@ -53,7 +53,8 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
         act = click.option(
             flag, name, type=kind, default=default, show_default=True, metavar=unit, help=text
         )(act)
-    return size_option("--body-max", Limits().body_bytes, "Largest batch.")(act)
+    with_size: Callable[..., Any] = size_option("--body-max", Limits().body_bytes, "Largest batch.")(act)
+    return with_size
 
 
 @subcommand(

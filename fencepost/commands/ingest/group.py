@@ -11,7 +11,10 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import (
+    AGAIN,
     Act,
+    Ending,
+    ErrorContract,
     Parameter,
     Result,
     add_subcommand,
@@ -36,8 +39,15 @@ EPILOG = """Exit codes: 0 done, 1 data is lost, damaged or parked: an operator m
 no sense, 3 not finished: run it again. Example: fencepost ingest enrol tokens.json agent-a, then fencepost
 ingest serve --store file:///data/metrics --agents tokens.json."""
 ENV = SystemEnvironment()
-OPTIONAL = ("starlette", "uvicorn", "httpx", "httptools", "prometheus_client")
-"""Installed by the extra `ingest`."""
+ERRORS = ErrorContract(
+    lambda: (
+        Ending((SettingsError, InventoryError), Exit.BAD_REQUEST),
+        Ending(StoreUnavailable, Exit.UNDECIDED, AGAIN),
+        Ending((IngestError, CursorError), Exit.VIOLATED),
+    ),
+    "ingest",
+    "the collector and the agent need more",
+)
 
 STORE = click.option(
     "--store", "url", required=True, metavar="URL", help="file:///directory or s3://bucket/prefix"
@@ -65,23 +75,7 @@ def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command, json: bool = True
 ) -> Callable[[Act], click.Command]:
     """Add a command with these parameters and, with `json`, `--json`."""
-    return add_subcommand(group, name, summary, (*parameters, *((json_option,) if json else ())), _run)
-
-
-def _run(act: Callable[[], int]) -> int:
-    """Turn the exceptions of ingest into one line and an exit code."""
-    try:
-        return act()
-    except (SettingsError, InventoryError) as error:
-        raise BadRequest(str(error)) from error
-    except StoreUnavailable as error:
-        return print_error(f"{error}; run the command again", Exit.UNDECIDED)
-    except (IngestError, CursorError) as error:
-        return print_error(str(error), Exit.VIOLATED)
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").split(".")[0] not in OPTIONAL:
-            raise
-        raise BadRequest("the collector and the agent need more: pip install 'fencepost[ingest]'") from None
+    return add_subcommand(group, name, summary, (*parameters, *((json_option,) if json else ())), ERRORS)
 
 
 def settings_options(act: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,8 +61,8 @@ IN_STORE = "store:"
 )
 def maintenance(url: str, every_s: float | None, search_s: float, **options: Any) -> Iterator[Result]:
     """Repair the indexes, roll up new batches, and continue the search for batches that no index shows. For
-    deployments whose collectors run with --maintenance-every 0. Of all processes that do it, collectors or
-    not, one at a time holds the lease; the others do nothing.
+    deployments whose collectors run with --maintenance-every 0. One process at a time holds the
+    lease, collectors included; the others do nothing.
     """
     holder = f"{socket.gethostname()} {ENV.new_id()}"
     with opened(url) as store:

@@ -61,7 +61,7 @@ from fencepost.model.kernel.language.kinds import (
     Step,
 )
 from fencepost.model.kernel.language.numbers import Number
-from fencepost.model.kernel.language.paths import may_branch
+from fencepost.model.kernel.language.paths import is_computed, may_branch
 from fencepost.model.kernel.language.roles import Role
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -355,7 +355,7 @@ def _quantified(
     function: Callable[..., Any], domains: Mapping[str, Domain], join: Callable[..., Truth]
 ) -> Callable[..., Any]:
     """The property for all choices of its parameters at once."""
-    branches = may_branch(function)
+    is_candidate = may_branch(function)
 
     @wraps(function)
     def joined(*rows: Any) -> Truth:
@@ -366,7 +366,9 @@ def _quantified(
         def truths() -> Iterator[Any]:
             for each in values:
                 given = partial(function, *rows, **dict(zip(domains, each, strict=True)))
-                truth = rows[0].frame.branching.computed(given) if branches else given()
+                frame = rows[0].frame
+                is_own = is_candidate and is_computed(function, frame)
+                truth = frame.branching.computed(given) if is_own else given()
                 if isinstance(truth, Truth | bool):
                     yield truth
                 else:

@@ -129,8 +129,10 @@ class MustCall:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.is_replaceable = False
-        self.is_computed: Callable[[Callable[..., Any]], bool] | None = None
-        """Of a definition of a machine: the test for a result that needs work, see `paths.is_computed`."""
+        self.is_computed: Callable[[Callable[..., Any], Any], bool] | None = None
+        """Of a definition of a machine whose result may need work: the test for it, see `paths`."""
+        self.is_computed_off: Callable[[Callable[..., Any], Any], bool] | None = None
+        """The same for what replaces it while a safeguard is off."""
         update_wrapper(cast(Any, self), function)
 
     def __getattr__(self, name: str) -> Any:
@@ -141,12 +143,14 @@ class MustCall:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self.function
-        function = self.function
+        function, is_computed = self.function, self.is_computed
         if self.is_replaceable:
             function = instance.frame.model.replacements.get(function, function)
-            if function is not self.function and _returns_number(self.function):
-                return BoundNumber(function, instance)
-        if self.is_computed is not None and self.is_computed(function):
+            if function is not self.function:
+                is_computed = self.is_computed_off
+                if _returns_number(self.function):
+                    return BoundNumber(function, instance)
+        if is_computed is not None and is_computed(function, instance.frame):
             return BoundDefinition(function, instance)
         return Bound(function, instance)
 

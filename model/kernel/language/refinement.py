@@ -11,7 +11,7 @@ The method returns the mapping: for each field of the other machine the expressi
 A field that the mapping leaves out equals the field of the same name, as in a TLA+ INSTANCE. The keywords are
 the sizes of the other machine, as numbers or as sizes of this one. The property holds if each start maps to a
 start, and each transition to a transition or to no change. That is refinement of safety: a mapped run may
-also stand still forever, whatever fairness the other machine names.
+also stutter forever, whatever fairness the other machine names.
 
 A state mapping cannot express a machine that keeps history which the state of this one does not have. Then
 the second argument names, for each action of this machine, the labels of the other one that it performs:

@@ -8,7 +8,7 @@ counterexample is shortest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +45,18 @@ class Step:
 
 
 @dataclass(frozen=True)
+class TraceStep:
+    """One step of a counterexample in JSON: the first has the whole state, the others the changes."""
+
+    step: int
+    action: str | None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] | None = None
+    changes: Mapping[str, Any] | None = None
+    back_to: int | None = None
+
+
+@dataclass(frozen=True)
 class Counterexample:
     """A start and the steps from it; the end is again the state before step `loop`, if that is given."""
 
@@ -60,19 +72,16 @@ class Counterexample:
         lines = [f"0. start  {format_fields(self.start)}", *(str(step) for step in self.steps)]
         return lines if self.loop is None else [*lines, f"   ... and again from step {self.loop}"]
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def trace(self) -> tuple[TraceStep, ...]:
         """The counterexample as plain values; the first entry is the start, with every field."""
-        start = {name: to_json(value) for name, value in self.start.items()}
-        trace: list[dict[str, Any]] = [{"step": 0, "action": None, "parameters": {}, "state": start}]
+        found = [TraceStep(0, None, state={name: to_json(value) for name, value in self.start.items()})]
         for step in self.steps:
             changes = {name: [to_json(old), to_json(new)] for name, (old, new) in step.changes.items()}
             parameters = {name: to_json(value) for name, value in step.parameters.items()}
-            trace.append(
-                {"step": step.number, "action": step.action, "parameters": parameters, "changes": changes}
-            )
+            found.append(TraceStep(step.number, step.action, parameters, changes=changes))
         if self.loop is not None:
-            trace[-1]["back_to"] = self.loop
-        return trace
+            found[-1] = replace(found[-1], back_to=self.loop)
+        return tuple(found)
 
 
 def found_at(search: "Search", found: "Found") -> Counterexample:

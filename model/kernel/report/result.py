@@ -1,13 +1,16 @@
-"""The result of a check: plain values, the same for people, for JSON and for tests."""
+"""The result of a check: plain values, the same for people, for JSON and for tests.
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+The fields are the keys of the JSON, in this order; `IN_PROCESS` marks those that JSON leaves out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.kinds import Deadlock
 from fencepost.model.kernel.language.model import Model
-from fencepost.model.kernel.report.counterexample import Counterexample
+from fencepost.model.kernel.report.counterexample import Counterexample, TraceStep
 
 Verdict = Literal["holds", "violated", "undecided"]
 NO_DEADLOCK = "no-deadlock"
@@ -18,6 +21,8 @@ DEADLOCK = Property(
     "Something can always happen, except where the machine says that it may end.",
 )
 """The property that every machine has without declaring it."""
+IN_PROCESS = {"serialized": False}
+"""Metadata of a field that exists in the process that computed the result, and in no JSON."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,9 @@ class Proof:
 
     refines: str
     """The other machine."""
-    parameters: dict[str, int]
-    other_parameters: dict[str, int]
+    parameters: Mapping[str, int]
+    other_parameters: Mapping[str, int]
+    """The sizes of the other machine."""
     distinct: int
     generated: int
     depth: int
@@ -41,10 +47,11 @@ class PropertyResult:
     name: str
     kind: str
     verdict: Verdict
-    counterexample: Counterexample | None = None
+    trace: tuple[TraceStep, ...] = ()
     doc: str = ""
     reason: str = ""
     proof: Proof | None = None
+    counterexample: Counterexample | None = field(default=None, metadata=IN_PROCESS)
 
     def __post_init__(self) -> None:
         assert self.reason or self.verdict != "undecided", f"{self.name} is undecided without a reason"
@@ -57,22 +64,28 @@ class PropertyResult:
         counterexample: Counterexample | None = None,
         reason: str = "",
     ) -> "PropertyResult":
-        return cls(wanted.name, wanted.kind.name, verdict, counterexample, wanted.doc, reason)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "verdict": self.verdict,
-            "trace": self.counterexample.as_json() if self.counterexample is not None else [],
-            "doc": self.doc,
-            **({"reason": self.reason} if self.reason else {}),
-            **({"proof": asdict(self.proof)} if self.proof is not None else {}),
-        }
+        trace = counterexample.trace() if counterexample is not None else ()
+        return cls(
+            wanted.name, wanted.kind.name, verdict, trace, wanted.doc, reason, counterexample=counterexample
+        )
 
 
 @dataclass(frozen=True)
-class Result:
+class GraphState:
+    text: str
+    initial: bool
+
+
+@dataclass(frozen=True)
+class StateGraph:
+    """All states of a small model; a step is `[source, target, label]`."""
+
+    states: tuple[GraphState, ...]
+    steps: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
     """The result of a check. `seconds` and the bytes are measured, everything else is exact.
 
     `collision_odds` is the probability that two distinct states shared a fingerprint, which would hide a part
@@ -83,7 +96,7 @@ class Result:
     """
 
     model: str
-    parameters: dict[str, int]
+    parameters: Mapping[str, Any]
     without: tuple[str, ...]
     verdict: Verdict
     distinct: int
@@ -92,17 +105,18 @@ class Result:
     seconds: float
     peak_bytes: int
     properties: tuple[PropertyResult, ...]
-    coverage: dict[str, int]
-    words: int
-    collision_odds: float
+    coverage: Mapping[str, int]
+    words: int = 0
+    collision_odds: float = 0.0
     stopped_by: str = ""
-    labels_fired: dict[str, int] = field(default_factory=dict)
+    labels_fired: Mapping[str, int] = field(default_factory=dict, metadata=IN_PROCESS)
     notes: tuple[str, ...] = ()
     vacuity_warnings: tuple[str, ...] = ()
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     """Actions and fields that do nothing at these sizes, as the machine declares: what they need."""
     cut: int = 0
     """States that a `@bound` cut: the verdict is about the others."""
+    graph: StateGraph | None = None
 
     def __post_init__(self) -> None:
         undecided = any(found.verdict == "undecided" for found in self.properties)
@@ -123,11 +137,6 @@ class Result:
         """The result of a property by name."""
         return next(found for found in self.properties if found.name == name)
 
-    def as_json(self) -> dict[str, Any]:
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "labels_fired"}
-        lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
-        return {**values, **lists, "properties": [found.as_json() for found in self.properties]}
-
 
 def result_of(
     model: Model,
@@ -136,13 +145,13 @@ def result_of(
     *,
     complete: bool,
     **measured: Any,
-) -> Result:
+) -> CheckResult:
     """The result for a model: coverage and verdict follow from the labels that fired and the properties."""
     coverage = dict.fromkeys(model.actions, 0)
     for label, count in zip(model.labels, fired, strict=True):
         coverage[label.action] += count
     verdicts = [found.verdict for found in properties]
-    return Result(
+    return CheckResult(
         model=model.name,
         parameters=dict(model.sizes),
         without=tuple(sorted(model.without)),

@@ -171,7 +171,7 @@ def left_out(search: Search, *, whole: bool = True) -> dict[str, str]:
 
 
 def _needed(model: Model, where: Mapping[str, int] | str) -> str:
-    """What has to be set, of what is not set so."""
+    """The settings that are needed and are not given."""
     if isinstance(where, str):
         return f"--without {where}"
     other = [f"{name}={value}" for name, value in where.items() if model.sizes[name] != value]

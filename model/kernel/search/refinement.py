@@ -49,7 +49,7 @@ def _violated(
     before, label = steps[-1] if steps else (None, None)
     reason = product.reason(before, label, found.state)
     shown = counterexample_of(product, steps, found.state)
-    return PropertyResult(wanted.name, wanted.kind.name, "violated", shown, wanted.doc, reason, proof)
+    return replace(PropertyResult.of(wanted, "violated", shown, reason), proof=proof)
 
 
 def vacuity(product: Product, search: Search) -> Iterator[str]:

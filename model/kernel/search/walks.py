@@ -24,7 +24,7 @@ from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.layout import I64, U64, packed
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model, Transition
-from fencepost.model.kernel.report.result import DEADLOCK, PropertyResult, Result, Verdict, result_of
+from fencepost.model.kernel.report.result import DEADLOCK, CheckResult, PropertyResult, Verdict, result_of
 from fencepost.model.kernel.report.vacuity import unused
 from fencepost.model.kernel.search.explore import Progress, cores
 from fencepost.model.kernel.search.keys import odds
@@ -73,7 +73,7 @@ def walk(
     keep_going: bool = False,
     deadlock: bool = True,
     progress: Callable[[Progress], None] | None = None,
-) -> Result:
+) -> CheckResult:
     """Take `walks` random walks of `steps` steps and report what they found; stop at the first violation.
 
     `memory` limits the count of distinct states, which is an estimate beyond that limit.
@@ -114,7 +114,7 @@ class _Walker:
         self._longest = 0
         self._walked = 0
 
-    def run(self, workers: int, progress: Callable[[Progress], None] | None) -> Result:
+    def run(self, workers: int, progress: Callable[[Progress], None] | None) -> CheckResult:
         begun = perf_counter()
         blocks = -(-self._walks // _BLOCK)
         with ThreadPoolExecutor(workers) as pool:
@@ -250,7 +250,7 @@ class _Walker:
         taken, seen = int(self._fired.sum()), self._seen
         return Progress(self._longest + 1, self._walked, seen.count, taken, seconds, seen.peak_bytes)
 
-    def _result(self, seconds: float) -> Result:
+    def _result(self, seconds: float) -> CheckResult:
         seen = self._seen
         states = f"{seen.count:,} states"
         if not seen.is_exact:

@@ -25,7 +25,7 @@ SYSTEM = System(
     model="fencepost.model.lifecycle:Lifecycle",
     observed="fencepost.model.lifecycle_observed:LifecycleObserved",
     further_models={
-        "lifecycle-merged": "fencepost.model.lifecycle_variants:LifecycleMerged",
+        "lifecycle-merged": "fencepost.model.lifecycle_merged:LifecycleMerged",
         "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
         "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
     },

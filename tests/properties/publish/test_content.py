@@ -15,7 +15,7 @@ from fencepost.impl.publish.tables import WorkingTable
 from fencepost.model import Model, reachable_graph
 from fencepost.model.kernel.search.stepper import Stepper
 from fencepost.model.publish_content import PublishContent
-from fencepost.properties.publish.content import ContentRun, Divergence, PathStep, Walks
+from tests.properties.publish.content import ContentRun, Divergence, PathStep, Walks
 
 
 def path_of(*texts: str) -> list[PathStep]:

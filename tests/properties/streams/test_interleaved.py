@@ -4,8 +4,8 @@ import pytest
 
 from fencepost.impl.streams.appends import Appends
 from fencepost.impl.streams.stream import Accepted, Stream
-from fencepost.properties.interleaving import Deadlock, Lock, Order, Threads, every_order
-from fencepost.properties.streams.interleaved import SITUATIONS, Clients, SharedNode
+from tests.properties.streams.interleaved import SITUATIONS, Clients, SharedNode
+from tests.properties.streams.interleaving import Deadlock, Lock, Order, Threads, every_order
 
 
 class ByLength(Appends):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.world import Budget
 from tests.sim.mistakes import broken_programs, is_found
 
@@ -23,7 +23,7 @@ def test_a_classic_mistake_is_found_by_default(program: Any, strategy: str) -> N
     is_found(program, strategy)
 
 
-def proven(name: str, program: str) -> AuditResult:
+def proven(name: str, program: str) -> AuditOutcome:
     result = audit(getattr(MODULES[name], program), budget=Budget(crash=1, reply_lost=1, request_lost=1))
     assert (result.verdict, result.findings) == ("holds", ()), str(result)
     return result

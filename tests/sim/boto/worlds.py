@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world.process import Process
 
@@ -42,7 +42,7 @@ def alone(
     return results[-1]
 
 
-def explored(program: Callable[[World], None], **faults: int) -> AuditResult:
+def explored(program: Callable[[World], None], **faults: int) -> AuditOutcome:
     """All schedules of a program, with these faults and no others."""
     return audit(
         program,

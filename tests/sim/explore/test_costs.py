@@ -16,7 +16,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.metered import Metered
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.sim.explore import AuditResult, audit, replay
+from fencepost.sim.explore import AuditOutcome, audit, replay
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Costs, Setting
@@ -42,7 +42,7 @@ def election(world: World) -> None:
         world.spawn(claim, world.store(), name, name=name)
 
 
-def levels(result: AuditResult, name: str) -> list[tuple[int, ...]]:
+def levels(result: AuditOutcome, name: str) -> list[tuple[int, ...]]:
     """By faults: the most requests and hops, and their medians."""
     return [
         tuple(row[key] for key in ("faults", "requests", "hops", "requests_median", "hops_median"))

@@ -159,7 +159,7 @@ def test_a_busy_loop_is_an_error_with_its_line(monkeypatch: pytest.MonkeyPatch) 
     assert result.error_at is not None
     line = Path(__file__).read_text().splitlines()[result.error_at.line - 1]
     assert "the busy line" in line or "pass" in line
-    assert result.to_json()["error"]["file"].endswith("test_endless.py")
+    assert result.result().error.file.endswith("test_endless.py")
 
 
 def test_a_busy_loop_ends_with_the_time_of_the_audit() -> None:

@@ -7,12 +7,12 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.explore import AuditRequest, AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, AuditRequest, audit
 from fencepost.sim.explore.reporting import run_token
 from fencepost.sim.world import NO_FAULTS, View, World
 
 
-def line_of(result: AuditResult) -> str:
+def line_of(result: AuditOutcome) -> str:
     assert result.error_at is not None
     assert Path(result.error_at.file).name == Path(__file__).name
     return Path(__file__).read_text().splitlines()[result.error_at.line - 1]
@@ -77,7 +77,7 @@ def test_a_condition_that_is_never_met_is_a_finding() -> None:
     assert never.findings == ("b: it was never tested, because its condition (when=) was never met",)
     met = audit(lambda world: program(world, "k"), budget=NO_FAULTS)
     assert met.verdict == "holds"
-    assert met.to_json()["coverage"]["tested"]["b"] > 0
+    assert met.result().coverage.tested["b"] > 0
 
 
 def test_a_condition_limits_what_is_judged() -> None:

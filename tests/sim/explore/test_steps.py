@@ -5,7 +5,6 @@ from typing import Any
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
 from fencepost.reports.audit_text import counterexample_lines
-from fencepost.results import AuditResult, from_json
 from fencepost.sim.explore import audit
 from fencepost.sim.explore.steps import Line, difference
 from fencepost.sim.world import NO_FAULTS, Budget, World
@@ -54,9 +53,9 @@ def test_an_etag_that_returns_is_marked() -> None:
         ("toggle", b"off", b"on", 0)
     ]
     assert "AGAIN that it had at the beginning" in str(back[0])
-    row = found.to_json()["steps"][back[0].number - 1]
-    assert (row["body"], row["previous"], row["etag_since"]) == ("off", "on", 0)
-    assert row["file"].endswith("test_steps.py")
+    row = found.as_violation().steps[back[0].number - 1]
+    assert (row.body, row.previous, row.etag_since) == ("off", "on", 0)
+    assert row.file.endswith("test_steps.py")
 
 
 def test_clock_readings_and_the_length_of_a_pause_are_shown() -> None:
@@ -95,6 +94,6 @@ def test_whole_bodies_are_printed_on_demand() -> None:
         world.spawn(store.put, "k", b"b" * 60, when=ANYTHING, name="writes")
         world.always("as it was", lambda view: view.get("k") == b"a" * 50)
 
-    result = from_json(AuditResult, audit(program, budget=NO_FAULTS).to_json())
+    result = audit(program, budget=NO_FAULTS).result()
     assert "b" * 60 not in "\n".join(counterexample_lines(result))
     assert f"body of step 1: {'b' * 60}" in "\n".join(counterexample_lines(result, verbose=True))

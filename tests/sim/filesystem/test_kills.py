@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fencepost.sim.explore import AuditResult, audit, replay
+from fencepost.sim.explore import AuditOutcome, audit, replay
 from fencepost.sim.world import NO_FAULTS, Budget, View, World
 from fencepost.sim.world.thread_steps import DEADLOCK
 
@@ -26,7 +26,7 @@ def increment(root: Path, *, locked: bool = True) -> None:
 
 def counting(
     code: Callable[..., None], wanted: Callable[[View], Any], budget: Budget, **options: Any
-) -> AuditResult:
+) -> AuditOutcome:
     def program(world: World) -> None:
         root = world.filesystem()
         (root / "count").write_text("0")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.explore import AuditResult, audit, replay
+from fencepost.sim.explore import AuditOutcome, audit, replay
 from fencepost.sim.world import Budget, View, World
 
 POWER = Budget(crash=0, reply_lost=0, request_lost=0, pause=0, power_loss=1, restart=0)
@@ -148,7 +148,7 @@ def test_a_rename_to_a_new_name_may_leave_an_empty_file_on_ext4() -> None:
 
 
 def test_attributes_are_durable_with_their_file() -> None:
-    def program(flushed: bool, profile: str) -> AuditResult:
+    def program(flushed: bool, profile: str) -> AuditOutcome:
         def declared(world: World) -> None:
             root = world.filesystem(profile=profile)
             (root / "f").touch()

@@ -9,17 +9,17 @@ import pytest
 from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Outcome
-from fencepost.sim.probe import Plan, Probe, Report, Verdict
+from fencepost.sim.probe import Plan, Probe, ProbeResult, Verdict
 from tests import liars
 
 SMALL = Plan(rounds=12, seconds=30, keys=250, page=100, samples=2, operations=800, threads=6, body_bytes=8192)
 
 
-def probed(store: MemoryStore, opener: Any = None, **bounds: Any) -> Report:
+def probed(store: MemoryStore, opener: Any = None, **bounds: Any) -> ProbeResult:
     return Probe(store, SMALL, opener=opener, **bounds).run()
 
 
-def verdicts(report: Report) -> dict[str, str]:
+def verdicts(report: ProbeResult) -> dict[str, str]:
     return {finding.name: finding.verdict.value for finding in report.features}
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fencepost.impl.store import open_store
-from fencepost.sim.probe import Plan, Probe, Report, Verdict
+from fencepost.sim.probe import Plan, Probe, ProbeResult, Verdict
 
 if TYPE_CHECKING:
     from tests.servers.endpoint import Endpoint
@@ -21,7 +21,7 @@ PUTS = (
 )
 
 
-def probed(url: str, *, only: Any = (), **bounds: Any) -> Report:
+def probed(url: str, *, only: Any = (), **bounds: Any) -> ProbeResult:
     plan = Plan(
         **{"rounds": 12, "seconds": 60.0, "keys": 250, "page": 100, "samples": 4, "operations": 400} | bounds
     )
@@ -29,11 +29,11 @@ def probed(url: str, *, only: Any = (), **bounds: Any) -> Report:
         return Probe(store, plan, opener=functools.partial(open_store, url), only=only).run()
 
 
-def verdicts(report: Report) -> dict[str, str]:
+def verdicts(report: ProbeResult) -> dict[str, str]:
     return {finding.name: finding.verdict.value for finding in report.features}
 
 
-def history(report: Report, name: str) -> list[str]:
+def history(report: ProbeResult, name: str) -> list[str]:
     finding = next(finding for finding in report.features if finding.name == name)
     return [f"{step.worker} {step.request} -> {step.outcome}" for step in finding.history]
 

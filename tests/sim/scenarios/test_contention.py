@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.results import to_json
 from fencepost.sim.scenarios import BadScenario, Order, perform, read
 from fencepost.sim.trace.schema import Problem
 
@@ -35,7 +36,7 @@ writers = [1, 20]
 def runs(folder: Path, when: str, top: str = "") -> list[dict[str, Any]]:
     (folder / "p.toml").write_text(PATH.format(when=when, top=top))
     (folder / "s.toml").write_text(SCENARIO)
-    found = perform(Order(read(folder / "s.toml"), jobs=1))
+    found = to_json(perform(Order(read(folder / "s.toml"), jobs=1)))
     json.dumps(found, allow_nan=False)
     made: list[dict[str, Any]] = found["runs"]
     return made
@@ -82,7 +83,7 @@ def test_a_condition_belongs_to_a_put_of_a_key(line: str, tmp_path: Path) -> Non
     (tmp_path / "p.toml").write_text(f'[[step]]\nname = "w"\n{kind}\n{line}\n')
     (tmp_path / "s.toml").write_text(SCENARIO)
     with pytest.raises(BadScenario):
-        perform(Order(read(tmp_path / "s.toml"), jobs=1))
+        to_json(perform(Order(read(tmp_path / "s.toml"), jobs=1)))
 
 
 def test_a_problem_counts_its_lines() -> None:

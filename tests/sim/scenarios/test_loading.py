@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fencepost.results import to_json
 from fencepost.sim.scenarios import BadScenario, Order, load, perform, shipped
 from fencepost.sim.scenarios.loading import points, read
 from fencepost.sim.scenarios.pathfiles import read_path, shipped_paths
@@ -290,5 +291,5 @@ def test_a_path_of_ones_own_lies_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('[[step]]\nname = "a"\ncount = 3\n')
     file = tmp_path / "s.toml"
     file.write_text('[workload]\nsystem = "described"\npath = "mine.toml"\noperations = 2\n')
-    found = perform(Order(read(file)))
+    found = to_json(perform(Order(read(file))))
     assert found["runs"][0]["operations"]["write"]["requests"] == 3

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.results import to_json
 from fencepost.sim.des.expressions import expression
 from fencepost.sim.des.paths import Path
 from fencepost.sim.scenarios import Order, load, perform
@@ -30,7 +31,7 @@ _known: dict[str, dict[str, Any]] = {}
 
 def found(name: str) -> dict[str, Any]:
     if name not in _known:
-        _known[name] = perform(Order(load(name), jobs=1))
+        _known[name] = to_json(perform(Order(load(name), jobs=1)))
     return _known[name]
 
 
@@ -132,5 +133,5 @@ def test_another_path_does_not_pass(name: str, step: str, change: dict[str, Any]
     steps = tuple(replace(one, **change) if one.name == step else one for one in scenario.path.steps)
     assert steps != scenario.path.steps
     changed: Path = replace(scenario.path, steps=steps)
-    result = perform(Order(replace(scenario, path=changed), jobs=1))
+    result = to_json(perform(Order(replace(scenario, path=changed), jobs=1)))
     assert not all(check["ok"] for check in result["checks"])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.results import to_json
 from fencepost.sim.scenarios import Order, load, perform, shipped
 
 Runs = dict[Any, dict[str, Any]]
@@ -12,7 +13,7 @@ Runs = dict[Any, dict[str, Any]]
 
 def runs(name: str, *sweeps: str) -> Runs:
     """By the value of the first swept key."""
-    found = perform(Order(load(name), sweeps=sweeps, jobs=1))
+    found = to_json(perform(Order(load(name), sweeps=sweeps, jobs=1)))
     return {next(iter(run["parameters"].values())): run for run in found["runs"]}
 
 
@@ -144,7 +145,7 @@ def test_crashes_cost_requests_and_throughput() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_every_shipped_scenario_runs_as_it_is_shipped(name: str) -> None:
-    found = perform(Order(load(name), jobs=1))
+    found = to_json(perform(Order(load(name), jobs=1)))
     json.dumps(found, allow_nan=False)
     assert all(check["ok"] for check in found["checks"])
     assert found["verdict"] == ("violated" if any(o["broken_runs"] for o in found["objectives"]) else "holds")

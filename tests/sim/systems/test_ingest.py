@@ -15,7 +15,7 @@ from fencepost.impl.ingest.safeguards import FIELDS
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.properties.ingest.checks import CHECKS, Answer, Outcomes
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.harness import once
 from fencepost.sim.systems.ingest import SYSTEM
 from fencepost.sim.systems.ingest import run as scenario_run
@@ -52,7 +52,7 @@ LONG = {"parts", "rollups"}
 
 def explored(
     mutant: str | None = None, seconds: float | None = None, schedules: int | None = None, **parameters: Any
-) -> AuditResult:
+) -> AuditOutcome:
     system = find_system("ingest", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "ingest")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.ingest.safeguards import FIELDS
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.ingest import SYSTEM
 from fencepost.sim.systems.ingest.run import STANDARD, ScenarioRun
 from fencepost.sim.systems.ingest.scenarios import SCENARIOS
@@ -37,7 +37,7 @@ UNSEEN = {
 
 def explored(
     safeguards: Any, scenario: str, seconds: float | None = None, schedules: int | None = None, **faults: int
-) -> AuditResult:
+) -> AuditOutcome:
     """What is found by nobody but the model."""
 
     def program(world: World) -> None:

@@ -11,10 +11,10 @@ from fencepost.model import Machine, Model
 from fencepost.model.cursor import Cursor
 from fencepost.model.lifecycle import Lifecycle
 from fencepost.model.lifecycle_blockers import LifecycleBlockers
+from fencepost.model.lifecycle_merged import LifecycleMerged
 from fencepost.model.lifecycle_seeding import LifecycleSeeding
-from fencepost.model.lifecycle_variants import LifecycleMerged
 from fencepost.properties.lifecycle.checks import CHECKS, STEPS
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.lifecycle import SYSTEM
 from fencepost.sim.systems.lifecycle.scenarios import SCENARIOS
 from fencepost.sim.world import Budget
@@ -28,7 +28,7 @@ WITHOUT_A_MODEL = {"lag-degrades"}
 """It needs a clock of the log: docs/decisions/0022."""
 
 
-def explored(mutant: str | None = None, **parameters: Any) -> AuditResult:
+def explored(mutant: str | None = None, **parameters: Any) -> AuditOutcome:
     system = find_system("lifecycle", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "lifecycle")

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from fencepost.results import to_json
 from fencepost.sim.scenarios import Order, load, perform
 
 
 def runs(name: str, *sweeps: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = perform(Order(load(name), sweeps=sweeps, jobs=1))["runs"]
+    found: list[dict[str, Any]] = to_json(perform(Order(load(name), sweeps=sweeps, jobs=1)))["runs"]
     return found
 
 

@@ -7,7 +7,7 @@ import pytest
 from fencepost.commands.systems import find_system
 from fencepost.properties.objects.checks import CHECKS
 from fencepost.properties.objects.refinement import ObjectsRefinement
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.objects import SYSTEM
 from fencepost.sim.systems.objects.run import ScenarioRun
 from fencepost.sim.systems.objects.scenarios import SCENARIOS
@@ -35,7 +35,7 @@ AT_ONCE = {"event-after-publish", "seal-before-begin", "resume-on-abort"}
 """In the first schedule; the others take seconds."""
 
 
-def explored(mutant: str | None = None, schedules: int | None = None, **parameters: Any) -> AuditResult:
+def explored(mutant: str | None = None, schedules: int | None = None, **parameters: Any) -> AuditOutcome:
     system = find_system("objects", mutant)
     faults = parameters.pop("faults", system.options.faults)
     request = request_of(system.function, system.options, parameters, "objects")

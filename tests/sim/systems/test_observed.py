@@ -13,9 +13,7 @@ from fencepost.model import Machine, Model
 from fencepost.sim.systems import SYSTEMS, load
 
 TO_COME = {
-    "ingest": "its runs are followed by a machine that is tied to the model by random walks",
     "publish": "its runs are followed by a machine that is tied to the model by random walks",
-    "streams": "its runs are followed by a machine that is tied to the model by random walks",
 }
 """Systems without an observed machine, with the reason."""
 

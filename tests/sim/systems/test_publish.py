@@ -7,7 +7,7 @@ import pytest
 from fencepost.commands.systems import find_system
 from fencepost.impl.publish import SAFEGUARDS
 from fencepost.impl.publish.recovery import Notice
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.explore.reporting import bind
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.tokens import follow, read
@@ -46,7 +46,7 @@ QUICK = (
 
 def explored(
     mutant: str | None = None, seconds: float | None = None, schedules: int | None = None, **parameters: Any
-) -> AuditResult:
+) -> AuditOutcome:
     system = find_system("publish", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "publish")

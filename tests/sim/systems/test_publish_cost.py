@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.publish import STANDARD
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.publish import cost
 from fencepost.sim.systems.publish.cost import (
     ALONE,
@@ -26,7 +26,7 @@ SCENARIOS = ("skew", "rivals", "joiner", "takeover", "two-tables", "heir")
 
 
 @functools.cache
-def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> AuditResult:
+def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> AuditOutcome:
     def program(world: World) -> None:
         play(ScenarioRun(world, STANDARD, **size), scenario, followed=False)
 
@@ -39,12 +39,12 @@ def explored(scenario: str, crashes: int = 0, lost: int = 0, **size: int) -> Aud
     )
 
 
-def most(result: AuditResult, verb: str) -> Cost:
+def most(result: AuditOutcome, verb: str) -> Cost:
     counts = result.cost()[verb]
     return Cost(counts["requests"], counts["hops"])
 
 
-def flat(result: AuditResult) -> dict[str, Any]:
+def flat(result: AuditOutcome) -> dict[str, Any]:
     return {verb: (counts["requests"], counts["hops"]) for verb, counts in result.cost().items()}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.properties.publish import parquet_cache
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.publish import SYSTEM
 from fencepost.sim.systems.publish.run import STANDARD, ScenarioRun
 from fencepost.sim.systems.publish.scenarios import SCENARIOS, lockstep_of
@@ -32,7 +32,7 @@ UNSEEN = {
 
 def explored(
     safeguards: Any, scenario: str, crashes: int, lost: int, seconds: float | None = None
-) -> AuditResult:
+) -> AuditOutcome:
     def program(world: World) -> None:
         world.at_end(parquet_cache.install())
         run = ScenarioRun(world, safeguards)

@@ -10,14 +10,14 @@ from fencepost.impl.streams import SAFEGUARDS
 from fencepost.model import Model
 from fencepost.model.streams import Streams
 from fencepost.properties.streams.checks import CHECKS
-from fencepost.sim.explore import AuditResult, audit
+from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.systems.streams import SYSTEM
 from fencepost.sim.systems.streams.scenarios import SCENARIOS
 from fencepost.sim.world import Budget
 from fencepost.testing import FAULTS, request_of
 
 
-def explored(mutant: str | None = None, **parameters: Any) -> AuditResult:
+def explored(mutant: str | None = None, **parameters: Any) -> AuditOutcome:
     system = find_system("streams", mutant)
     faults = {name: parameters.pop(name) for name in FAULTS if name in parameters}
     request = request_of(system.function, system.options, parameters, "streams")

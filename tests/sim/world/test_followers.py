@@ -73,5 +73,5 @@ def test_measures_keep_their_maximum_and_reports_speak_once() -> None:
 
     result = audit(program)
     assert result.cost()["read"] == {"gets": 3}
-    assert result.to_json()["reported"] == "once"
-    assert result.to_json()["cost"]["read"] == {"gets": 3}
+    assert result.reported["reported"] == "once"
+    assert result.result().cost["read"] == {"gets": 3}

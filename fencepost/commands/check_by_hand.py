@@ -135,4 +135,4 @@ ANSWERS: dict[str, Callable[[Walk], Iterable[str]]] = {
     "t": lambda walk: (f"  {line}" for line in walk.counterexample().lines()),
     "h": lambda _: [HELP],
 }
-"""What is printed, by letter."""
+"""The output of each command, by its letter."""
