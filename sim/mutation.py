@@ -44,7 +44,7 @@ class Mutation:
     number: int
     """Which mutation of the file it is."""
     again: int = 0
-    """How many of the same kind come before it on the line."""
+    """Number of sites of the same kind before it on the line."""
 
     @property
     def name(self) -> str:
@@ -270,7 +270,7 @@ def _used(node: ast.AST) -> set[str]:
 
 
 def _depend(one: ast.AST, other: ast.AST) -> bool:
-    """Whether two statements cannot change places."""
+    """Return true if two statements cannot change places."""
     leave = any(isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break) for node in (one, other))
     return leave or bool(_bound(one) & _used(other) or _bound(other) & _used(one))
 

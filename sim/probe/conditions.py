@@ -1,12 +1,12 @@
 """Each condition of a put, a delete and a completed upload, one request at a time, on keys in every state.
 
-What must hold is what a caller concludes from the answer: `done` means it was applied, a refusal means
-that it was not *and that the reason given is true*. So every case looks at the object afterwards.
-Codes that differ from S3's without misleading anybody are notes.
+A caller must be able to rely on the answer: `done` means that the request was applied, a refusal that it was
+not *and that the reason given is true*. So every case reads the object afterwards. Codes that differ from
+S3's without misleading a caller are notes.
 
-On S3 a conditional completion looks at what stood at the key when the upload was *created*. Stores that
-look only at what stands when it is completed answer `done` in those cases; that is a note, for a
-caller that has no other safeguard could take an A-B-A for its own A.
+S3 compares a conditional completion with the object at the key when the upload was *created*. Stores that
+compare it only with the object at its completion answer `done` in those cases; that is a note, for a caller
+without another safeguard could take an A-B-A for its own A.
 """
 
 import functools
@@ -301,7 +301,7 @@ def _delete_large(bench: Bench, size: int) -> None:
 
 
 def deletes_missing(bench: Bench) -> bool:
-    """Whether an if-match delete of a missing key is answered `done`. Nobody loses anything by that."""
+    """Return true if an if-match delete of a missing key is answered `done`, which loses nothing."""
     bench.case()
     etag = bench.put(bench.key("model"), "first")
     reply = bench.store.delete(bench.key("missing"), when=Matches(etag))

@@ -36,7 +36,7 @@ IDLE_MAX = 256
 """Connections to the upstream kept for the next requests."""
 
 _LOST = (Gone, OSError, asyncio.IncompleteReadError)
-"""How a connection ends when it does not end well."""
+"""The ways in which a connection is cut."""
 
 _XML = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -88,7 +88,7 @@ class Proxy:
         self.url = f"http://{host}:{port}"
 
     async def check_upstream(self) -> None:
-        """Raises `Unusable` when nobody answers there."""
+        """Raise `Unusable` if there is no answer."""
         try:
             _, writer = await self._connected()
         except OSError as error:
@@ -100,7 +100,7 @@ class Proxy:
         writer.close()
 
     async def stop(self) -> None:
-        """Close everything. What is still late never lands."""
+        """Close everything. Requests that are still late never land."""
         if self._server is not None:
             self._server.close()
         for task in (*self._clients, *self._late):
@@ -174,7 +174,7 @@ class Proxy:
         return keeps and head.keeps_alive
 
     def _fate(self, kind: str) -> str:
-        """What becomes of the next request of this kind."""
+        """Return the fate of the next request of this kind."""
         drawn = self._stream("fate", kind).random()
         for way in ("throttled", "reply_lost", "late"):
             drawn -= self.plan.of(way, kind, 0.0)
