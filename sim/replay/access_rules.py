@@ -2,7 +2,8 @@
 
 A log records when a request came, to the second, and how long it took; not its condition, nor its body. So a
 rule reports a violation only where the log leaves no other explanation: two requests are in order only when
-the one came a full second after the other had been answered. A possible violation that cannot be proven is undecided.
+the one came a full second after the other had been answered. A possible violation that cannot be proven is
+undecided.
 
     created-once        two creates of one key succeeded, and no delete between them may have
     never-deleted       a delete under a protected prefix succeeded, by any requester (expirations too)

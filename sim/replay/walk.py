@@ -1,13 +1,13 @@
 """All runs of a part at once: at every place one look-up for every run that is that long.
 
-The symbols of the runs lie one after the other. Runs are taken longest first, so the runs that
-still go on at a place are a prefix of the columns. One `advance` of the automaton takes them all one symbol
+The symbols of the runs lie one after the other. Runs are taken longest first, so the runs that still go on
+at a place are a prefix of the columns. One `advance` of the automaton takes them all one symbol
 further. There are as many steps as the longest run has symbols, whatever the number of runs.
 
 A few runs may be far longer than all others. When so few are left that the fixed cost of a step
 outweighs its rows, each is followed to its end by `accumulate` in C over rows of Python lists. There a set of
-the automaton is the list of its successors by symbol. So reading a symbol is `operator.getitem`, and no Python
-code runs for an event.
+the automaton is the list of its successors by symbol. So reading a symbol is `operator.getitem`, and no
+Python code runs for an event.
 """
 
 import operator

@@ -1,4 +1,4 @@
-"""The common parts of audits of systems: the clock of a scenario, a store that counts, and examinations made once."""
+"""Common parts of audits of systems: the clock of a scenario, a store that counts, examinations made once."""
 
 import functools
 from abc import abstractmethod

@@ -1,8 +1,8 @@
 """The descriptor of a system: one protocol, with everything that the commands need to know about it.
 
-Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages. What
-is expensive to import is named by a reference, a text `module:name` that is resolved on first use, so that
-listing systems loads neither the protocols nor their libraries.
+Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages. Parts
+that are expensive to import are named by a reference, a text `module:name` that is resolved on first use, so
+that listing systems loads neither the protocols nor their libraries.
 """
 
 import functools

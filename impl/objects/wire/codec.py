@@ -66,7 +66,7 @@ ROOTS = {
 _NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
 """Operations of other endpoints, which share a method and a path with ours."""
 _DUE_ANYWAY = frozenset({"ContentLength", "ChecksumAlgorithm", "ExpectedBucketOwner", "RequestPayer"})
-"""Parameters that change nothing here: the length and the checksum are those of the body, and there is no bill."""
+"""Parameters without effect here: the length and the checksum are those of the body, and there is no bill."""
 
 
 @dataclass(frozen=True)
