@@ -25,6 +25,7 @@ BENCHMARKS = (
     "prediction",
     "proxy",
     "publish",
+    "refinements",
     "replay",
     "spark",
     "streams",

@@ -1,4 +1,4 @@
-"""How fast code on boto3 is explored, and what the world adds to the SDK's own work.
+"""Measure the exploration of code on boto3, and the world's share beside the SDK's own work.
 
 python -m bench.boto            # writes out/bench/boto.json
 """
@@ -37,7 +37,7 @@ def _five(s3: Any, name: str) -> None:
 
 
 def entering_us() -> float:
-    """What a run costs that asks for nothing: entering the world, the stand-ins, and leaving it."""
+    """Measure a run without requests: entering the world, replacing the SDK, and leaving it."""
 
     def program(world: World) -> None:
         world.boto3_bucket("b")

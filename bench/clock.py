@@ -1,4 +1,4 @@
-"""What a simulated request costs beside a bare SimPy event, and a sweep on both cores.
+"""Measure a simulated request beside a bare SimPy event, and a sweep on both cores.
 
     python -m bench.clock [--requests 60000] [--rounds 5] [--sweep] [--reality]
 
@@ -79,7 +79,7 @@ def bare_s(count: int) -> float:
 def simulated_s(count: int, store: StoreModel, client: ClientModel) -> float:
     """Seconds for one simulated request: half of them puts, half gets of what was put.
 
-    The requests are made beforehand: making them is the work of whoever sends them.
+    The requests are made beforehand: making them is the work of the sender.
     """
     engine = Engine()
     server = Server(engine, store)
@@ -183,7 +183,7 @@ def reality() -> dict[str, Any]:
 
 
 def far_profile() -> Profile:
-    """What one client alone measures, by kind of request."""
+    """Return the latencies that one client alone measures, by kind of request."""
     store = Throttled(MemoryStore(), latency_s=0.02, in_flight_max=8)
     samples: dict[str, list[float]] = {"put": [], "get": [], "delete": []}
     for turn in range(60):

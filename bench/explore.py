@@ -1,4 +1,4 @@
-"""How fast the adversary is: steps, schedules, and what the reduction saves.
+"""Measure the adversary: steps and schedules a second, and the savings of the reduction.
 
 python -m bench.explore            # writes out/bench/explore.json
 """

@@ -4,14 +4,14 @@
 computes no ETag and keeps no attributes. Both go through the same `Disk`, so that a delay injected into
 every fsync hits both, and take turns in the same run, so that what else the machine does hits both.
 
-What bounds sixteen threads on a quick disk is the interpreter's lock, which a put of ours takes once and
+The interpreter's lock bounds sixteen threads on a quick disk: a put of ours takes it once and
 one of plain seven times, for less each (docs/decisions/0013). Installed without a compiler, ours takes it
 six times, and the second bar is missed.
 
 Files that were deleted nearby in the last minutes slow ext4's search for a free inode down a hundredfold, and
-that search, not the stores, is then what is compared. Measure where nobody deletes: best in a new directory
-right below the root of the file system, which gets inodes far from all others. Where either pace is a few
-thousand a second and not ten, that is what happened.
+that search, not the stores, is then what is compared. Measure where no files are deleted: best in a new
+directory right below the root of the file system, which gets inodes far from all others. A pace of a few
+thousand a second and not ten thousand is a sign of it.
 
     python -m bench.files [--directory DIR] [--turns N]
 """

@@ -100,9 +100,12 @@ def world_parameters() -> dict[str, int]:
     for file, tree in trees("sim"):
         names = ("world",) if "systems" in file.parts else ("world", "run")
         for node in ast.walk(tree):
-            if isinstance(node, ast.arg) and node.arg in names:
-                found["all"] += 1
-                found["any"] += node.annotation is None or ast.unparse(node.annotation) == "Any"
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue  # a lambda has no annotations
+            for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
+                if one.arg in names:
+                    found["all"] += 1
+                    found["any"] += one.annotation is None or ast.unparse(one.annotation) == "Any"
     return found
 
 

@@ -25,7 +25,7 @@ BAR = 0.8
 
 
 def accepting(store: Store, points: int) -> Act:
-    """What a collector does with a batch, once its bytes have arrived."""
+    """Measure the work of a collector on a batch whose bytes have arrived."""
     env = SystemEnvironment()
     authority = Authority(store, env, "bench")
 

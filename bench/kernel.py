@@ -216,7 +216,7 @@ def _ours(settings: dict[str, int], *, alone: bool = False) -> dict[str, Any]:
 def _one(settings: dict[str, int]) -> dict[str, Any]:
     began = perf_counter()
     from fencepost.model import Machine, check
-    from fencepost.model.two_phase import TwoPhase
+    from fencepost.model.textbook.two_phase import TwoPhase
 
     imported = perf_counter() - began
     levels = settings.pop("levels", 0)

@@ -1,4 +1,4 @@
-"""What following the change log costs, beside walking the buckets, on a directory of `objects`.
+"""Measure following the change log beside walking the buckets, on a directory of `objects`.
 
     python -m bench.lifecycle [--events N] [--objects N] [--buckets N] [--directory DIR]
 

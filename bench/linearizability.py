@@ -1,4 +1,4 @@
-"""How fast histories are judged, and whether violations planted in them are found.
+"""Measure the judging of histories, and test that violations planted in them are found.
 
 A crowd of processes works on a real store in memory. Each request takes effect at a moment of its own
 between call and return; some replies are lost, and then the request may land much later, or never. So
@@ -35,7 +35,7 @@ FALSE_SINCE = 4 * WAY_MAX
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a crowd does: how many operations on how many keys, which, and how many replies get lost."""
+    """The workload of a crowd: numbers of operations and keys, kinds, and the share of lost replies."""
 
     name: str
     operations: int
@@ -97,7 +97,7 @@ def execute(work: Work, draw: Random) -> list[Operation]:
 
 
 def void(_reply: object) -> None:
-    """Nobody learns of it."""
+    """An operation whose reply is lost."""
 
 
 def _known(made: Operation | None) -> Operation:
@@ -135,7 +135,7 @@ def stale_read(history: Sequence[Operation], at: int) -> list[Operation] | None:
         return None
     before = [each for each in history if _ended_before(each, read)]
     for write in before:
-        # Nobody writes the same bytes twice here, so what ended once is gone for good.
+        # All written bytes differ here, so a value that was replaced never returns.
         if write.kind == "put" and any(_ended(other, write) for other in before):
             return _with(history, at, etag=write.etag, value=write.value)
     return None
@@ -159,7 +159,7 @@ def lost_update(history: Sequence[Operation], at: int) -> list[Operation] | None
 
 
 def second_creator(history: Sequence[Operation], at: int) -> list[Operation] | None:
-    """A create is done although the object was read before and after, and nobody deleted it in between."""
+    """A create is done although the object was read before and after, without a deletion in between."""
     create = history[at]
     if create.outcome is not Outcome.EXISTS or any(_deletes(each, create) for each in history):
         return None
@@ -173,7 +173,7 @@ def _deletes(each: Operation, create: Operation) -> bool:
 
 
 def vanished(history: Sequence[Operation], at: int) -> list[Operation] | None:
-    """A read finds nothing where something was, and nobody ever deleted."""
+    """A read finds nothing although an object was there and was never deleted."""
     read = history[at]
     if (
         read.kind != "get"

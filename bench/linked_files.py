@@ -21,7 +21,7 @@ LINKS_MAX = 1000
 
 
 def fill_bucket(buckets: Buckets, bucket: str, keys: Iterable[str], modified_ns: int | None = None) -> None:
-    """Create an object of no bytes at each key; the bucket exists and is used by nobody else.
+    """Create an object of no bytes at each key; the bucket exists and has no other user.
 
     `modified_ns` is the time of all objects, or None for the present.
     """

@@ -3,7 +3,7 @@
     laps = for_seconds(lambda worker, turn: store.put(f"{worker}-{turn}", body, when=ABSENT), 32, 2.0)
     print(laps.per_second, laps.p50_ms)
 
-Real threads and the real clock. The clock starts when all workers stand ready, and ends when the last one is
+Real threads and the real clock. The clock starts when all workers are ready, and ends when the last one is
 done. An act that raises ends the measurement: what was counted without it would be no figure.
 """
 
@@ -23,7 +23,7 @@ Act = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class Laps:
-    """What was done."""
+    """The laps of a measurement."""
 
     seconds: float
     took: list[float]

@@ -5,11 +5,11 @@
     swap     what builds on it came first
     epoch    a commit carries an epoch lower than the one it was made in
 
-What builds on what is read here from keys and trace fields alone, without the model: a head and a commit on
-their plan's sidecar, a commit on its plan's heads, a version on the one before it, a manifest too, whatever
-is done in an epoch on its claim, a plan and a boundary on the manifest that they name, and on its plan's
-heads and commit that an owner deletes its sidecar. Any other deletion of a sidecar is a conclusion from what
-was read before, and *may* build on any of it.
+Dependences between events are read from keys and trace fields alone, without the model. A head and a commit
+build on their plan's sidecar, and a commit on its plan's heads. A version builds on the one before it, as a
+manifest does. Every event of an epoch builds on its claim. A plan and a boundary build on the manifest that
+they name. The deletion of a sidecar by its owner builds on the heads and the commit of its plan. Any other
+deletion of a sidecar follows from earlier reads, and *may* build on each of them.
 
 The right event is the first that builds on what is gone, or one before it that may: of `swap` the one that
 now comes first, of `epoch` the commit itself. The claim that is the first to name an epoch is left alone:
@@ -36,7 +36,7 @@ class Mutation:
     events: list[Event]
     right: frozenset[int]
     sure: bool
-    """Whether something surely builds on what was changed."""
+    """True if some event certainly builds on the changed one."""
 
 
 def mutations(run: list[Event]) -> Iterator[Mutation]:
@@ -79,7 +79,7 @@ def _of(run: list[Event], at: int, owners: dict[str, Life]) -> Iterator[Mutation
 
 
 def _sort(event: Event) -> str:
-    """What an event is, when others build on it: a landed write that was done."""
+    """Return the sort of an event that others may build on: a landed write that was done."""
     if event.phase != "landed" or event.kind != "put" or event.outcome != "done":
         return ""
     if "recovery/" in event.key:
@@ -92,7 +92,7 @@ def _sort(event: Event) -> str:
 
 
 def _builds(later: Event, earlier: Event, owners: dict[str, Life]) -> bool:
-    """Whether `later` can only be because `earlier` was."""
+    """Return True if `later` is impossible without `earlier`."""
     sort, what = _sort(later), _sort(earlier)
     retired = _retired(later)
     if retired:
@@ -109,7 +109,7 @@ def _builds(later: Event, earlier: Event, owners: dict[str, Life]) -> bool:
 
 
 def _names(later: Event, sort: str, manifest: int) -> bool:
-    """Whether an event takes for granted that a manifest was there."""
+    """Return True if an event relies on the existence of a manifest."""
     one = _ID.search(later.key)
     if sort in ("commit", "claim") and one:
         return int(one[1]) == manifest + 1
@@ -125,7 +125,7 @@ def _of_plan(event: Event, plan: str) -> bool:
 
 
 def _follows(later: Event, earlier: Event) -> bool:
-    """Whether one version stands right after another."""
+    """Return True if one version directly follows another."""
     one, other = (event.key.rpartition("/version/") for event in (later, earlier))
     return one[0] == other[0] and int(one[2].split(".")[0]) == int(other[2].split(".")[0]) + 1
 

@@ -47,7 +47,7 @@ _TOKEN = "a root token of the benchmark"  # noqa: S105  of a server that lives f
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured."""
+    """The sizes of a measurement."""
 
     keys: int
     requests: int
@@ -71,7 +71,7 @@ class Target:
     secret_key: str
     process: int = 0
     flat: bool = False
-    """Whether it has the buckets that only ours lists."""
+    """True for a server with the buckets that only ours lists."""
 
 
 class Missing(Exception):
@@ -380,7 +380,7 @@ def _shown(rate: float | str) -> str:
 
 
 def is_whole(found: Mapping[str, Any]) -> bool:
-    """Whether one server was measured in every row."""
+    """Return True if a server was measured in every row."""
     return "not measured" not in found and not any(isinstance(rate, str) for rate in found.values())
 
 

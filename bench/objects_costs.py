@@ -1,4 +1,4 @@
-"""What the object server computes for a request, and what a flush of this disk takes: the settings of the
+"""Measure the computation of the object server for a request, and a flush of this disk: the settings of the
 workload `objects` of `fencepost simulate`, for this machine.
 
     python -m bench.objects_costs [DIRECTORY]

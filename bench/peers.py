@@ -1,4 +1,4 @@
-"""Two-phase commit for the other checkers: the machine of `model/two_phase.py`, state by state.
+"""Two-phase commit for the other checkers: the machine of `model/textbook/two_phase.py`, state by state.
 
 A `fault` is planted: `agreement`, a manager aborts although it has prepared; `deadlock`, nothing is repeated,
 so that a run ends. A checker that judges what ours judges must report both.

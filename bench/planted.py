@@ -62,7 +62,7 @@ def no_head(run: list[Event]) -> Iterator[Place]:
 
 
 def _first_after(run: list[Event], at: int, head: Event, commit: int) -> int:
-    """Who goes on from a head before its plan commits."""
+    """Return the places of the events that continue from a head before its plan commits."""
     on = [n for n, one in _landed(run, "/version/") if at < n < commit and _goes_on(one, head)]
     return min([commit, *on])
 
@@ -150,7 +150,7 @@ def sidecar_taken_away(run: list[Event]) -> Iterator[Place]:
 
 
 def undone_before_begun(run: list[Event]) -> Iterator[Place]:
-    """A head that undoes a plan nobody has written down."""
+    """A head that undoes a plan that was never recorded."""
     for at, event in _landed(run, "/version/"):
         if not fact(event, "undo") and not any(fact(one, "undo") for one in run):
             plan = "0" * len(fact(event, "plan"))
@@ -158,7 +158,7 @@ def undone_before_begun(run: list[Event]) -> Iterator[Place]:
 
 
 def based_on_nothing(run: list[Event]) -> Iterator[Place]:
-    """A plan that stands on a manifest which is not there yet."""
+    """A plan based on a manifest that does not exist yet."""
     for at, event in _landed(run, "recovery/"):
         if any("/manifest/" in one.key for _, one in _landed(run[:at], "/")):
             yield _instead(run, at, _says(event, "base", int(fact(event, "base")) + 3))

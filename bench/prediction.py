@@ -3,14 +3,14 @@
     python -m bench.prediction [--latency 50ms] [--cap 8] [--rounds 3]
 
 moto's HTTP server runs in a process of its own, with `fencepost proxy` before it, which adds the latency and
-the cap on requests in flight. Then, for every workload: `fencepost probe` measures the latency profile
-through the proxy; the operations are done through the proxy, with threads and a real clock; the profile is
-measured once more; and the same operations are simulated with both profiles as one, and that cap. (A machine
+the cap on requests in flight. For every workload, `fencepost probe` measures the latency profile
+through the proxy, before and after the operations are done there with threads and a real clock. Then the
+same operations are simulated with both profiles as one, and that cap. (A machine
 that others use changes its pace: a profile from before alone would blame the model.) Bar: the medians of the
 errors, of the median latency and of throughput, within 15 %.
 
 Three workloads: one writer that publishes one plan after another; sixteen that share a handle; two
-collectors that accept batches, each with a thread that follows up. What an operation costs in this process
+collectors that accept batches, each with a thread that follows up. The cost of an operation in this process
 is measured on memory, without any latency; the simulator cannot know it. The machine must have cores to
 spare: what waits for a core is in the measured run and in no model. (On two cores, which client, proxy and
 moto share, four collectors wait for a core already: 10 to 30 % slower than predicted.)
@@ -73,7 +73,7 @@ def proxy(upstream: str, latency: str, cap: int) -> Iterator[str]:
 
 
 def measured_profile(url: str) -> dict[str, Any]:
-    """What `fencepost probe --profile` writes."""
+    """Return the profile that `fencepost probe --profile` writes."""
     with tempfile.TemporaryDirectory() as folder:
         target = f"{folder}/profile.json"
         words = ["probe", url, "--quick", "--only", "create-only-put", "--profile", target]

@@ -1,4 +1,4 @@
-"""What `fencepost proxy` adds of its own to the 20 ms it was asked for.
+"""Measure the time that `fencepost proxy` adds beyond the 20 ms of its setting.
 
     python -m bench.proxy [--in-flight 8] [--requests 100]
 

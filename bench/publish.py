@@ -4,7 +4,7 @@
 
 Both halves run in this process, one after the other, with real threads on the same kind of store: memory
 behind a latency and a cap on requests in flight. Without: every publisher takes its turn on the one handle
-and publishes its plan alone, which is as good as it gets, since nobody ever loses a race.
+and publishes its plan alone, which is the best case, since no publisher loses a race.
 """
 
 import argparse

@@ -5,13 +5,12 @@
 
 A few hundred runs are driven, and repeated under names of their own; the figures say how many of them differ.
 
-In one run and on one machine: events a second from Parquet to verdicts on both engines, start-up apart, with
-and without the request rules; the same model stepped run by run over a sample of the same events, once with
-the automaton that is built already (the bar is taken against that, core against core), once with nothing
-remembered; violations of
-fifteen kinds, planted at places that are drawn, all of which must be found at the right event, and nothing
-else; and mutations, which must be seen at the event that builds on what was changed. Writes
-out/bench/replay.json; ends with 1 when a bar is missed.
+One run on one machine measures three things. Speed: events a second from Parquet to verdicts on both engines,
+start-up apart, with and without the request rules, beside the same model stepped run by run over a sample of
+the events. The bar is taken against the stepped model with its automaton already built, core against core;
+it is also stepped with nothing cached. Planted violations: fifteen kinds at drawn places, all of which must
+be found at the right event, and nothing else. Mutations: each must be found at the event that builds on the
+change. Writes out/bench/replay.json; ends with 1 when a bar is missed.
 """
 
 import argparse
@@ -110,7 +109,7 @@ def _named(number: int, run: list[Event]) -> str:
 
 
 def found_of(names: dict[str, Planted], outcome: Outcome) -> dict[str, Any]:
-    """What became of the violations that were planted."""
+    """Return the fate of the planted violations."""
     rejected = {row["run"]: row["seq"] for row in outcome.not_accepted if row["verdict"] == "rejected"}
     kinds = {
         kind: {

@@ -1,4 +1,4 @@
-"""What the benchmarks share: medians, the machine they ran on, the JSON file they write, and the page of all.
+"""Shared parts of the benchmarks: medians, the machine, the JSON file, and the page of all.
 
     python -m bench.report      # takes over what out/bench/*.json measured, and writes the page
 
@@ -58,7 +58,7 @@ def write(name: str, figures: dict[str, Any]) -> Path:
 
 
 def tell(name: str, figures: dict[str, Any], *, ok: bool) -> int:
-    """Write the figures and show them; the exit code says whether they are as promised."""
+    """Write the figures and show them; return 0 if they are as promised."""
     path = write(name, figures)
     sys.stdout.write(json.dumps(figures, indent=2) + f"\nwritten to {path}\n")
     return 0 if ok else 1

@@ -3,9 +3,9 @@
     python -m bench.streams [--appends 400] [--tailers 1000] [--messages 20] [--streams 10000] [--npm DIR]
                             [--servers fencepost,fencepost-local,reference] [--directory DIR]
 
-Each server gets the same requests of the same client: appends of 100 bytes over kept connections, by 1 writer
-and by 16, each to its own stream and all to one; then `--tailers` readers follow one stream by server-sent
-events while messages are appended one after another, each when all readers have the last. Ours runs on a
+Each server gets the same requests of the same client. First 1 writer and then 16 append 100 bytes over kept
+connections, each to its own stream and all to one. Then `--tailers` readers follow one stream by server-sent
+events; each message is appended when all readers have the one before. Ours runs on a
 directory and flushes every append: segment and manifest under `store`, the local database under `local`. The
 reference flushes a log and writes its metadata by LMDB. Last, ours creates `--streams` streams with a TTL of
 2 seconds, which expire and are reaped while its memory is measured; and what the manifests of a long stream
@@ -213,7 +213,7 @@ class _Weighed(Layer):
 
 
 def manifests(appends: int, **settings: Any) -> dict[str, float]:
-    """What the manifests of one stream weigh that grows by appends of 100 bytes."""
+    """Return the sizes of the manifests of one stream that grows by appends of 100 bytes."""
     env = SeededEnvironment()
     store = _Weighed(MemoryStore(env=env))
     node = Node(store, env, Settings(**settings))

@@ -40,9 +40,9 @@ class Source:
     program: Callable[..., Any]
     trace_fields: Callable[[str, bytes], str]
     names: tuple[tuple[str, str], ...]
-    """Patterns of names, and what stands in their place; `MARK` is the six digits of a copy."""
+    """Patterns of names, with their replacements; `MARK` is the six digits of a copy."""
     conflicts: int = 1
-    """How many requests of a run may be answered 409."""
+    """The number of requests of a run that may be answered 409."""
 
 
 PUBLISH = Source(program, trace_fields, ((r"\b([0-9A-HJKMNP-TV-Z]{26})\b", r"\1MARK"),))
@@ -62,7 +62,7 @@ class Kept(Random):
         if ended:
             world.show_bodies(self.trace_fields)
             run = f"{self.name}-{len(self.runs):04d}"
-            # What the scenarios note for their own promises is in no trace of production.
+            # Notes for the properties of the scenarios are in no trace of production.
             own = (e for e in events(world, run) if e.process != "setup" and e.kind != "note")
             self.runs.append([replace(event, seq=seq) for seq, event in enumerate(own)])
 
@@ -82,7 +82,7 @@ def driven(count: int, scenarios: tuple[str, ...] = SCENARIOS, source: Source = 
 
 
 def distinct(runs: list[list[Event]], refinement: Refinement) -> int:
-    """How many of some runs are different to the model: whatever their names, no two read alike."""
+    """Return the number of runs that differ for the model: no two read alike, whatever their names."""
     reader = SymbolReader(Automaton(refinement), Lock())
     found = reader.read(columns(in_order(table_of(event for run in runs for event in run))))
     spans = zip(found.starts.tolist(), found.lengths.tolist(), strict=True)

@@ -40,7 +40,7 @@ class Storage:
         return (reply.body, reply.info.etag) if reply.info is not None else None
 
     def create(self, key: str, body: bytes, put_id: str = "") -> bool:
-        """False when an object stands there. An identifier of the write goes beside the body."""
+        """False if an object exists there. An identifier of the write goes beside the body."""
         metadata = {"put-id": put_id} if put_id else {}
         return bool(_known(self._store.put(f"{BUCKET}/{key}", body, when=ABSENT, metadata=metadata)).done)
 
@@ -133,7 +133,7 @@ class StorageS3:
 AnyStorage = Storage | StorageS3
 Program = Callable[[World], None]
 ONCE = Config(retries={"total_max_attempts": 1})
-"""The program retries by itself, where it knows what a second answer means."""
+"""One attempt: the programs retry by themselves where a second answer has a clear meaning."""
 
 
 def with_store(program: Callable[..., None], *calls: Any) -> Program:

@@ -17,9 +17,8 @@ import enum
 import functools
 import importlib
 import json
-import shlex
 import types
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -244,35 +243,6 @@ def hints_of(kind: Any) -> dict[str, Any]:
 def required(kind: Any) -> list[str]:
     """The fields that have no default."""
     return [one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
-
-
-SEARCHING = (
-    *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
-    *("--depth", "--jobs", "--resume", "--replay", "--base"),
-)
-"""Options of an audit's search, each with a value: they have no place beside --replay."""
-PRINTING = ("--quiet", "--gaps", "-v", "--verbose")
-"""Flags that change only what is printed."""
-
-
-def with_token(command: str, token: str) -> str:
-    """The command that runs the one schedule of a token."""
-    return f"{command} --replay {shlex.quote(token)}"
-
-
-def drop_options(words: Iterable[str], valued: Collection[str], flags: Collection[str] = ()) -> str:
-    """A command line without the options in `valued`, each with its value, and without `flags`."""
-    kept: list[str] = []
-    skipping = False
-    for word in words:
-        option, equals, _ = word.partition("=")
-        if skipping:
-            skipping = False
-        elif option in valued:
-            skipping = not equals
-        elif option not in flags:
-            kept.append(word)
-    return shlex.join(kept)
 
 
 def command_of(data: Mapping[str, Any]) -> str:

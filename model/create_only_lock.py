@@ -113,8 +113,8 @@ class CreateOnlyLock(Machine):
         return (s.at[c] == "unsure") & s.lock.holds(take=s.mine[c])
 
     @without("give-back-strays", replaces=may_use)
-    def may_use_strays(s, c: int) -> Truth:
-        return Truth.constant(True)
+    def may_use_strays(s, c: int) -> bool:
+        return True
 
     @action(c=clients)
     def try_again(s, c: int) -> None:

@@ -4,10 +4,21 @@ Each writer executes one request on one key: it writes a temporary file, makes i
 the name of the key, flushes the directory, updates the listing index, appends to the change log, and
 answers. The content of a file never changes once it is published, so a *version* is the writer that made it.
 
-What a system call does to the directory is visible to every process at once; what it does to the disk is
-not. Two pairs of fields show this: `entry` is the version that the name of the key leads to, `durable` the
-one that a flush has made permanent; `synced` says whether the disk holds a writer's bytes and attributes.
-`kill` ends one process, whose system calls stand; after `power_loss` the name leads to any version since
+                    create (link)
+     new --> staged ----------------------------> published --> flushed --> indexed --> acknowledged
+       stage   |                                     ^   flush_   update_      answer
+               | take_lock                           |   directory index
+               v          check_condition            | rename
+             locked ---------------------> checked --'
+               |
+               `--> refused  (check_condition; refuse_create from staged)
+
+     kill and power_loss end a writer at work: ended
+
+Every process sees at once how a system call changes the directory, and none sees how it changes the disk.
+Two pairs of fields show this: `entry` is the version that the name of the key leads to, `durable` the
+one that a flush has made permanent; `synced` tells if the disk holds a writer's bytes and attributes.
+`kill` ends one process, whose system calls stay done; after `power_loss` the name leads to any version since
 `durable`, and a file that was not synced is torn. (Strict POSIX permits any of these, ext4 as well: the
 entries of a directory need not reach the disk before the directory is flushed.)
 
@@ -17,6 +28,8 @@ entries of a directory need not reach the disk before the directory is flushed.)
 - Updating the index is one step, a transaction that looks at the directory after it has begun. So the last
   of two transactions records the newer state, whichever process runs it.
 - The change log is buffered by its process. `reconcile` runs at every start, beside processes at work.
+
+`ObjectsObserved` is the same protocol in terms of what the directory shows; this machine refines it.
 """
 
 from fencepost.model import *
@@ -54,7 +67,7 @@ class Objects(Machine):
     }
     symmetric = ("writers",)
 
-    # State.
+    # State: the directory, its index, and what of it is on disk.
 
     crash = Budget(crashes)
     entry = Id(writers, nobody=True)  # the version that the name of the key leads to
@@ -62,15 +75,21 @@ class Objects(Machine):
     lock = Id(writers, nobody=True)
     index = Id(writers, nobody=True)  # the version that listings show
     unreconciled = Bool()  # since a crash
-    last = Int(0, writers)  # how many versions were published
-    rank = Each(writers, Int(0, writers))  # in the order of publication; 0 for none
-    kind = Each(writers, Enum(*KINDS))
-    base = Each(writers, Id(writers, nobody=True))  # the version that a replace names
-    over = Each(writers, Id(writers, nobody=True))  # ghost: the version that was replaced
-    synced = Each(writers, Bool())  # bytes and attributes are on disk
-    complete = Each(writers, Bool())  # a reader finds all bytes and all attributes
-    event = Each(writers, Enum("none", "buffered", "durable"))
-    at = Each(writers, Enum("new", *AT_WORK, "acknowledged", "refused", "ended"))
+    last = Int(0, writers)  # the number of versions that were published
+
+    # State: a request, and the process that executes it.
+
+    writer = Role(
+        writers,
+        rank=Int(0, writers),  # its place in the order of publication; 0 for none
+        kind=Enum(*KINDS),
+        base=Id(writers, nobody=True),  # the version that a replace names
+        over=Id(writers, nobody=True),  # ghost: the version that was replaced
+        synced=Bool(),  # bytes and attributes are on disk
+        complete=Bool(),  # a reader finds all bytes and all attributes
+        event=Enum("none", "buffered", "durable"),
+        at=Enum("new", *AT_WORK, "acknowledged", "refused", "ended"),
+    )
 
     # Definitions.
 
@@ -78,162 +97,190 @@ class Objects(Machine):
         return range(s.writers)
 
     def rank_of(s, version: Number) -> Number:
-        return case(*((version == w, s.rank[w]) for w in s.everyone()), otherwise=0)
+        return case(*((version == w, s.writer[w].rank) for w in s.everyone()), otherwise=0)
+
+    def is_at_work(s, w: int) -> Truth:
+        return any_of(s.writer[w].at == at for at in AT_WORK)
 
     def is_absent(s, version: Number) -> Truth:
         """A reader answers 404: nothing was ever published, or the newest version is a delete."""
-        return (version == NOBODY) | any_of((version == w) & (s.kind[w] == "delete") for w in s.everyone())
+        deleted = [(version == w) & (s.writer[w].kind == "delete") for w in s.everyone()]
+        return (version == NOBODY) | any_of(deleted)
 
     def is_met(s, w: int) -> Truth:
-        """The condition of the request, as the directory stands now."""
+        """The condition of the request holds in the directory."""
+        me = s.writer[w]
         is_there = ~s.is_absent(s.entry)
         return case(
-            (s.kind[w] == "create", ~is_there),
-            (s.kind[w] == "replace", is_there & (s.entry == s.base[w])),
+            (me.kind == "create", ~is_there),
+            (me.kind == "replace", is_there & (s.entry == me.base)),
             otherwise=True,
         )
 
     def put_entry(s, w: int) -> None:
-        s.over[w], s.entry = s.entry, w
+        """The name of the key leads to the version of this writer, whose lock is released."""
+        me = s.writer[w]
+        me.over = s.entry
+        s.entry = w
         s.last += 1
-        s.rank[w] = s.last
+        me.rank = s.last
         s.lock = pick(s.lock == w, NOBODY, s.lock)
-        s.at[w] = "published"
-
-    def syncs(s) -> bool:
-        return True
-
-    def completes(s) -> bool:
-        return True
-
-    def takes_lock(s) -> bool:
-        return True
-
-    def may_append(s, w: int) -> Truth:
-        return s.at[w] == "indexed"
-
-    def flushed_entry(s) -> Number:
-        return s.entry
-
-    def reconciled_entry(s) -> Number:
-        return s.entry
-
-    never_syncs = without("fsync-before-publish", replaces=syncs)(lambda s: False)
-    completes_later = without("attributes-before-publish", replaces=completes)(lambda s: False)
-    never_locks = without("key-lock", replaces=takes_lock)(lambda s: False)
-    appends_early = without("event-after-publish", replaces=may_append)(
-        lambda s, w: s.at[w].is_in("staged", "checked")
-    )
-    reconciles_at_once = without("flush-before-reconcile", replaces=reconciled_entry)(lambda s: s.durable)
-    never_flushed = without("directory-flush", replaces=flushed_entry)(lambda s: s.durable)
+        me.at = "published"
 
     # Actions: a request.
 
-    @action(w=writers, kind=KINDS)
+    @action(w=writer, kind=KINDS)
     def stage(s, w: int, kind: str) -> None:
-        """Write the temporary file, which nobody else sees. A replace names the version that was read."""
-        s.require(s.at[w] == "new")
+        """Write the temporary file, which no reader sees. A replace names the version that was read."""
+        me = s.writer[w]
+        s.require(me.at == "new")
         if kind == "replace":
             s.require(~s.is_absent(s.entry))
-            s.base[w] = s.entry
-        s.kind[w], s.at[w] = kind, "staged"
-        s.synced[w], s.complete[w] = s.syncs(), s.completes()
+            me.base = s.entry
+        me.kind = kind
+        me.at = "staged"
+        me.synced = s.syncs_first()
+        me.complete = s.sets_attributes_first()
 
-    @action(w=writers)
+    def syncs_first(s) -> Truth:
+        return Truth.constant(True)
+
+    @without("fsync-before-publish", replaces=syncs_first)
+    def never_syncs(s) -> bool:
+        return False
+
+    def sets_attributes_first(s) -> Truth:
+        return Truth.constant(True)
+
+    @without("attributes-before-publish", replaces=sets_attributes_first)
+    def sets_attributes_later(s) -> bool:
+        return False
+
+    @action(w=writer)
     def create(s, w: int) -> None:
-        """`link`: publishes, or fails because the name exists. After a delete the name is free."""
-        s.require((s.at[w] == "staged") & (s.kind[w] == "create"))
+        """`link` publishes, or fails because the name exists. After a delete the name is free."""
+        s.require(s.writer[w].at == "staged", s.writer[w].kind == "create")
         s.require(s.is_met(w))
         s.put_entry(w)
 
     @without("atomic-create", replaces=create)
     def look_before_create(s, w: int) -> None:
-        s.require((s.at[w] == "staged") & (s.kind[w] == "create"))
+        s.require(s.writer[w].at == "staged", s.writer[w].kind == "create")
         s.require(s.is_met(w))
-        s.at[w] = "checked"
+        s.writer[w].at = "checked"
 
-    @action(w=writers)
+    @action(w=writer)
     def refuse_create(s, w: int) -> None:
-        s.require((s.at[w] == "staged") & (s.kind[w] == "create"))
+        s.require(s.writer[w].at == "staged", s.writer[w].kind == "create")
         s.require(~s.is_met(w))
-        s.at[w] = "refused"
+        s.writer[w].at = "refused"
 
-    @action(w=writers)
+    @action(w=writer)
     def take_lock(s, w: int) -> None:
-        s.require((s.at[w] == "staged") & (s.kind[w] != "create"))
-        s.at[w] = "locked"
-        if s.takes_lock():
-            s.require(s.lock == NOBODY)
-            s.lock = w
+        s.require(s.writer[w].at == "staged", s.writer[w].kind != "create")
+        s.require(s.lock == NOBODY)
+        s.lock = w
+        s.writer[w].at = "locked"
+
+    @without("key-lock", replaces=take_lock)
+    def take_no_lock(s, w: int) -> None:
+        s.require(s.writer[w].at == "staged", s.writer[w].kind != "create")
+        s.writer[w].at = "locked"
 
     @without("condition-under-lock", replaces=take_lock)
     def look_before_lock(s, w: int) -> None:
-        """Evaluates the condition, then waits for the lock; `check_condition` is this second step."""
-        s.require((s.at[w] == "staged") & (s.kind[w] != "create"))
-        s.at[w] = pick(s.is_met(w), "locked", "refused")
+        """Evaluate the condition, then wait for the lock; `check_condition` is this second step."""
+        s.require(s.writer[w].at == "staged", s.writer[w].kind != "create")
+        if s.is_met(w):
+            s.writer[w].at = "locked"
+        else:
+            s.writer[w].at = "refused"
 
-    @action(w=writers)
+    @action(w=writer)
     def check_condition(s, w: int) -> None:
-        s.require(s.at[w] == "locked")
-        met = s.is_met(w)
-        s.at[w] = pick(met, "checked", "refused")
-        s.lock = pick(~met & (s.lock == w), NOBODY, s.lock)
+        """Evaluate the condition under the lock, which a refused request releases."""
+        s.require(s.writer[w].at == "locked")
+        if s.is_met(w):
+            s.writer[w].at = "checked"
+        else:
+            s.writer[w].at = "refused"
+            s.lock = pick(s.lock == w, NOBODY, s.lock)
 
     @without("condition-under-lock", replaces=check_condition)
     def only_lock(s, w: int) -> None:
-        s.require((s.at[w] == "locked") & (s.lock == NOBODY))
-        s.lock, s.at[w] = w, "checked"
+        s.require(s.writer[w].at == "locked", s.lock == NOBODY)
+        s.lock = w
+        s.writer[w].at = "checked"
 
-    @action(w=writers)
+    @action(w=writer)
     def rename(s, w: int) -> None:
-        """Publish over what stands; a delete removes the entry in the same way."""
-        s.require(s.at[w] == "checked")
+        """Publish over the present entry; a delete removes the entry in the same way."""
+        s.require(s.writer[w].at == "checked")
         s.put_entry(w)
 
-    @action(w=writers)
+    @action(w=writer)
     def flush_directory(s, w: int) -> None:
-        s.require(s.at[w] == "published")
-        s.durable, s.complete[w], s.at[w] = s.flushed_entry(), True, "flushed"
+        s.require(s.writer[w].at == "published")
+        s.durable = s.flushed_entry()
+        s.writer[w].complete = True
+        s.writer[w].at = "flushed"
 
-    @action(w=writers)
+    def flushed_entry(s) -> Number:
+        return s.entry
+
+    @without("directory-flush", replaces=flushed_entry)
+    def never_flushed(s) -> Number:
+        return s.durable
+
+    @action(w=writer)
     def update_index(s, w: int) -> None:
-        s.require(s.at[w] == "flushed")
-        s.index, s.at[w] = s.entry, "indexed"
+        s.require(s.writer[w].at == "flushed")
+        s.index = s.entry
+        s.writer[w].at = "indexed"
 
     @without("index-after-publish", replaces=update_index)
     def record_own_version(s, w: int) -> None:
-        s.require(s.at[w] == "flushed")
-        s.index, s.at[w] = w, "indexed"
+        s.require(s.writer[w].at == "flushed")
+        s.index = w
+        s.writer[w].at = "indexed"
 
-    @action(w=writers)
+    @action(w=writer)
     def append_event(s, w: int) -> None:
-        s.require(s.may_append(w) & (s.event[w] == "none"))
-        s.event[w] = "buffered"
+        s.require(s.may_append(w), s.writer[w].event == "none")
+        s.writer[w].event = "buffered"
 
-    @action(w=writers)
+    def may_append(s, w: int) -> Truth:
+        return s.writer[w].at == "indexed"
+
+    @without("event-after-publish", replaces=may_append)
+    def may_append_early(s, w: int) -> Truth:
+        return (s.writer[w].at == "staged") | (s.writer[w].at == "checked")
+
+    @action(w=writer)
     def answer(s, w: int) -> None:
-        s.require((s.at[w] == "indexed") & (s.event[w] != "none"))
-        s.at[w] = "acknowledged"
+        s.require(s.writer[w].at == "indexed", s.writer[w].event != "none")
+        s.writer[w].at = "acknowledged"
 
     @action
     def flush_log(s) -> None:
-        s.require(s.event.any("buffered"))
-        for w in s.everyone():
-            s.event[w] = pick(s.event[w] == "buffered", "durable", s.event[w])
+        s.require(s.writer.any(event="buffered"))
+        for me in s.writer:
+            me.event = pick(me.event == "buffered", "durable", me.event)
 
     # Actions: crashes, and the start after one.
 
-    @action(w=writers)
+    @action(w=writer)
     def kill(s, w: int) -> None:
         """The page cache survives; the lock and the buffer of the change log do not."""
-        s.require(s.at[w].is_in(*AT_WORK) | (s.event[w] == "buffered"))
+        s.require(s.is_at_work(w) | (s.writer[w].event == "buffered"))
         s.crash.spend()
         s.end_process(w)
         s.unreconciled = True
 
     def end_process(s, w: int) -> None:
-        s.at[w] = pick(s.at[w].is_in(*AT_WORK), "ended", s.at[w])
-        s.event[w] = pick(s.event[w] == "buffered", "none", s.event[w])
+        me = s.writer[w]
+        me.at = pick(s.is_at_work(w), "ended", me.at)
+        me.event = pick(me.event == "buffered", "none", me.event)
         s.lock = pick(s.lock == w, NOBODY, s.lock)
 
     @action
@@ -245,23 +292,24 @@ class Objects(Machine):
     def entry_on_disk(s) -> Number:
         return s.durable
 
-    no_entry = without("atomic-rename", replaces=entry_on_disk)(
-        lambda s: pick(s.durable == s.entry, s.durable, NOBODY)
-    )
+    @without("atomic-rename", replaces=entry_on_disk)
+    def no_entry_on_disk(s) -> Number:
+        return pick(s.durable == s.entry, s.durable, NOBODY)
 
-    @action(w=writers)
+    @action(w=writer)
     def power_loss_after(s, w: int) -> None:
         """The same, but a rename or link that nothing has flushed was on disk."""
-        s.require(s.rank[w] > s.rank_of(s.durable))
+        s.require(s.writer[w].rank > s.rank_of(s.durable))
         s.entry = w
         s.lose_power()
 
     def lose_power(s) -> None:
         s.crash.spend()
-        s.durable, s.unreconciled = s.entry, True
+        s.durable = s.entry
+        s.unreconciled = True
         for w in s.everyone():
             s.end_process(w)
-            s.complete[w] = s.complete[w] & s.synced[w]
+            s.writer[w].complete = s.writer[w].complete & s.writer[w].synced
 
     @action
     def reconcile(s) -> None:
@@ -276,78 +324,84 @@ class Objects(Machine):
         s.durable = s.reconciled_entry()
         s.index = s.entry
         for w in s.everyone():
-            s.event[w] = pick((s.entry == w) & (s.event[w] == "none"), "durable", s.event[w])
+            me = s.writer[w]
+            me.event = pick((s.entry == w) & (me.event == "none"), "durable", me.event)
 
-    no_repair = without("reconcile", replaces=repair)(lambda s: None)
+    @without("reconcile", replaces=repair)
+    def repair_nothing(s) -> None:
+        """The index and the change log stay as the crash has left them."""
+
+    def reconciled_entry(s) -> Number:
+        return s.entry
+
+    @without("flush-before-reconcile", replaces=reconciled_entry)
+    def reconciled_without_flush(s) -> Number:
+        return s.durable
 
     # Properties: never bad.
 
-    @invariant
-    def one_winner(s) -> Truth:
-        """A create succeeds only where nothing stands: of concurrent creates exactly one."""
-        created = [(s.rank[w] > 0) & (s.kind[w] == "create") for w in s.everyone()]
-        return all_of(implies(created[w], s.is_absent(s.over[w])) for w in s.everyone())
+    @invariant(w=writer)
+    def one_winner(s, w: int) -> Truth:
+        """A create succeeds only where there is no object: of concurrent creates exactly one."""
+        me = s.writer[w]
+        return implies((me.rank > 0) & (me.kind == "create"), s.is_absent(me.over))
 
-    @invariant
-    def cas_exact(s) -> Truth:
+    @invariant(w=writer)
+    def cas_exact(s, w: int) -> Truth:
         """A conditional write replaces exactly the version that it names."""
-        replaced = [(s.rank[w] > 0) & (s.kind[w] == "replace") for w in s.everyone()]
-        return all_of(implies(replaced[w], s.over[w] == s.base[w]) for w in s.everyone())
+        me = s.writer[w]
+        return implies((me.rank > 0) & (me.kind == "replace"), me.over == me.base)
 
-    @invariant
-    def untorn(s) -> Truth:
-        """What a reader finds has all its bytes and all its attributes."""
-        return all_of(implies((s.entry == w) & (s.kind[w] != "delete"), s.complete[w]) for w in s.everyone())
+    @invariant(w=writer)
+    def untorn(s, w: int) -> Truth:
+        """The version that a reader finds has all its bytes and all its attributes."""
+        return implies((s.entry == w) & (s.writer[w].kind != "delete"), s.writer[w].complete)
 
-    @invariant
-    def ack_durable(s) -> Truth:
-        """What was acknowledged stands, or was replaced since; no crash takes it back."""
-        newest = s.rank_of(s.entry)
-        return all_of(implies(s.at[w] == "acknowledged", s.rank[w] <= newest) for w in s.everyone())
+    @invariant(w=writer)
+    def ack_durable(s, w: int) -> Truth:
+        """An acknowledged version is current, or was replaced since; no crash takes it back."""
+        return implies(s.writer[w].at == "acknowledged", s.writer[w].rank <= s.rank_of(s.entry))
 
     @invariant
     def list_true(s) -> Truth:
-        """Once nobody is at work and a crash is reconciled, the listing equals the directory."""
+        """Once no request is at work and a crash is reconciled, the listing equals the directory."""
         return implies(s.is_quiet(), s.index == s.entry)
 
-    @invariant
-    def event_complete(s) -> Truth:
-        """Once nobody is at work and a crash is reconciled, the version that stands has its event."""
-        return all_of(implies(s.is_quiet() & (s.entry == w), s.event[w] != "none") for w in s.everyone())
+    @invariant(w=writer)
+    def event_complete(s, w: int) -> Truth:
+        """Once no request is at work and a crash is reconciled, the current version has its event."""
+        return implies(s.is_quiet() & (s.entry == w), s.writer[w].event != "none")
 
-    @invariant
-    def event_true(s) -> Truth:
+    @invariant(w=writer)
+    def event_true(s, w: int) -> Truth:
         """No event precedes its change: the change is durable."""
-        safe = s.rank_of(s.durable)
-        return all_of(
-            implies(s.event[w] != "none", (s.rank[w] > 0) & (s.rank[w] <= safe)) for w in s.everyone()
-        )
+        me = s.writer[w]
+        return implies(me.event != "none", (me.rank > 0) & (me.rank <= s.rank_of(s.durable)))
 
     def is_quiet(s) -> Truth:
-        return ~s.unreconciled & ~any_of(s.at[w].is_in(*AT_WORK) for w in s.everyone())
+        return ~s.unreconciled & ~s.writer.any(at=AT_WORK)
 
     # Properties: sometimes good.
 
     @always_recoverable
     def served(s) -> Truth:
-        """However processes crash, nobody waits for ever: no lock is left behind."""
+        """However processes crash, no request waits for ever: no lock is left behind."""
         return s.is_quiet() & (s.lock == NOBODY)
 
-    @reachable
-    def refused_in_a_race(s) -> Truth:
+    @reachable(w=writer)
+    def refused_in_a_race(s, w: int) -> Truth:
         """A conditional write can be refused because another one came first."""
-        return any_of(
-            (s.at[w] == "refused") & (s.kind[w] == "replace") & (s.base[w] != s.entry) for w in s.everyone()
-        )
+        me = s.writer[w]
+        return (me.at == "refused") & (me.kind == "replace") & (me.base != s.entry)
 
-    @reachable
-    def rolled_back(s) -> Truth:
+    @reachable(w=writer)
+    def rolled_back(s, w: int) -> Truth:
         """A power loss can take back a version that was visible and not yet acknowledged."""
-        return any_of((s.at[w] == "ended") & (s.rank[w] > s.rank_of(s.entry)) for w in s.everyone())
+        return (s.writer[w].at == "ended") & (s.writer[w].rank > s.rank_of(s.entry))
 
     @may_end
     def done(s) -> Truth:
-        return s.is_quiet() & ~s.at.any("new") & ~s.event.any("buffered")
+        return s.is_quiet() & ~s.writer.any(at="new") & ~s.writer.any(event="buffered")
 
     # Refinement: what the directory shows.
 
@@ -358,7 +412,9 @@ class Objects(Machine):
             "create": "created",
             "refuse_create": "create_refused",
             "take_lock": "locked",
-            "check_condition": lambda before, after, w: does("refused", w=w, when=after.at[w] == "refused"),
+            "check_condition": lambda before, after, w: (
+                does("refused", w=w) if after.writer[w].at == "refused" else ()
+            ),
             "rename": "renamed",
             "flush_directory": "flushed",
             "update_index": "indexed",
@@ -370,15 +426,16 @@ class Objects(Machine):
         writers=writers,
     )
     def observed(s, observed: ObjectsObserved) -> dict[str, object]:
-        """Every call is one that the directory allows; a kill is seen by nobody."""
+        """Every call is one that the directory allows; a kill shows in it nowhere."""
         return {
-            "at": related(all_of(s.shows_progress(w, observed.at[w]) for w in s.everyone())),
+            "writer.at": related(all_of(s.shows(w, observed.writer[w].at) for w in s.everyone())),
             "unreconciled": related(implies(observed.unreconciled, s.unreconciled)),
         }
 
-    def shows_progress(s, w: int, observed: Choice) -> Truth:
+    def shows(s, w: int, observed: Choice) -> Truth:
         """The calls of a writer show its progress; one that was killed seems to be at work."""
-        is_alike = any_of((s.at[w] == at) & (observed == at) for at in SHOWN)
-        is_checked = (s.at[w] == "checked") & (observed == "locked")
-        has_ended = (s.at[w] == "ended") & ~observed.is_in("new", "acknowledged", "refused")
+        at = s.writer[w].at
+        is_alike = any_of((at == each) & (observed == each) for each in SHOWN)
+        is_checked = (at == "checked") & (observed == "locked")
+        has_ended = (at == "ended") & ~observed.is_in("new", "acknowledged", "refused")
         return is_alike | is_checked | has_ended

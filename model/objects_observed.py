@@ -1,9 +1,9 @@
 """Objects, as observed: the protocol of `model/objects.py` in terms of what the directory shows.
 
-Every step is a system call on one key, or what a server finds that starts after a power loss. A reader of the
-directory sees the version that the name of the key leads to, the listing index, and each request's progress
-by its calls. It sees neither what a process has read, nor what of its own it has written to a disk cache, nor
-whether it still runs: a process that was killed is one that makes no more calls.
+Every step is a system call on one key, or a finding of the server that starts after a power loss. A reader of
+the directory sees the version that the name of the key leads to, the listing index, and the progress of each
+request by its calls. The directory does not show what a process has read, which of its bytes are on disk, or
+that it was killed: a process that was killed makes no more calls.
 
                  created
        staged ------------> published --> flushed --> indexed --> acknowledged
@@ -39,103 +39,109 @@ class ObjectsObserved(Machine):
 
     # State: a request, by its writer.
 
-    kind = Each(writers, Enum(*KINDS))
-    base = Each(writers, Id(writers, nobody=True))  # the version that a replace names
-    over = Each(writers, Id(writers, nobody=True))  # ghost: the version that was replaced
-    rank = Each(writers, Int(0, writers))  # its place in the order of publication; 0 for none
-    at = Each(writers, Enum("new", *AT_WORK, "acknowledged", "refused", "ended"))
+    writer = Role(
+        writers,
+        kind=Enum(*KINDS),
+        base=Id(writers, nobody=True),  # the version that a replace names
+        over=Id(writers, nobody=True),  # ghost: the version that was replaced
+        rank=Int(0, writers),  # its place in the order of publication; 0 for none
+        at=Enum("new", *AT_WORK, "acknowledged", "refused", "ended"),
+    )
 
     # Definitions.
 
     def rank_of(s, version: Number) -> Number:
-        return case(*((version == w, s.rank[w]) for w in range(s.writers)), otherwise=0)
+        return case(*((version == w, s.writer[w].rank) for w in range(s.writers)), otherwise=0)
 
     def is_absent(s, version: Number) -> Truth:
         """A reader answers 404: nothing was ever published, or the newest version is a delete."""
-        deleted = [(version == w) & (s.kind[w] == "delete") for w in range(s.writers)]
+        deleted = [(version == w) & (s.writer[w].kind == "delete") for w in range(s.writers)]
         return (version == NOBODY) | any_of(deleted)
 
     def is_met(s, w: int) -> Truth:
         """The condition of the request holds in the directory."""
+        me = s.writer[w]
         is_there = ~s.is_absent(s.entry)
         return case(
-            (s.kind[w] == "create", ~is_there),
-            (s.kind[w] == "replace", is_there & (s.entry == s.base[w])),
+            (me.kind == "create", ~is_there),
+            (me.kind == "replace", is_there & (s.entry == me.base)),
             otherwise=True,
         )
 
     def publish(s, w: int) -> None:
-        s.over[w] = s.entry
+        me = s.writer[w]
+        me.over = s.entry
         s.entry = w
         s.last += 1
-        s.rank[w] = s.last
-        s.at[w] = "published"
+        me.rank = s.last
+        me.at = "published"
 
     # Actions: a request.
 
-    @action(w=writers, kind=KINDS)
+    @action(w=writer, kind=KINDS)
     def staged(s, w: int, kind: str) -> None:
         """A request is there. A replace names the version that was read."""
-        s.require(s.at[w] == "new")
+        me = s.writer[w]
+        s.require(me.at == "new")
         if kind == "replace":
             s.require(~s.is_absent(s.entry))
-            s.base[w] = s.entry
-        s.kind[w] = kind
-        s.at[w] = "staged"
+            me.base = s.entry
+        me.kind = kind
+        me.at = "staged"
 
-    @action(w=writers)
+    @action(w=writer)
     def created(s, w: int) -> None:
         """`link` gave the key a file."""
-        s.require(s.at[w] == "staged", s.kind[w] == "create")
+        s.require(s.writer[w].at == "staged", s.writer[w].kind == "create")
         s.require(s.is_met(w))
         s.publish(w)
 
-    @action(w=writers)
+    @action(w=writer)
     def create_refused(s, w: int) -> None:
         """`link` found a file."""
-        s.require(s.at[w] == "staged", s.kind[w] == "create")
+        s.require(s.writer[w].at == "staged", s.writer[w].kind == "create")
         s.require(~s.is_met(w))
-        s.at[w] = "refused"
+        s.writer[w].at = "refused"
 
-    @action(w=writers)
+    @action(w=writer)
     def locked(s, w: int) -> None:
         """The system gives a lock to one process at a time: the one that had it before has ended."""
-        s.require(s.at[w] == "staged", s.kind[w] != "create")
-        for other in range(s.writers):
-            s.at[other] = pick(s.at[other] == "locked", "ended", s.at[other])
-        s.at[w] = "locked"
+        s.require(s.writer[w].at == "staged", s.writer[w].kind != "create")
+        for other in s.writer:
+            other.at = pick(other.at == "locked", "ended", other.at)
+        s.writer[w].at = "locked"
 
-    @action(w=writers)
+    @action(w=writer)
     def refused(s, w: int) -> None:
         """The condition does not hold while the lock is held."""
-        s.require(s.at[w] == "locked")
+        s.require(s.writer[w].at == "locked")
         s.require(~s.is_met(w))
-        s.at[w] = "refused"
+        s.writer[w].at = "refused"
 
-    @action(w=writers)
+    @action(w=writer)
     def renamed(s, w: int) -> None:
         """`rename` or `unlink` changed the entry. The condition holds until then, as the lock is held."""
-        s.require(s.at[w] == "locked")
+        s.require(s.writer[w].at == "locked")
         s.require(s.is_met(w))
         s.publish(w)
 
-    @action(w=writers)
+    @action(w=writer)
     def flushed(s, w: int) -> None:
-        s.require(s.at[w] == "published")
+        s.require(s.writer[w].at == "published")
         s.durable = s.entry
-        s.at[w] = "flushed"
+        s.writer[w].at = "flushed"
 
-    @action(w=writers)
+    @action(w=writer)
     def indexed(s, w: int) -> None:
         """A transaction of the index records what the directory shows."""
-        s.require(s.at[w] == "flushed")
+        s.require(s.writer[w].at == "flushed")
         s.index = s.entry
-        s.at[w] = "indexed"
+        s.writer[w].at = "indexed"
 
-    @action(w=writers)
+    @action(w=writer)
     def acknowledged(s, w: int) -> None:
-        s.require(s.at[w] == "indexed")
-        s.at[w] = "acknowledged"
+        s.require(s.writer[w].at == "indexed")
+        s.writer[w].at = "acknowledged"
 
     # Actions: a power loss, and the start after one.
 
@@ -145,18 +151,18 @@ class ObjectsObserved(Machine):
         s.entry = s.durable
         s.end_all()
 
-    @action(w=writers)
+    @action(w=writer)
     def power_lost_after(s, w: int) -> None:
         """The same, but a rename or link that nothing has flushed was on disk."""
-        s.require(s.rank[w] > s.rank_of(s.durable))
+        s.require(s.writer[w].rank > s.rank_of(s.durable))
         s.entry = w
         s.end_all()
 
     def end_all(s) -> None:
         s.durable = s.entry
         s.unreconciled = True
-        for w in range(s.writers):
-            s.at[w] = pick(s.at[w].is_in(*AT_WORK), "ended", s.at[w])
+        for me in s.writer:
+            me.at = pick(any_of(me.at == at for at in AT_WORK), "ended", me.at)
 
     @action
     def reconciled(s) -> None:
@@ -167,40 +173,40 @@ class ObjectsObserved(Machine):
 
     # Properties.
 
-    @invariant(w=writers)
+    @invariant(w=writer)
     def one_winner(s, w: int) -> Truth:
-        """A create succeeds only where nothing stands: of concurrent creates exactly one."""
-        return implies((s.rank[w] > 0) & (s.kind[w] == "create"), s.is_absent(s.over[w]))
+        """A create succeeds only where there is no object: of concurrent creates exactly one."""
+        me = s.writer[w]
+        return implies((me.rank > 0) & (me.kind == "create"), s.is_absent(me.over))
 
-    @invariant(w=writers)
+    @invariant(w=writer)
     def cas_exact(s, w: int) -> Truth:
         """A conditional write replaces exactly the version that it names."""
-        return implies((s.rank[w] > 0) & (s.kind[w] == "replace"), s.over[w] == s.base[w])
+        me = s.writer[w]
+        return implies((me.rank > 0) & (me.kind == "replace"), me.over == me.base)
 
-    @invariant(w=writers)
+    @invariant(w=writer)
     def ack_durable(s, w: int) -> Truth:
-        """What was acknowledged stands, or was replaced since; no crash takes it back."""
-        return implies(s.at[w] == "acknowledged", s.rank[w] <= s.rank_of(s.entry))
+        """An acknowledged version is current, or was replaced since; no crash takes it back."""
+        return implies(s.writer[w].at == "acknowledged", s.writer[w].rank <= s.rank_of(s.entry))
 
     @invariant
     def list_true(s) -> Truth:
-        """Once nobody is at work and a power loss is reconciled, the listing equals the directory."""
-        is_quiet = ~s.unreconciled & ~any_of(s.at[w].is_in(*AT_WORK) for w in range(s.writers))
+        """Once no request is at work and a power loss is reconciled, the listing equals the directory."""
+        is_quiet = ~s.unreconciled & ~s.writer.any(at=AT_WORK)
         return implies(is_quiet, s.index == s.entry)
 
-    @reachable
-    def refused_in_a_race(s) -> Truth:
+    @reachable(w=writer)
+    def refused_in_a_race(s, w: int) -> Truth:
         """A conditional write can be refused because another one came first."""
-        return any_of(
-            (s.at[w] == "refused") & (s.kind[w] == "replace") & (s.base[w] != s.entry)
-            for w in range(s.writers)
-        )
+        me = s.writer[w]
+        return (me.at == "refused") & (me.kind == "replace") & (me.base != s.entry)
 
-    @reachable
-    def rolled_back(s) -> Truth:
+    @reachable(w=writer)
+    def rolled_back(s, w: int) -> Truth:
         """A power loss can take back a version that was visible and not yet acknowledged."""
-        return any_of((s.at[w] == "ended") & (s.rank[w] > s.rank_of(s.entry)) for w in range(s.writers))
+        return (s.writer[w].at == "ended") & (s.writer[w].rank > s.rank_of(s.entry))
 
     @may_end
     def done(s) -> Truth:
-        return ~s.at.any("new")
+        return ~s.writer.any(at="new")

@@ -41,17 +41,23 @@ class SwapCounter(Machine):
     def nobody_counted(s) -> None:
         s.counter.put(count=0, counted=frozenset())
 
+    def finds_itself(s, c: int) -> Truth:
+        return s.counter.counted.has(c)
+
+    @without("look-for-own-mark", replaces=finds_itself)
+    def never_looks(s, c: int) -> bool:
+        return False
+
     @action(c=clients)
     def read(s, c: int) -> None:
-        s.require(s.at[c] == "begins")
-        s.guard("look-for-own-mark", ~s.counter.counted.has(c))
+        s.require(s.at[c] == "begins", ~s.finds_itself(c))
         s.at[c] = "has-read"
         s.seen[c] = s.counter.count
         s.marks[c] = s.counter.counted
 
     @action(c=clients)
     def find_itself(s, c: int) -> None:
-        s.require(s.is_on("look-for-own-mark"), s.at[c] == "begins", s.counter.counted.has(c))
+        s.require(s.at[c] == "begins", s.finds_itself(c))
         s.at[c] = "counted"
 
     @action(c=clients, answer=(*SWAP, "conflict", *UNKNOWN))

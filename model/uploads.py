@@ -34,7 +34,6 @@ class Uploads(Machine):
         "record-before-removal": "the result of a completion is kept when its directory is removed",
     }
     symmetric = ("completions",)
-    fires_at = {"refuse_removed": "upload-lock"}
 
     # State.
 
@@ -79,10 +78,10 @@ class Uploads(Machine):
     def keeps_record(s) -> bool:
         return True
 
-    lockless = without("upload-lock", replaces=is_free)(lambda s: Truth.constant(True))
-    parts_assumed = without("parts-checked", replaces=has_parts)(lambda s: Truth.constant(True))
-    no_record = without("publish-is-record", replaces=is_published)(lambda s: Truth.constant(False))
-    any_age = without("upload-age", replaces=may_choose)(lambda s: Truth.constant(True))
+    lockless = without("upload-lock", replaces=is_free)(lambda s: True)
+    parts_assumed = without("parts-checked", replaces=has_parts)(lambda s: True)
+    no_record = without("publish-is-record", replaces=is_published)(lambda s: False)
+    any_age = without("upload-age", replaces=may_choose)(lambda s: True)
     chosen_is_enough = without("age-under-lock", replaces=may_remove)(lambda s: s.is_free())
     forgets = without("record-before-removal", replaces=keeps_record)(lambda s: False)
 
@@ -183,7 +182,7 @@ class Uploads(Machine):
         """A published upload leaves its record."""
         s.require((s.collector == "chose") & s.may_remove() & (s.directory == "open"))
         s.directory, s.collector = "removed", "done"
-        s.recorded = s.recorded | (s.is_published() & Truth.constant(s.keeps_record()))
+        s.recorded = s.recorded | (s.is_published() & s.keeps_record())
 
     @action
     def leave(s) -> None:
@@ -240,3 +239,7 @@ class Uploads(Machine):
     @may_end
     def over(s) -> Truth:
         return s.directory == "removed"
+
+    # Where the checker shows what.
+
+    fires_at = {"refuse_removed": "upload-lock"}

@@ -1,6 +1,6 @@
 """Any model under Hypothesis: one row at a time, every property after every step.
 
-    from fencepost.model.two_phase import TwoPhase
+    from fencepost.model.textbook.two_phase import TwoPhase
     from fencepost.properties.stateful_model import machine_for
 
     TestTwoPhase = machine_for(TwoPhase, {"managers": 2}).TestCase

@@ -16,7 +16,7 @@ HOME = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Counts:
-    """What both find where all holds."""
+    """The result of both where all properties hold."""
 
     distinct: int
     generated: int
@@ -25,7 +25,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Violated:
-    """What both find in a faulty protocol: the states of the counterexample; 0 for one with a loop."""
+    """The result of both for a faulty protocol: the states of the counterexample; 0 for one with a loop."""
 
     states: int = 0
 
@@ -62,7 +62,7 @@ def _own(name: str) -> str:
 
 RUNS = {
     "consensus": Run(
-        "model/paxos.py:Consensus",
+        "model/textbook/paxos.py:Consensus",
         Counts(4, 4, 2),
         "Values = {v0, v1, v2}",
         "INVARIANT Agreement",

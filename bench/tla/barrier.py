@@ -4,7 +4,7 @@ from fencepost.model import *
 
 
 class Barrier(Machine):
-    """Nobody passes before all have come, and nobody comes again before all have passed."""
+    """A process passes only after all have come, and comes again only after all have passed."""
 
     processes = Size(3)
     symmetric = ("processes",)
@@ -33,7 +33,7 @@ class Barrier(Machine):
 
     @invariant
     def together_only(s) -> Truth:
-        """Nobody comes again while somebody has not passed."""
+        """No process comes again before all have passed."""
         return ~(s.process.any("come") & s.process.any("go") & s.first)
 
     @leads_to(fair=(process.fairly(),), p=processes)

@@ -62,7 +62,7 @@ class Ewd998(Machine):
 
     @invariant
     def truthful(s) -> Truth:
-        """What is detected is so."""
+        """Termination that is detected has happened."""
         return implies(s.detected(), s.is_over())
 
     @leads_to(fair=(together("start_probe", "pass_token"),))

@@ -34,7 +34,7 @@ class Folklore(Machine):
 
     @step
     def no_message_from_nothing(before, after: "Folklore") -> Truth:
-        """If nobody has the message nobody accepts it."""
+        """If no process has the message, none accepts it."""
         return implies(before.at.all("waits"), ~after.at.any("accepted"))
 
     @may_end

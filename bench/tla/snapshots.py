@@ -1,4 +1,4 @@
-"""A key-value store whose transactions read a snapshot, and commit if nobody else wrote what they wrote."""
+"""A key-value store whose transactions read a snapshot, and commit if no other transaction wrote the same keys."""
 
 from fencepost.model import *
 
@@ -51,7 +51,7 @@ class Snapshots(Machine):
 
     @invariant(t=transactions, k=keys)
     def snapshot(s, t: int, k: int) -> Truth:
-        """What nobody wrote since the transaction began, it sees as it is in the store."""
+        """A transaction reads a key that was not written since it began as the store has it."""
         unwritten = s.open.has(t) & ~s.written[t].has(k) & ~s.missed[t].has(k)
         return implies(unwritten, s.seen[t][k] == s.store[k])
 

@@ -49,7 +49,7 @@ class TokenRing(Machine):
 
     @invariant
     def truthful(s) -> Truth:
-        """What is detected is so."""
+        """Termination that is detected has happened."""
         return ~s.detected() | s.active.all(False)
 
     @leads_to(fair=(together("start_probe", "pass_token"),))

@@ -2,12 +2,12 @@
 
 from bench.tla.ewd998 import Ewd998
 from fencepost.model import *
-from fencepost.model.alternating_bit import AlternatingBit
-from fencepost.model.readers_writers import ReadersWriters
+from fencepost.model.textbook.alternating_bit import AlternatingBit
+from fencepost.model.textbook.readers_writers import ReadersWriters
 
 
 class WeaklyFairBit(AlternatingBit):
-    """What is sent again and again may be lost each time."""
+    """A message that is sent again and again may be lost each time."""
 
     @leads_to(fair=("send", "acknowledge", "receive", "hear"))
     def delivered(s) -> tuple[Truth, Truth]:
@@ -29,5 +29,5 @@ class UnfairEwd998(Ewd998):
 
     @leads_to()
     def is_detected(s) -> tuple[Truth, Truth]:
-        """Violated: nobody passes the token."""
+        """Violated: no process passes the token."""
         return s.is_over(), s.detected()

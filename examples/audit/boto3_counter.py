@@ -1,8 +1,8 @@
 """A counter that several writers increment, each exactly once, on plain boto3.
 
 Broken: read, add one, write back. Two writers read the same value, and one increment is lost.
-Fixed: write only if nobody wrote since, and keep in the body who has been counted. A refusal may be the
-SDK's own doing (it retries when a reply is lost), so after every refusal the body says what happened.
+Fixed: write only if no other write came since, and keep in the body who has been counted. The SDK may
+cause a refusal itself (it retries when a reply is lost), so after every refusal the body decides.
 """
 
 import json
@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClient
 
 from fencepost.sim.world import View, World
 
-# One attempt a request: whoever repeats a conditional write must know that it does.
+# One attempt a request: a program that repeats a conditional write must know that it does.
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
 LOST = (EndpointConnectionError, HTTPClientError)
 

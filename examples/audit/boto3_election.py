@@ -1,4 +1,4 @@
-"""Elect a leader on plain boto3: whoever creates the key leads.
+"""Elect a leader on plain boto3: the creator of the key leads.
 
 Broken, check then create: look whether the key is there, and write it when it is not. Two processes look
 before either writes, and both lead.

@@ -23,7 +23,7 @@ LEASE_SECONDS = 10
 
 
 def read(s3: Any, key: str, empty: Any) -> tuple[Any, dict[str, str]]:
-    """What stands at `key`, and the condition that it still does."""
+    """Return the content of `key`, and the condition that it is still the same."""
     try:
         found = s3.get_object(Bucket="bank", Key=key)
     except s3.exceptions.NoSuchKey:
@@ -43,7 +43,7 @@ def acquire(s3: Any, name: str) -> int:
 
 
 def enter(s3: Any, name: str, fenced: bool) -> bool:
-    """Whether our entry is in the book. A lost reply counts as no: the example makes no second try."""
+    """Return True if our entry is in the book. A lost reply counts as no: the example makes no second try."""
     try:
         number = acquire(s3, name)
         if not number:

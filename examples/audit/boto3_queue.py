@@ -30,7 +30,7 @@ def next_job(s3: Any) -> tuple[int, str]:
 
 
 def move(s3: Any, job: int, unmoved: str) -> bool:
-    """Whether it was certainly us who moved the cursor behind `job`."""
+    """Return True if it was certainly us who moved the cursor behind `job`."""
     try:
         s3.put_object(Bucket="jobs", Key="cursor", Body=str(job + 1), IfMatch=unmoved)
     except ClientError as refused:

@@ -1,9 +1,9 @@
 """A counter that several writers increment, each exactly once.
 
 Broken: read, add one, write back. Two writers read the same value, and one increment is lost.
-Fixed: write only if nobody wrote since (compare and swap), and keep in the body who has been counted.
-The name is what makes a lost reply harmless: whoever cannot know whether its write landed looks for
-itself before it tries again, and so does a process that crashed and starts anew.
+Fixed: write only if no other write came since (compare and swap), and keep in the body who has been counted.
+The name makes a lost reply harmless: a process that cannot know whether its write landed looks for its name
+before it tries again, and so does a process that crashed and starts anew.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Elect a leader: whoever creates the key leads.
+"""Elect a leader: the creator of the key leads.
 
 Broken, check then create: look whether the key is there, and write it when it is not. Two processes look
 before either writes, and both lead.
 Broken, own write taken as a rival's: the reply to the create is lost, the second try is answered "exists",
-and the winner believes that somebody else won. Nobody leads.
+and the winner believes that somebody else won. There is no leader.
 Fixed: create only if absent; whatever the reply, the key says who leads.
 """
 

@@ -79,11 +79,11 @@ def get(store: Any) -> Any:
 
 
 def reopen(root: Path, new_store: Any) -> Any:
-    """What a process finds that starts when power is back."""
+    """Return the objects that a process finds after a power loss."""
     return get(new_store(root))
 
 
-# What must hold.
+# Properties.
 
 
 def _done(view: View) -> list[str]:
@@ -241,7 +241,7 @@ class SeedsStore(FileStore):
 
 
 class _Reply:
-    """What the checks look at of a reply."""
+    """Return the part of a reply that the checks compare."""
 
     def __init__(self, value: str, body: bytes = b"", metadata: Any = None) -> None:
         self.outcome = self

@@ -9,7 +9,7 @@ from fencepost.impl.store.requests import Condition, ObjectInfo
 
 KEY = "counter"
 History = list[tuple[str, int]]
-"""What was done, in order: `claim` or `add`, and the epoch of the writer."""
+"""The actions in order: `claim` or `add`, and the epoch of the writer."""
 
 
 def compare_and_swap(read: ObjectInfo | None) -> Condition:
@@ -18,7 +18,7 @@ def compare_and_swap(read: ObjectInfo | None) -> Condition:
 
 
 def epoch_check(mine: int, latest: int) -> bool:
-    """Whether the writer may add."""
+    """Return True if the writer may add."""
     return mine == latest
 
 
@@ -81,7 +81,7 @@ class Counter:
         return parse(reply.body), reply.info
 
     def _write(self, history: History, what: str, read: ObjectInfo | None) -> bool:
-        """Whether it was written; not when somebody else has written since."""
+        """Return True if it was written; not when somebody else has written since."""
         body = json.dumps([*history, (what, self.epoch)]).encode()
         reply = self._store.put(KEY, body, when=self._safeguards.compare_and_swap(read))
         if reply.outcome is Outcome.UNKNOWN:

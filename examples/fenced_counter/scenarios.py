@@ -1,4 +1,4 @@
-"""What the audit drives: writers that claim and add, and the mutants of the safeguards."""
+"""Programs for the audit: writers that claim and add, and the mutants of the safeguards."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def program(
         world.spawn(live, name=name, may_raise=(Fenced, Unknown))
     declare(world, CHECKS, lambda view: view.contents(""), lambda view: view.notes("added"))
     if safeguards != STANDARD or not isinstance(world, World):
-        return  # a mutant's own checks are to fail; of a real store nobody knows the order of the requests
+        return  # a mutant's own checks are to fail; on a real store the order of the requests is unknown
     if prepare_world(world, trace_fields, READERS, lockstep=lockstep, coverage=coverage):
         reader = READERS.of(max(2, len(SCENARIOS[scenario])))
         world.follow("lockstep", Lockstep(reader, world.findings, _fields, _note))

@@ -1,8 +1,8 @@
 """A commit of a version control system: objects in files of their own, and a reference that names the last.
 
-As reported of Git (ALICE, OSDI 2014): object files and references are written and renamed without an fsync,
-so after a power loss the reference may name an object that is empty or gone, and a commit that was
-acknowledged may be lost. Fixed: the object is durable, with its name, before the reference is.
+As reported of Git (ALICE, OSDI 2014): object files and references are written and renamed without an fsync.
+After a power loss the reference may name an object that is empty or gone, and an acknowledged commit may be
+lost. Fixed: the object is durable, with its name, before the reference is.
 """
 
 import os

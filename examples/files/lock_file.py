@@ -1,7 +1,7 @@
-"""A lock file: whoever creates it with O_EXCL may work, and removes it when done.
+"""A lock file: the process that creates it with O_EXCL may work, and removes it when done.
 
-The lock protects a counter. A process that is killed leaves the file behind, so nobody works any more until
-somebody looks: safe, and not always alive. Mutants. Looking first and creating then lets two in. A
+The lock protects a counter. A process that is killed leaves the file behind, so no process works until an
+operator removes it: safe, and not always live. Mutants. Looking first and creating then lets two in. A
 counter that is not flushed before the lock is given back loses an increment that was acknowledged.
 """
 

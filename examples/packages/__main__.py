@@ -32,7 +32,7 @@ def described(driver: Path) -> dict[str, str]:
 
 
 def audit(driver: Path) -> dict:
-    """The result of `fencepost audit`. What the package logs is dropped."""
+    """The result of `fencepost audit`. The log of the package is dropped."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         says = described(driver)

@@ -13,7 +13,7 @@ ROUNDS = 50
 
 
 def touch(name: str) -> bool:
-    """Whether `touch(exist_ok=False)` created the key."""
+    """Return True if `touch(exist_ok=False)` created the key."""
     from s3path import S3Path
 
     try:
@@ -24,7 +24,7 @@ def touch(name: str) -> bool:
 
 
 def commit(name: str) -> bool:
-    """Whether the commit for position 1 was accepted."""
+    """Return True if the commit for position 1 was accepted."""
     from aett.domain import ConflictDetector, ConflictingCommitException, NonConflictingCommitException
     from aett.eventstore import Commit, TopicMap
     from aett.s3 import CommitStore, S3Config
@@ -41,7 +41,7 @@ def commit(name: str) -> bool:
 
 
 def get_or_create(name: str) -> bool:
-    """Whether this process created the object."""
+    """Return True if this process created the object."""
     from s3_locks.main import MaxAttemptsReachedError, get_or_create
 
     created = []
@@ -53,7 +53,7 @@ def get_or_create(name: str) -> bool:
 
 
 def cloud_touch(name: str) -> bool:
-    """Whether `touch(exist_ok=False)` of cloudpathlib created the key."""
+    """Return True if `touch(exist_ok=False)` of cloudpathlib created the key."""
     from cloudpathlib import CloudPath
 
     try:
@@ -64,7 +64,7 @@ def cloud_touch(name: str) -> bool:
 
 
 def copy(name: str) -> bool:
-    """Whether `copy` of fs-s3fs, without `overwrite`, succeeded."""
+    """Return True if `copy` of fs-s3fs, without `overwrite`, succeeded."""
     import os
 
     from fs.errors import DestinationExists
@@ -80,7 +80,7 @@ def copy(name: str) -> bool:
 
 
 def snapshot(name: str) -> bool:
-    """Whether a path that was listed before a write of the same bytes shows the metadata of that write.
+    """Return True if a path that was listed before a write of the same bytes shows the metadata of that write.
 
     Nothing is raced: it is always so where the write falls between the listing and the look.
     """

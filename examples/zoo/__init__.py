@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one entry without importing it."""
+    """The description of one entry, available without importing it."""
 
     property: str
     """The property that the broken programs violate."""

@@ -1,13 +1,13 @@
-"""A commit that succeeded, and whose files were deleted because nobody knew.
+"""A commit that succeeded, and whose files were deleted because its outcome was unknown.
 
 Counterexample (iceberg#2317, ClickHouse#112081): write the data, then commit by creating the next version
 of the table's metadata. The commit is applied and its reply lost; whatever is not "done" counts as a lost
 race, and the clean-up of a failed insert deletes the data file. The table points at a file that is gone.
 
 Fixed: what is not known is never cleaned up. Read the table: if it lists our file, we are committed; if
-not, try to commit again. Why that is enough: the file's name says whose commit it is; versions are created
-only if absent, so the one attempt that may still be in flight can win a version or lose it, and either way
-the next look at the table tells. A file that is never committed is left to a collector of orphans.
+not, try to commit again. Why that is enough: the file's name identifies the commit. Versions are created
+only if absent, so the one attempt that may still be in flight can win a version or lose it. Either way the
+next look at the table shows it. A file that is never committed is left to a collector of orphans.
 
 Tempting, but incorrect (iceberg#3717): look once, and clean up when the commit is not there. A request
 whose reply was lost may land after the look; so late landings belong to the faults here.
@@ -37,7 +37,7 @@ def current(storage: AnyStorage) -> tuple[int, list[str]]:
 
 
 def add(storage: AnyStorage, *more: str) -> bool:
-    """Whether the next version of the table, with more files, is certainly ours."""
+    """Return True if the next version of the table, with more files, is certainly ours."""
     version, files = current(storage)
     body = json.dumps({"files": [*files, *more]}).encode()
     return storage.create(version_name(version + 1), body)
@@ -72,11 +72,11 @@ def commit_until_known(storage: AnyStorage, file: str) -> str:
 
 
 def set_property(storage: AnyStorage) -> None:
-    """Another's commit, which touches no file, and which nobody misses if it loses a race."""
+    """Another's commit, which touches no file, and whose loss in a race does no harm."""
     add(storage)
 
 
-# What must hold.
+# Properties.
 
 
 def table(view: View) -> list[str]:

@@ -3,12 +3,12 @@
 Counterexample (dbtrail#929, #806; Quickwit's documentation warns of the same for its file-backed
 metastore): an agent that starts looks whether the marker of the archive is there, and writes its own if
 not. Two that start together both see nothing and both write. The last one stays; the first goes on under a
-key that nobody will ever look for.
+key that no reader will ever look for.
 
-Fixed: create the marker only if absent, and whatever the answer, read it and use what it says. Why that is
+Fixed: create the marker only if absent, and whatever the answer, read it and use its content. Why that is
 enough: the marker is created once and never changed, so everybody reads the same.
 
-Tempting, but incorrect: write it, read it back, and use what it says. Another may write behind the reading.
+Tempting, but incorrect: write it, read it back, and use its content. Another may write behind the reading.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def agent(world: World, storage: AnyStorage, ensure: Ensure) -> None:
         return
 
 
-# What must hold.
+# Properties.
 
 
 def one_key(view: View) -> str | None:

@@ -70,7 +70,7 @@ def collect_deleting_first(storage: AnyStorage) -> None:
         fragments, etag = read(storage)
 
 
-# What must hold.
+# Properties.
 
 
 def fragments_there(view: View) -> str | None:

@@ -1,11 +1,11 @@
-"""Everybody believes that somebody holds the lock, and nobody does.
+"""Every contender believes that another one holds the lock, and none does.
 
 Counterexample (arrow-rs-object-store#852, opendal#6741): a create-only write is answered 409 when another
 request at the same key is under way. It means that nothing was written, try again. Mapped to the same error
 as 412 it reads "already exists", and every contender leaves the work to a holder that does not exist.
 
-Fixed: 409 proves nothing and is asked again; only what stands at the key says who holds it, and that also
-tells one's own write after a lost reply. Why that is enough: the key is created once and never deleted.
+Fixed: 409 proves nothing, so the write is repeated. Only the content of the key names the holder, and it also
+identifies one's own write after a lost reply. Why that is enough: the key is created once and never deleted.
 
 Tempting, but incorrect: after a 409 look at the key, and when it is not there, write it. The contenders all
 look before any of them writes, and the last one takes the lock from those who have begun.
@@ -26,7 +26,7 @@ def holder(storage: AnyStorage) -> str | None:
 
 
 def claim(storage: AnyStorage, who: str) -> bool:
-    """Whether the job is ours to run."""
+    """Return True if the job is ours to run."""
     try:
         created = storage.create(LOCK, who.encode())
     except Conflict:
@@ -70,7 +70,7 @@ def run(world: World, storage: AnyStorage, claim: Claim, who: str) -> None:
         return
 
 
-# What must hold.
+# Properties.
 
 
 def one_runs(view: View) -> bool:

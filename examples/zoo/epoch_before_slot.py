@@ -6,9 +6,9 @@ the two steps of the first; the first lists, sees the second's fence, and fences
 are open, and the log goes back from epoch 2 to epoch 1.
 
 Fixed: look for the slot first, then claim the epoch, then fence that very slot. When it is taken, read the
-manifest: a higher epoch there means that we are the older one and fenced. Why that is enough: whoever has a
-later epoch claimed it after us, so it had not fenced when we looked, and a fence of theirs that comes
-before ours lies at or beyond our slot: we run into it, and find the higher epoch.
+manifest: a higher epoch there means that we are the older one and fenced. Why that is enough: a writer with a
+later epoch claimed it after us, so it had not fenced when we looked. A fence of it that comes before ours
+lies at or beyond our slot: we run into it, and find the higher epoch.
 
 Tempting, but incorrect: look first, but on a taken slot just go to the next one.
 """
@@ -77,7 +77,7 @@ def open_looking_first(world: World, storage: AnyStorage, fence: Fence) -> None:
     world.note("open", epoch)
 
 
-# What must hold.
+# Properties.
 
 
 def epochs_rise(view: View) -> str | None:

@@ -3,13 +3,13 @@
 Counterexample (slatedb#1682, with three writers #1709): a new writer looks for the next slot of the log,
 claims the next epoch in the manifest, and fences the old writer by creating that slot. Between looking and
 claiming the old one has filled the slot and flushed, and the slot was collected. The fence lands where it
-fences nobody: the new writer reports itself open, and the old one keeps acknowledging rows the new one does
+has no effect: the new writer reports itself open, and the old one keeps acknowledging rows the new one does
 not know.
 
-Fixed: when the fence stands, read the manifest again. A fence behind "replay after" fences nobody, take the
-next slot after it; another epoch means that we are fenced ourselves. Why that is enough: once our epoch is
-in the manifest the old writer cannot flush any more, so nothing beyond "replay after" can be collected, and
-the first slot that we win beyond it is one that the old writer must still pass.
+Fixed: after creating the fence, read the manifest again. A fence behind "replay after" has no effect: take
+the next slot after it; another epoch means that we are fenced ourselves. Why that is enough: once our epoch
+is in the manifest the old writer cannot flush any more, so nothing beyond "replay after" can be collected.
+The old writer must still pass the first slot that we win beyond it.
 
 Tempting, but incorrect: check that the slot is still beyond, write the fence, and claim the epoch last.
 Until then the old writer may flush, and the fence is collected.
@@ -118,7 +118,7 @@ def new_writer(world: World, storage: AnyStorage, open_log: OpenLog) -> None:
     world.note("opened with", tuple(open_log(storage)))
 
 
-# What must hold.
+# Properties.
 
 
 def one_writer(view: View) -> str | None:

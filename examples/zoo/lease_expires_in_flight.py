@@ -6,8 +6,8 @@ the lock says, as it must. The first one's write then finds that the version exi
 race, so it takes the next version and commits the same rows again.
 
 Fixed: read the version that exists; if it holds our own commit, we are done. Why that is enough: versions
-are created only if absent, nobody creates one but its owner or who finishes its work, and a commit carries
-the name of its owner, so each commit looks at every version below its own before it takes a new one.
+are created only if absent, by their owner or by the process that finishes its work, and a commit carries
+the name of its owner. So each commit looks at every version below its own before it takes a new one.
 
 Tempting, but incorrect: look whether the lease still holds just before the write.
 """
@@ -24,7 +24,7 @@ LEASE_S = 10
 
 
 class NoLock(Exception):
-    """Another holds it; whoever wants to may come back later."""
+    """Another process holds the lock; try again later."""
 
 
 def version_name(version: int) -> str:
@@ -73,7 +73,7 @@ def commit(world: World, storage: AnyStorage, write: Callable[..., None], now: C
     write(storage, world.me, version, until, now)
 
 
-# What must hold.
+# Properties.
 
 
 def once_each(view: View) -> str | None:

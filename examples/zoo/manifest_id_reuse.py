@@ -3,11 +3,11 @@
 Counterexample (SlateDB's RFC 26, slatedb#355): versions 1, 2, 3 of a manifest, each created only if absent;
 the highest counts. A writer that has read version 1 is slow. Others commit 2 and 3, and the collector
 deletes what is older than the latest. Version 2 is free again: the slow writer creates it and reports
-success. Nobody ever reads it.
+success. No reader ever finds it.
 
 Fixed: before it deletes, the collector moves a boundary, and a writer reads the boundary after it has
 created a version: one that is not beyond it was not committed. Why that is enough: a version can only be
-free again after the boundary has passed it, so whoever creates it again sees that.
+free again after the boundary has passed it, so a writer that creates it again finds the boundary beyond it.
 
 Tempting, but incorrect: keep a few of the old versions. It only takes a few commits more.
 """
@@ -83,7 +83,7 @@ def commit_and_collect(
     collect(storage, 1 + commits - keep)
 
 
-# What must hold.
+# Properties.
 
 
 def nothing_lost(view: View) -> str | None:

@@ -6,8 +6,8 @@ where it was before the other moved it, and after a restart events are processed
 before.
 
 Fixed: write on the condition that the manifest is what was read, and start again from what it is now. Why
-that is enough: a manifest is only ever replaced by one that was computed from it, so the cursor only rises;
-an attempt whose reply was lost is repeated from a fresh reading, which does nothing if it had landed.
+that is enough: a manifest is only ever replaced by one that was computed from it, so the cursor only rises.
+An attempt whose reply was lost is repeated from a fresh reading, which does nothing if it had landed.
 
 Tempting, but incorrect: keep the manifest that was computed and only refresh the token: see
 `retried_contention`.
@@ -51,7 +51,7 @@ def seal_from_what_is(storage: AnyStorage, segment: int) -> None:
             continue
 
 
-# What must hold.
+# Properties.
 
 Seal = Callable[[AnyStorage, int], None]
 

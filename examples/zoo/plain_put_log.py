@@ -3,7 +3,7 @@
 Counterexample (lance#6432): the writers of a shard are fenced by an epoch in its manifest, but the entries
 of the log are written without a condition. A writer that was fenced does not notice before it next touches
 the manifest; until then it and its successor count positions by themselves, and write to the same ones.
-What was acknowledged is gone.
+Acknowledged entries are gone.
 
 Fixed: an entry is created only if absent; "exists" stops the writer. Why that is enough: what was
 acknowledged was created, and what was created is never written again.
@@ -62,7 +62,7 @@ def new_writer(world: World, storage: AnyStorage, append: Append) -> None:
     world.note("acknowledged", "new")
 
 
-# What must hold.
+# Properties.
 
 
 def nothing_lost(view: View) -> str | None:

@@ -1,4 +1,4 @@
-"""An upload is reported complete because an object stands at its key; the object is a rival's.
+"""An upload is reported complete because an object exists at its key; the object is a rival's.
 
 Counterexample (ClickHouse#113994, #114348): completing a multipart upload is answered "no such upload".
 That happens when the first attempt had completed it and the reply was lost, so the code looks whether the
@@ -7,7 +7,7 @@ aborted it: then the object that is there is somebody else's, and our rows were 
 
 Fixed (as ClickHouse#118829): the upload carries an identifier of its own as metadata, and so does the
 object that it becomes. "No such upload" is success only if the object carries it. Why that is enough: the
-file is created only if absent, so the object that stands is the one that won.
+file is created only if absent, so the present object is the one that won.
 """
 
 import uuid
@@ -41,7 +41,7 @@ def upload(store: Store, rows: bytes, mine: str) -> tuple[str, tuple[tuple[int, 
 
 
 def export(store: Store, rows: bytes) -> bool:
-    """Whether the file is there with our rows."""
+    """Return True if the file is there with our rows."""
     name, parts = upload(store, rows, store.env.new_id())
     while True:
         outcome = store.complete_upload(KEY, name, parts, when=ABSENT).outcome
@@ -70,7 +70,7 @@ def export_small(store: Store, rows: bytes) -> None:
 
 
 def clean_up(store: Store) -> None:
-    """What a lifecycle rule does with uploads that nobody completes."""
+    """Abort all open uploads, as a lifecycle rule does with those that are never completed."""
     for found in store.list_uploads(f"{BUCKET}/export/").uploads:
         store.abort_upload(found.key, found.upload)
 
@@ -134,7 +134,7 @@ def clean_up_s3(s3: Any) -> None:
         s3.abort_multipart_upload(Bucket=BUCKET, Key=found["Key"], UploadId=found["UploadId"])
 
 
-# What must hold.
+# Properties.
 
 
 def report_true(view: View) -> str | None:

@@ -63,7 +63,7 @@ def append_from_what_is(storage: AnyStorage, entry: str) -> None:
             continue
 
 
-# What must hold.
+# Properties.
 
 Append = Callable[[AnyStorage, str], None]
 

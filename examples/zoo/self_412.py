@@ -2,12 +2,12 @@
 
 Counterexample (opentofu#4405, git-remote-s3#66, aws-sdk-java-v2#6580): create the lock if it is absent. The
 request is applied and the reply lost; it is sent again and meets the lock that it has just made. "Exists",
-so the lock is somebody else's: the run gives up, and nobody is left who would ever release it.
+so the lock is somebody else's: the run gives up, and no process is left to release it.
 
 Fixed: the lock carries a token that only this attempt knows. On "exists" the writer reads the lock, and the
 token says whose it is. The release names the ETag, so it can be repeated without hurting the next one. Why
-that is enough: a lock with our token was created by us, nobody deletes a lock of another ETag, so what we
-have read to be ours stays ours until we release it.
+that is enough: a lock with our token was created by us, and no process deletes a lock of another ETag.
+A lock that we have read to be ours stays ours until we release it.
 
 Tempting, but incorrect: a token that says which machine it is, so that a second run can take over what the
 first left behind. Two runs on one machine are then inside at the same time.
@@ -92,7 +92,7 @@ def unlock_s3(s3: Any, etag: str) -> None:
     try:
         s3.delete_object(Bucket=BUCKET, Key=LOCK, IfMatch=etag)
     except ClientError as error:
-        # The SDK has asked again after a lost reply: it is gone, or another's by now.
+        # The SDK has repeated the request after a lost reply: it is gone, or another's by now.
         if error.response["Error"]["Code"] not in ("NoSuchKey", "PreconditionFailed"):
             raise
 
@@ -114,7 +114,7 @@ def apply(world: World, store: Any, token: str, take: Take, unlock: Unlock) -> s
     return "Apply complete!"
 
 
-# What must hold.
+# Properties.
 
 
 def one_at_a_time(view: View) -> bool:

@@ -6,7 +6,7 @@ over": the only writer of a healthy database shuts itself down.
 
 Fixed (as slatedb#1164): every write carries an identifier of its own beside the data. A writer that meets
 "exists" reads the slot: our identifier means that the first attempt had landed, any other means that the
-slot is somebody else's. Why that is enough: slots are never written twice, so what stands there is the one
+slot is somebody else's. Why that is enough: slots are never written twice, so the content is the one
 write that won.
 
 Tempting, but incorrect: on "exists" just take the next slot. The old writer then never learns that it is
@@ -36,7 +36,7 @@ def name(slot: int) -> str:
 
 
 def create(storage: AnyStorage, slot: int, body: bytes) -> bool:
-    """Whether the slot is ours."""
+    """Return True if the slot is ours."""
     while True:
         try:
             return storage.create(name(slot), body)
@@ -81,7 +81,7 @@ def take_over(_world: World, storage: AnyStorage, create: Create) -> None:
         slot += 1
 
 
-# What must hold.
+# Properties.
 
 
 def entries(view: View) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ it was made in another way (in parts, encrypted). The first one looks at its ETa
 object and publishes the new one, and the first publishes what it saw. Every later reader reports a corrupt
 table.
 
-Fixed: the copy is made only if absent, and whoever finds one takes that one's ETag. Why that is enough: the
+Fixed: the copy is made only if absent, and a process that finds one takes its ETag. Why that is enough: the
 object is created once and never changed, so there is only one ETag to publish.
 
 Tempting, but incorrect: publish by compare-and-swap while the copies still overwrite. The pointer is then
@@ -129,7 +129,7 @@ def publish_s3(s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key=POINTER, Body=pointer(FINAL, final["ETag"]))
 
 
-# What must hold.
+# Properties.
 
 
 def _program(world: World, store: Any, finalize: Callable[[Any, Copy], None], *copies: Copy) -> None:
@@ -140,7 +140,7 @@ def _program(world: World, store: Any, finalize: Callable[[Any, Copy], None], *c
         world.spawn(finalize, store, copy, name=name, restart=False, may_raise=failures)
 
     def agree(view: View) -> str | None:
-        """Once nobody is at work any more. Whoever crashed leaves the rest to the next reader."""
+        """Compare once all processes are done. A crashed one leaves the rest to the next reader."""
         found = json.loads(view.get(f"{BUCKET}/{POINTER}") or b"{}")
         if found["path"] == STAGING or set(view.states().values()) != {"done"}:
             return None

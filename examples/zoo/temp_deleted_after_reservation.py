@@ -1,12 +1,12 @@
 """A hole in the log: a number that is marked complete, and no entry under it.
 
 Counterexample (delta-rs#2452): to commit, write the entry under a temporary name, reserve the next number
-by a record that names it, copy it to the number, mark the record complete. Whoever meets an incomplete
+by a record that names it, copy it to the number, mark the record complete. A process that meets an incomplete
 record finishes it. Here the copy fails, and the clean-up of a failed commit deletes the temporary object.
 The next one takes "temporary object missing" for "already copied", and marks the record complete.
 
 Fixed: the reservation is the commit; nothing behind it is ever undone. The temporary object is deleted when
-the record is complete and not before, and "missing" is believed only when the entry stands under its
+the record is complete and not before, and "missing" is believed only when the entry exists under its
 number. Why that is enough: numbers and entries are created only if absent and never deleted.
 
 Tempting, but incorrect (what delta-rs did): on failure take the reservation back, then delete the temporary
@@ -27,7 +27,7 @@ OURS = b'{"add": "part-ann.parquet"}'
 
 
 def read_record(storage: AnyStorage) -> tuple[bool, str] | None:
-    """Whether it is complete, and its ETag."""
+    """Return True if the record is complete, and its ETag."""
     found = storage.get(RECORD)
     return None if found is None else (json.loads(found[0])["complete"], found[1])
 
@@ -42,7 +42,7 @@ def complete(storage: AnyStorage, etag: str) -> None:
 
 
 def repair(storage: AnyStorage, *, looks: bool = False) -> None:
-    """Finish the commit of whoever reserved the number."""
+    """Finish the commit of the process that reserved the number."""
     record = read_record(storage)
     if record is None or record[0]:
         return
@@ -92,7 +92,7 @@ def commit_for_good(storage: AnyStorage, repair: Repair) -> str:
         return "committed"
 
 
-# What must hold.
+# Properties.
 
 
 def no_hole(view: View) -> str | None:

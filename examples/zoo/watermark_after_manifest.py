@@ -7,7 +7,7 @@ and the next one begins: the manifest that was read does not list its file yet, 
 does not protect it any more.
 
 Fixed: the watermark is read first. Why that is enough: a compaction leaves the watermark where it is until
-the next one raises it, so a file below the watermark that was read belongs to a compaction that had
+the next one raises it. So a file below the watermark that was read belongs to a compaction that had
 finished by then, and the manifest that is read later lists it if any ever will.
 
 Tempting, but incorrect: read it first, but take it away whenever nothing runs. A compaction begins after
@@ -82,7 +82,7 @@ def collect_watermark_first(storage: AnyStorage) -> None:
     delete_garbage(storage, active, watermark)
 
 
-# What must hold.
+# Properties.
 
 
 def files_there(view: View) -> str | None:

@@ -1,4 +1,4 @@
-"""A stalled writer writes a slot of the log that was used, compacted and collected; nobody will read it.
+"""A stalled writer writes a slot of the log that was used, compacted and collected; it will never be read.
 
 Counterexample (slatedb#352, #1622): writers fence each other by creating the next slot of a log. The old
 writer is slow; a newer one takes the slot, flushes the log into the manifest ("replay after slot 1") and
@@ -7,7 +7,7 @@ is acknowledged. Recovery starts behind it.
 
 Fixed (as SlateDB's RFC 26): before it deletes, the collector moves a boundary, and after every write a
 writer reads the boundary: a slot that is not beyond it does not count. Why that is enough: a slot can only
-be free again after the boundary has passed it, so whoever fills it sees that.
+be free again after the boundary has passed it, so a writer that fills it finds the boundary beyond it.
 
 Tempting, but incorrect: look at the manifest before the write. The takeover happens between look and write.
 """
@@ -95,7 +95,7 @@ def new_writer(world: World, storage: AnyStorage, collect: Collect) -> None:
     collect(storage, slot)
 
 
-# What must hold.
+# Properties.
 
 
 def nothing_lost(view: View) -> str | None:

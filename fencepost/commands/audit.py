@@ -48,6 +48,7 @@ from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
 from fencepost.reports.audit_text import LONG, audit_text, mutants_text
+from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
 from fencepost.reports.text import amount, plural
 from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
@@ -196,10 +197,10 @@ def command(listing: bool, **options: Any) -> int:
             result = _real(system, options, console) if options["store"] else _search(system, options)
     again = ""
     if result.violations and result.real is None:
-        again = command_line(without=results.SEARCHING, flags=results.PRINTING)
-        again = results.with_token(again, result.violations[0].token)
+        again = command_line(without=SEARCHING, flags=PRINTING)
+        again = with_token(again, result.violations[0].token)
     elif options["resume"] and result.verdict == "undecided":
-        again = command_line(without=("--json",), flags=results.PRINTING)
+        again = command_line(without=("--json",), flags=PRINTING)
     quiet, gaps = options["quiet"], options["gaps"]
     text = audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet)
     return finish(result, text, json_file)

@@ -25,7 +25,8 @@ from fencepost.commands.terminal import finish
 from fencepost.commands.user_files import is_file_name, split
 from fencepost.comparing import CompareResult, compare, verdict_of
 from fencepost.reports.audit_text import compare_text
-from fencepost.results import PRINTING, SEARCHING, Recorded, recorded, with_token
+from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
+from fencepost.results import Recorded, recorded
 from fencepost.sim.explore.result import AuditResult
 
 

@@ -14,8 +14,8 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, complete_without, find_machine
 from fencepost.commands.output_files import json_option
 from fencepost.commands.provenance import command_line
-from fencepost.commands.set_option import numbers
 from fencepost.commands.terminal import StatusLine, console, engine_option, finish, verbose_option
+from fencepost.commands.values import numbers
 from fencepost.commands.watching import watch_option
 from fencepost.model import Model, ModelError, Progress, check, least_memory, reachable_graph, walk
 from fencepost.reports.check_text import check_text
@@ -152,10 +152,10 @@ def _stopped(model: Model, at: Progress, options: dict[str, Any]) -> CheckResult
     properties = tuple(
         PropertyResult(
             row.name,
-            row.kind,
+            row.kind.name,
             "undecided",
             doc=row.doc,
-            reason=reason if row.kind in ("invariant", "step") else "interrupted",
+            reason=reason if row.kind.is_safe_so_far else "interrupted",
         )
         for row in model.properties
     )

@@ -58,8 +58,10 @@ class Walk:
         """The verdict of every property on this state and the last step."""
         broken = self.stepper.broken(self.here, self.states[-2] if self.labels else None)
         for wanted in self.model.properties:
-            if wanted.kind in ("invariant", "step"):
+            if wanted.kind.is_safe_so_far:
                 yield f"{wanted.name}: {'BROKEN' if wanted.name in broken else 'holds here'}  {wanted.doc}"
+            elif wanted.kind.explores:
+                yield f"{wanted.name} ({wanted.kind}): decided by an exploration  {wanted.doc}"
             else:
                 met = bool(self.model.holds(wanted, self.here.rows()).all())
                 yield f"{wanted.name} ({wanted.kind}): {'met here' if met else 'not met here'}  {wanted.doc}"

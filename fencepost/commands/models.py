@@ -12,21 +12,21 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.commands.set_option import numbers
 from fencepost.commands.user_files import find, is_file_name
+from fencepost.commands.values import numbers
 from fencepost.model import Machine, ModelError
 from fencepost.sim.systems import SYSTEMS, load
 
 SHIPPED = {
-    "two-phase": "fencepost.model.two_phase:TwoPhase",
-    "peterson": "fencepost.model.peterson:Peterson",
-    "bounded-queue": "fencepost.model.bounded_queue:BoundedQueue",
-    "philosophers": "fencepost.model.philosophers:Philosophers",
-    "voting": "fencepost.model.paxos:Voting",
-    "paxos": "fencepost.model.paxos:Paxos",
-    "alternating-bit": "fencepost.model.alternating_bit:AlternatingBit",
-    "allocator": "fencepost.model.allocator:Allocator",
-    "readers-writers": "fencepost.model.readers_writers:ReadersWriters",
+    "two-phase": "fencepost.model.textbook.two_phase:TwoPhase",
+    "peterson": "fencepost.model.textbook.peterson:Peterson",
+    "bounded-queue": "fencepost.model.textbook.bounded_queue:BoundedQueue",
+    "philosophers": "fencepost.model.textbook.philosophers:Philosophers",
+    "voting": "fencepost.model.textbook.paxos:Voting",
+    "paxos": "fencepost.model.textbook.paxos:Paxos",
+    "alternating-bit": "fencepost.model.textbook.alternating_bit:AlternatingBit",
+    "allocator": "fencepost.model.textbook.allocator:Allocator",
+    "readers-writers": "fencepost.model.textbook.readers_writers:ReadersWriters",
     "create-only-lock": "fencepost.model.create_only_lock:CreateOnlyLock",
     "swap-counter": "fencepost.model.swap_counter:SwapCounter",
     "fenced-lease": "fencepost.model.fenced_lease:FencedLease",

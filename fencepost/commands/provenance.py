@@ -13,7 +13,8 @@ import click
 
 import fencepost
 from fencepost.commands.entry import WORDS
-from fencepost.results import Provenance, drop_options
+from fencepost.reports.command_lines import drop_options
+from fencepost.results import Provenance
 
 LIBRARIES = ("numpy", "hypothesis", "greenlet", "simpy", "pyarrow", "pyspark")
 

@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.commands.set_option import pairs
 from fencepost.commands.user_files import find, is_file_name, split
+from fencepost.commands.values import pairs
 from fencepost.sim.systems import SYSTEMS
 from fencepost.testing import Options, check_program, unwrapped
 

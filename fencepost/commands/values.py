@@ -1,14 +1,15 @@
 """Kinds of values that options have in several commands, each with one name and one unit.
 
-A time is SECONDS, a number of bytes SIZE (`64M`), an address HOST:PORT.
+A time is SECONDS, a number of bytes SIZE (`64M`), an address HOST:PORT, a parameter NAME=VALUE.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import click
 
+from fencepost.commands.exit_codes import BadRequest
 from fencepost.reports.sizes import byte_size, parse_bytes
 
 
@@ -99,3 +100,27 @@ def listen_option(default: str) -> Callable[[Any], Any]:
         metavar="HOST:PORT",
         help="Address of the server; port 0 takes a free one.",
     )
+
+
+def pairs(settings: Sequence[str], form: str) -> dict[str, str]:
+    """Return the values of --set by name; `form` is the syntax, with an example, for the error message."""
+    found: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise BadRequest(f"--set {setting} must read {form}")
+        if name in found:
+            raise BadRequest(f"--set gives {name} twice")
+        found[name] = value
+    return found
+
+
+def numbers(settings: Sequence[str], form: str) -> dict[str, int]:
+    """Return the values of --set by name, which must be whole numbers."""
+    found: dict[str, int] = {}
+    for name, value in pairs(settings, form).items():
+        try:
+            found[name] = int(value)
+        except ValueError:
+            raise BadRequest(f"--set {name}={value}: {value!r} is not a whole number") from None
+    return found

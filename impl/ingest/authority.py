@@ -1,4 +1,4 @@
-"""Accepting a batch: the create of its identity manifest is the only moment at which that happens.
+"""Accepting a batch: it is accepted at the create of its identity manifest, and at no other moment.
 
     authority = Authority(store, env, "collector-1")
     frame = check_batch(agent, identity, body, content_encoding)     # may raise Refused

@@ -3,7 +3,7 @@
 The danger is one counterexample, *gc-stalled-writer*: a collector finds the orphan blob of a batch that was
 never accepted, relies on it and is slow; garbage collection finds it old and unreferenced and deletes it; the
 collector creates its manifest: accepted, and the data gone. A second look before the answer does not help,
-since the delete may itself be slow. What helps is that a delete can never hit a blob that an attempt may
+since the delete may itself be slow. The remedy is that a delete can never hit a blob that an attempt may
 still rely on. There are two ways to that, chosen by what the bucket offers:
 
     plain bucket: no name is ever used again
@@ -71,12 +71,12 @@ class Blobs(IngestContext):
         return Blob(blob.key, reply.outcome is Outcome.EXISTS, blob.relied_ns)
 
     def reliable(self, blob: Blob) -> bool:
-        """Whether no delete of it can be in flight yet."""
+        """Return True if no delete of it can be in flight yet."""
         now_ns = self.env.monotonic_ns() if self.versioned else self.env.now_ns()
         return self.safeguards.gc_stalled_writer(blob.relied_ns, now_ns, self.settings.horizon_ns)
 
     def needs_check(self, blob: Blob) -> bool:
-        """Whether it must be checked once the manifest exists: a delete may already be in flight."""
+        """Return True if it must be checked once the manifest exists: a delete may already be in flight."""
         return self.versioned and blob.existed
 
     def look(self, key: str) -> ObjectInfo | None:
@@ -105,7 +105,7 @@ class Blobs(IngestContext):
             self._overwrite(key, body, seen)
 
     def _young(self, seen: ObjectInfo | None, at_ns: int | None) -> bool:
-        """Whether garbage collection could not have judged this object by then."""
+        """Return True if garbage collection could not have judged this object by then."""
         if seen is None or at_ns is None:
             return False
         return self.safeguards.gc_stalled_writer(seen.modified_ns, at_ns, self.settings.horizon_ns)

@@ -1,4 +1,4 @@
-"""What the components of ingest share: one bucket with its settings, and what a whole deployment agrees on.
+"""The state that the components of ingest share: one bucket with its settings, which a deployment agrees on.
 
 context = IngestContext(store, env, settings)
 context.list_objects(keys.ACCEPTED)                  all objects below a prefix, page by page
@@ -38,7 +38,7 @@ def never() -> bool:
 
 @dataclass
 class Findings:
-    """What a pass over accepted batches found."""
+    """The findings of a pass over accepted batches."""
 
     repaired: int = 0
     """Missing index objects it wrote."""

@@ -74,9 +74,9 @@ class _Candidate:
     sha256: str
     version: str
     relied_ns: int
-    """From when on its age is counted, see `blobs`."""
+    """The moment from which its age is counted, see `blobs`."""
     reported: bool = False
-    """Whether only an audit by an inventory report covers it: then the blob itself is checked."""
+    """True if only an audit by an inventory report covers it: then the blob itself is checked."""
 
 
 def collect(
@@ -201,7 +201,7 @@ class _Collector(IngestContext):
         return [one for one in orphans if found.get(one, Found.ORPHAN) is Found.ORPHAN]
 
     def _check(self, blob: _Candidate) -> Found:
-        """Whether anything refers to the blob, by the batch that its frame names."""
+        """Check if an object refers to the blob, by the batch that its frame names."""
         reply = self.read(Get(blob.key, version=blob.version))
         if reply.info is None or hashlib.sha256(reply.body).hexdigest() != blob.sha256:
             return Found.UNKNOWN

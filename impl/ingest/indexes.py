@@ -94,7 +94,7 @@ class Indexes:
             self._blob(found[1], _IN_TIME)
 
     def complete(self, accepted_key: str) -> bool:
-        """Whether the blob of this batch and all its index objects are among the keys."""
+        """Return True if the blob of this batch and all its index objects are among the keys."""
         identity = keys.accepted_digest(accepted_key)
         sha256 = self._sha256_of.get(identity)
         if sha256 is None or identity not in self._in_time:

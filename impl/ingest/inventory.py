@@ -42,7 +42,7 @@ CHECKSUM = "manifest.checksum"
 MANIFEST_BYTES_MAX = 64 * 1024 * 1024
 """Our own limit: a manifest names some thousand files."""
 SKEW_NS = 300 * 10**9
-"""How far a report may be ahead of our clock."""
+"""Largest lead of a report over our clock, in nanoseconds."""
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _MD5 = re.compile(r"[0-9a-f]{32}")
 LINE_MAX = 64 * 1024

@@ -59,11 +59,11 @@ SEARCH_EVERY_S = 6 * 3600.0
 LASTS = 3
 """Intervals after which another process takes the lease of one that is gone."""
 SHARE = 0.6
-"""Of an interval, after which each of the three tasks stops for now, so that the lease is renewed in time."""
+"""The part of an interval after which each of the three tasks stops, so that the lease is renewed in time."""
 IN_TIME_MAX = 500_000
 """Places in time that are kept in memory, some 50 MB; batches beyond them are checked, which costs more."""
 SETTLED_NS = 60 * 10**9
-"""How long a collector may take over the indexes of an accepted batch before the search checks it."""
+"""Nanoseconds that a collector has for the indexes of an accepted batch before the search checks it."""
 T = TypeVar("T")
 
 
@@ -137,7 +137,7 @@ class Searched(Findings):
     found: int = 0
     """Accepted batches that lacked something."""
     ended: bool = False
-    """Whether the search got to its end in this step."""
+    """True if the search got to its end in this step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Search(IngestContext):
         result.found += len(lacking)
         result.repaired += derive(self, lacking)
         result.missing += without_data(self, found, deep=False)
-        # Of all, not only of those that lacked something: before a crash they may have.
+        # Mark the hours of all batches, complete ones too: a crash may have come between repair and mark.
         for hour in sorted({hour_of(one.by_time_key) for one in found}):
             mark_hour(self, hour)
 

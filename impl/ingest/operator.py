@@ -1,4 +1,4 @@
-"""What an operator sees and decides: conflicts between batches, and quarantined agents.
+"""The operator's interface: conflicts between batches, and quarantined agents.
 
     for seen in conflicts(store, env):
         print(seen.record.identity, seen.first_seen_ns, seen.resolution)

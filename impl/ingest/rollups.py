@@ -51,9 +51,9 @@ WINDOW = "1h"
 BATCHES_MAX = 500
 """In one entry: what is aggregated at a time."""
 BYTES_AT_ONCE = 64 * 1024 * 1024
-"""Of frames in memory at a time, if more than one."""
+"""Limit of the frames in memory at a time, if more than one, in bytes."""
 RACES_MAX = 20
-"""How often another owner may be first, at one hour of one pass."""
+"""Largest number of times that another owner may be first, at one hour of one pass."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 ANY_SIZE = Limits(frame_bytes=2**40, unpacked_bytes=2**40, points=2**40)

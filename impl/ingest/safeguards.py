@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Meaning(enum.Enum):
-    """How a collector continues after a reply to the create of a manifest."""
+    """The meaning of a reply to the create of a manifest, by which a collector continues."""
 
     CREATED = "created"
     LOOK = "look"
@@ -33,7 +33,7 @@ class Meaning(enum.Enum):
 
 
 def identity_bound_to_agent(authenticated: str, claimed: str) -> bool:
-    """Whether this sender may send batches of `claimed`: only its own."""
+    """Return True if this sender may send batches of `claimed`: only its own."""
     return authenticated == claimed
 
 
@@ -43,12 +43,12 @@ def create_only_manifest() -> Condition:
 
 
 def blob_before_manifest() -> bool:
-    """Whether the manifest waits until the blob is known to exist."""
+    """Return True if the manifest waits until the blob is known to exist."""
     return True
 
 
 def compare_after_412(found_sha256: str, offered_sha256: str) -> bool:
-    """Whether the accepted batch is the offered one; that one exists proves nothing."""
+    """Return True if the accepted batch is the offered one; that one exists proves nothing."""
     return found_sha256 == offered_sha256
 
 
@@ -63,7 +63,7 @@ def read_back_on_unknown() -> Meaning:
 
 
 def effects_after_create(created: bool) -> bool:
-    """Whether to update live state: only after one's own create."""
+    """Return True if live state may be updated: only after one's own create."""
     return created
 
 
@@ -73,12 +73,12 @@ def new_upload_on_multipart_409(upload: str) -> str | None:  # noqa: ARG001 - a 
 
 
 def duplicate_with_data(found: bool) -> bool:
-    """Whether the blob of a duplicate is safe: only if it was seen after the manifest."""
+    """Return True if the blob of a duplicate is safe: only if it was seen after the manifest."""
     return found
 
 
 def gc_stalled_writer(relied_ns: int, now_ns: int, horizon_ns: int) -> bool:
-    """Whether an attempt may rely on a blob of this age; garbage collection takes only older ones."""
+    """Return True if an attempt may rely on a blob of this age; garbage collection takes only older ones."""
     return now_ns - relied_ns < horizon_ns
 
 
@@ -98,7 +98,7 @@ def gc_age(relied_ns: int, horizon_ns: int, margin_ns: int) -> int:
 
 
 def gc_audit_before_trust(unneeded_since_ns: int, audit_began_ns: int | None) -> bool:
-    """Whether a missing reference proves that there is none: an audit began after the last could appear."""
+    """Return True if a missing reference is a proof: an audit began after the last one could appear."""
     return audit_began_ns is not None and audit_began_ns >= unneeded_since_ns
 
 

@@ -26,13 +26,13 @@ class Settings:
 
     acceptance: Mode = Mode.S3_MANIFEST
     horizon_s: float = 24 * 3600.0
-    """How long an acceptance may rely on a stored blob."""
+    """Seconds for which an acceptance may rely on a stored blob."""
     landing_bound_s: float = 3600.0
-    """How long after it was sent a request may still be applied (`bounded-landing`)."""
+    """Seconds after its sending within which a request may still be applied (`bounded-landing`)."""
     skew_bound_s: float = 300.0
-    """How far apart two clocks may be, the store's included (`bounded-skew`)."""
+    """Largest difference of two clocks, the store's included, in seconds (`bounded-skew`)."""
     attempts_max: int = 5
-    """How often one request of an acceptance is sent before the agent gets a 503."""
+    """Number of times that one request of an acceptance is sent before the agent gets a 503."""
     pause_s: float = 0.05
     """The first pause between attempts; they double, each shortened by a random share."""
     retry_after_s: float = 1.0
@@ -41,7 +41,7 @@ class Settings:
     """Larger blobs go up in parts."""
     part_bytes: int = 8 * 1024 * 1024
     overlap_s: float = 900.0
-    """How far behind its cursor a reconciler starts, for late, skewed and lost batches."""
+    """Seconds behind its cursor at which a reconciler starts, for late, skewed and lost batches."""
     checkpoint_items: int = 500
     checkpoint_s: float = 10.0
     limits: Limits = field(default=LIMITS)

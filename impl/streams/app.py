@@ -35,7 +35,7 @@ from fencepost.impl.streams.tailing import Tailing
 
 T = TypeVar("T")
 BUSY_S = 3.0
-"""How long a request waits for a reap of its stream."""
+"""Seconds for which a request waits for a reap of its stream."""
 _OURS = re.compile(r"/(healthz|readyz|metrics|openapi\.json)")
 CURSOR_EPOCH_S = 1_728_432_000
 CURSOR_INTERVAL_S = 20

@@ -268,7 +268,7 @@ class Appends:
         return after
 
     def _index(self, manifest: Manifest, owner: int, parts: Sequence[Segment]) -> Segment:
-        """Upload the index of these entries. What this epoch writes to its key is always the same."""
+        """Upload the index of these entries. One epoch always writes the same bytes to its key."""
         body, count = write_index(parts), sum(one.count for one in parts)
         index = Segment(owner, parts[0].start, parts[-1].end, hashlib.sha256(body).hexdigest(), count)
         self._upload(manifest.key_of(index), body)
@@ -281,7 +281,7 @@ class Appends:
             raise Refused(Refusal.MISSING, f"the stream {stream.name!r} was deleted")
 
     def _upload(self, key: str, body: bytes) -> None:
-        """Create the segment. What stands there already is an earlier attempt of this epoch, or foreign."""
+        """Create the segment. An existing object is an earlier attempt of this epoch, or foreign."""
         for attempt in range(self._context.retry.attempts):
             reply = self._context.store.send(Put(key, body, ABSENT))
             stored = reply.outcome is Outcome.DONE

@@ -1,4 +1,4 @@
-"""What a server does on its own: upload records of local commits, and sweep."""
+"""The background work of a server: upload records of local commits, and sweep."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What the parts of a node share: the manifests that it knows, and the bytes of segments.
+"""The state that the parts of a node share: the manifests that it has read, and the bytes of segments.
 
 A swap that another node has overtaken is made again on the newer manifest if it still applies: see `update`.
 """
@@ -154,7 +154,7 @@ class StreamContext(Context):
         return manifest
 
     def _touched(self, stream: Stream, manifest: Manifest) -> bool:
-        """Whether this node has served the stream within its TTL and not published that."""
+        """Return True if this node has served the stream within its TTL and not published that."""
         return manifest.ttl_s is not None and self.now_ns() < stream.touched_ns + manifest.ttl_s * 10**9
 
     def touch(self, stream: Stream) -> None:
@@ -176,7 +176,7 @@ class StreamContext(Context):
         self.update(stream, extend)
 
     def is_over(self, manifest: Manifest) -> bool:
-        """Whether the name may be created anew: deleted, expired, or a creation that was not completed."""
+        """Return True if the name may be created anew: it is deleted, expired, or not completely created."""
         return (
             manifest.is_tombstone
             or manifest.pending
@@ -229,5 +229,5 @@ class StreamContext(Context):
                 self._cached -= len(self._segments.pop(key))
 
     def ensure_deleted(self, keys: Sequence[str]) -> None:
-        """Delete segments, all at once; whatever stands there."""
+        """Delete the objects at these keys, all at once and unconditionally."""
         self.read_all([Delete(key, ANYTHING) for key in keys])

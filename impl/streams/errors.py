@@ -1,9 +1,9 @@
 """The exceptions of streams.
 
 StreamError
-├── Refused            the client: this request cannot be served as it is; `kind` says why
+├── Refused            the client: this request cannot be served as it is; `kind` is the reason
 ├── Fenced             no one: another node owns the stream now; send the request again
-├── RetentionError     the operator: a reap did not finish, and will be tried again; `kind` says where
+├── RetentionError     the operator: a reap did not finish, and will be tried again; `kind` is the place
 ├── Damaged            other writers of the prefix: an object has unexpected content
 └── StoreUnavailable   no one: the store did not answer; try again later
 """
@@ -34,7 +34,7 @@ class Refused(StreamError):
         super().__init__(sentence)
         self.kind = kind
         self.details = details
-        """What a response tells besides: the next offset, the producer's epoch, the expected sequence."""
+        """Further values of a response: the next offset, the producer's epoch, the expected sequence."""
 
 
 class Fenced(StreamError):

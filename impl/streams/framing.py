@@ -1,4 +1,4 @@
-"""How bytes become messages, and messages bytes: JSON mode, the headers of a request, offsets in bodies.
+"""Conversions between bytes and messages: JSON mode, the headers of a request, offsets in bodies.
 
 A JSON stream stores each message followed by a comma, so a range between two offsets is a list without its
 brackets. Every other content type stores what it was sent.
@@ -45,12 +45,12 @@ def to_stored(body: bytes, content_type: str, *, empty_allowed: bool = False) ->
 
 
 def to_shown(body: bytes, content_type: str) -> bytes:
-    """What a reader gets."""
+    """Convert stored bytes to the body of a response."""
     return b"[" + body.removesuffix(b",") + b"]" if is_json(content_type) else body
 
 
 def inherited(body: bytes, content_type: str, sub_offset: int) -> int:
-    """How many of these bytes `sub_offset` messages, or bytes, are. Raises `Refused` when there are fewer."""
+    """Return the length of the first `sub_offset` messages, or bytes. Raise `Refused` if there are fewer."""
     if not is_json(content_type):
         end = sub_offset
     else:

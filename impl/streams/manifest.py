@@ -40,7 +40,7 @@ def manifest_key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a key says: `incarnation` is empty for a manifest."""
+    """The parts of a key. `incarnation` is empty for a manifest."""
 
     hash: str
     incarnation: str = ""
@@ -199,7 +199,7 @@ _SEGMENT_NAMES = tuple(one.name for one in fields(Segment))
 
 
 def trace_fields(key: str, body: bytes) -> str:
-    """What a trace shows of an object's body: enough to follow the protocol, without data."""
+    """Return the trace fields of an object's body: enough to follow the protocol, without data."""
     place = parse_key(key)
     if place is None:
         return ""

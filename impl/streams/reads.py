@@ -13,7 +13,7 @@ class Reads:
         self._context = context
 
     def read_from(self, name: str, offset: str = "-1") -> Chunk:
-        """What follows the offset, up to about `chunk_bytes`."""
+        """Return the bytes after the offset, up to about `chunk_bytes`."""
         stream = self._context.visible(name)
         self._context.touch(stream)
         manifest = self._context.check_visible(stream)

@@ -1,11 +1,12 @@
-"""Retention: expired and deleted streams disappear from the object store, whoever dies on the way.
+"""Retention: expired and deleted streams disappear from the object store, through any crash.
 
-    step  action                                                      a crash here
-    1     the manifest gets a tombstone, unless it has one            the row survives: again
-    2     delete the data of the incarnation                          the rest is behind a tombstone: again
-    3     delete the manifest by if-match, strictly last              the listing is empty: again, harmless
-    4     list the prefix, and delete what landed late                the row survives: again
-    5     local commit: cache, records, row                           done
+    step  action                                              after a crash here
+    1     publish a tombstone, unless there is one            the row survives: repeat
+    2     delete the data of the incarnation                  the rest is behind a tombstone: repeat
+
+    3     delete the manifest by if-match, strictly last      the listing is empty: repeat, harmless
+    4     list the prefix, and delete late uploads            the row survives: repeat
+    5     local commit: cache, records, row                   done
 
 A flagged row is the one reapable state; `delete` flags, and so do expiry, `restore` and the scan. The scan is
 the durable driver: it finds tombstones without a row, and data that no manifest can ever list.
@@ -28,7 +29,7 @@ SCAN_WIDTH = 64
 
 @dataclass
 class Counters:
-    """Of all sweeps since the start."""
+    """Counts of all sweeps since the start."""
 
     streams_reaped: int = 0
     objects_deleted: int = 0
@@ -226,7 +227,7 @@ class Reaper:
             self._delete(left)
         raise RetentionError(Trouble.PREFIX, f"the prefix of {stream.name!r} does not become empty")
 
-    # What finds work.
+    # Finding work.
 
     def restore(self, manifest: Manifest, present: Collection[str] = ()) -> bool:
         """Flag a doomed manifest; whether it was. A live one is served when it is requested.
@@ -274,7 +275,7 @@ class Reaper:
         self._delete(orphans)
 
     def _is_garbage(self, key: str, manifest: Manifest | None) -> bool:
-        """Whether the manifest, which was read after this key was listed, can never list it."""
+        """Return True if the manifest, which was read after this key was listed, can never list it."""
         place = parse_key(key)
         if place is None:
             return False

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def terminal_before_data(has_tombstone: bool) -> bool:
-    """Whether a reap may delete data now, or publishes a tombstone first."""
+    """Return True if a reap may delete data now, False if it must publish a tombstone first."""
     return has_tombstone
 
 
@@ -25,32 +25,32 @@ def data_before_manifest(data: Sequence[T]) -> Sequence[T]:
 
 
 def verify_empty(left: Sequence[T]) -> Sequence[T]:
-    """What a listing shows after the manifest is gone, and must be deleted too."""
+    """Return the keys to delete, of those that a listing shows after the manifest is gone."""
     return left
 
 
 def row_until_empty() -> bool:
-    """Whether the row stays until the prefix is empty."""
+    """Return True if the row stays until the prefix is empty."""
     return True
 
 
 def tombstone_short_circuit(is_terminal: bool) -> bool:
-    """Whether a manifest is restored without looking at its segments."""
+    """Return True if a manifest is restored without reading its segments."""
     return is_terminal
 
 
 def uploader_filter(flagged: bool) -> bool:
-    """Whether records of a stream may be uploaded and published."""
+    """Return True if records of a stream may be uploaded and published."""
     return not flagged
 
 
 def scan(found: Sequence[T]) -> Sequence[T]:
-    """What a scan acts on, of what it found: doomed manifests, and data without a manifest."""
+    """Return the findings that a scan acts on: doomed manifests, and data without a manifest."""
     return found
 
 
 def recreate_lock(held: bool) -> bool:
-    """Whether other work of this node on the stream must wait for a reap."""
+    """Return True if other work of this node on the stream must wait for a reap."""
     return held
 
 
@@ -88,7 +88,7 @@ def owner_fence(etag: str) -> Condition:
 
 
 def segment_before_manifest(stored: bool) -> bool:
-    """Whether the manifest may list the segment."""
+    """Return True if the manifest may list the segment."""
     return stored
 
 

@@ -29,13 +29,13 @@ class Settings:
     """A read returns about so much at most."""
     cache_bytes: int = 64 * 1024 * 1024
     revalidate_s: float = 0.0
-    """For how long a node that does not own a stream serves reads by the manifest that it read last."""
+    """Seconds for which a node that does not own a stream serves reads by the manifest that it read last."""
     landing_bound_s: float = 60.0
-    """How long after it was sent a create may still be applied."""
+    """Seconds after its sending within which a create may still be applied."""
     skew_bound_s: float = 1.0
-    """How far apart two clocks may be."""
+    """Largest difference of two clocks, in seconds."""
     sweep_s: float = 5.0
-    """Between two ticks of the sweeper; 0 disables it."""
+    """Seconds between two ticks of the sweeper; 0 disables it."""
     reap_limit: int = 20
     """Streams reaped in one tick."""
     delete_concurrency: int = 4

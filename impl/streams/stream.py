@@ -1,8 +1,8 @@
-"""What a node is given and answers, and what it knows of one stream.
+"""Arguments and results of a node, and its state of one stream.
 
-Threads of a node share its `Stream`s. What the store holds is one value, `known`, which is only replaced by a
-newer one (`learn`). What this node accepted and not yet listed is changed under `lock`. `flushing` is held
-during a flush; who holds both took `flushing` first.
+Threads of a node share its `Stream`s. The last manifest that was read or written is one value, `known`, which
+is only replaced by a newer one (`learn`). Records that are accepted and not yet listed are changed under
+`lock`. `flushing` is held during a flush. A thread that needs both locks takes `flushing` first.
 """
 
 import threading
@@ -15,7 +15,7 @@ from fencepost.impl.streams.state import Record
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a creation asks for, and what an existing stream is compared with."""
+    """The configuration that a creation requests, and that an existing stream is compared with."""
 
     content_type: str = "application/octet-stream"
     ttl_s: int | None = None
@@ -56,13 +56,13 @@ class Chunk:
 
     @property
     def closed(self) -> bool:
-        """Whether the reader has everything that will ever be."""
+        """True if the reader has the whole stream, to which nothing can be appended any more."""
         return self.manifest.closed and self.up_to_date
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """A manifest, and the ETag under which it stands."""
+    """A manifest, and its ETag in the store."""
 
     manifest: Manifest | None = None
     etag: str = ""
@@ -78,7 +78,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What an append waits for: that a manifest lists its end as its owner's, and has its close."""
+    """The condition that an append waits for: a manifest lists its end as its owner's, and has its close."""
 
     incarnation: str
     owner: int
@@ -89,7 +89,7 @@ class Accepted:
     def is_durable(
         self, manifest: Manifest | None, segments_after: Callable[[Manifest, int], Iterator[Segment]]
     ) -> bool:
-        """Another owner's bytes may stand at the same position, so the length of a stream says nothing."""
+        """Another owner's bytes may be at the same position, so the length of a stream proves nothing."""
         if manifest is None or manifest.incarnation != self.incarnation:
             return False
         if self.closing is not None and manifest.closed_by != self.closing:
@@ -102,7 +102,7 @@ class Accepted:
 
 @dataclass(eq=False)
 class Stream:
-    """What this node knows of one name."""
+    """The state of one name at this node."""
 
     name: str
     known: Known = field(default_factory=Known)
@@ -112,9 +112,9 @@ class Stream:
     """The owner number that this node holds; 0 for none."""
     incarnation: str = ""
     records: list[Record] = field(default_factory=list)
-    """Accepted, and not listed by the manifest."""
+    """Accepted records that the manifest does not list yet."""
     committed: bool = False
-    """Whether the local state may have records of it."""
+    """True if the local state may have records of it."""
     closing: tuple[str, int, int] | None = None
     since_ns: int = 0
     """When the oldest record was accepted."""

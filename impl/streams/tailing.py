@@ -97,7 +97,7 @@ class Tailing:
             tail.reads[offset] = read
 
             def done(ended: asyncio.Future[Chunk]) -> None:
-                # `exception` is read even if nobody waits any more, or asyncio reports it.
+                # Read `exception` even if no request waits any more: otherwise asyncio reports it.
                 failed = ended.cancelled() or ended.exception() is not None
                 if tail.reads.get(offset) is ended:
                     del tail.reads[offset]

@@ -1,30 +1,23 @@
 """Check a machine: explore it, decide every property, find the counterexamples."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fencepost.model.kernel.language.declare import OF_RUNS, Property
+from fencepost.model.kernel.decision import Decision, what_was_cut
 from fencepost.model.kernel.language.errors import BadSettings
-from fencepost.model.kernel.language.layout import packed
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model
-from fencepost.model.kernel.report.counterexample import found_at
 from fencepost.model.kernel.report.result import (
     DEADLOCK,
-    NO_DEADLOCK,
     CheckResult,
-    PropertyResult,
     result_of,
 )
 from fencepost.model.kernel.report.vacuity import left_out, vacuity_warnings
-from fencepost.model.kernel.search.explore import Bounds, Explorer, Found, Progress, Search, least_memory
+from fencepost.model.kernel.search.explore import Bounds, Explorer, Progress, Search, least_memory
 from fencepost.model.kernel.search.keys import odds
-from fencepost.model.kernel.search.refinement import prove
 from fencepost.model.kernel.search.symmetry import Reduced
-from fencepost.model.kernel.temporal import decide as temporal
 
 
 def check(
@@ -97,40 +90,29 @@ def check(
     if isinstance(model, Reduced):
         assumed = model.check_claim(search)
         notes += [model.reduction(search), assumed]
-        if search.complete and (of_runs := [p.kind for p in model.properties if p.kind in OF_RUNS]):
+        if search.complete and (of_runs := [p.kind.name for p in model.properties if p.kind.of_runs]):
             whole = explore(model.whole, **options, properties=(), deadlocks=False)
             kinds = " and ".join(dict.fromkeys(of_runs))
             are = "are" if len(set(of_runs)) > 1 else "is"
             notes.append(f"{kinds} {are} decided without symmetry, on {whole.distinct:,} states")
     if search.cut:
-        notes.append(f"{_cut(search)}: what holds, holds within it")
-    found = {
-        wanted.name: decide(
-            whole if wanted.kind in OF_RUNS else search, wanted, memory=memory, workers=workers
-        )
-        for wanted in model.properties
-        if wanted.kind != "refinement"
-    }
-    if deadlock:
-        found[NO_DEADLOCK] = _decided(search, DEADLOCK, search.deadlock)
-    warnings = [*vacuity_warnings(search, whole=not isinstance(model, Reduced))]
-    for wanted in (each for each in model.properties if each.kind == "refinement"):
-        # Last, as each takes an exploration of its own.
-        if not search.complete or (not keep_going and _breaks(found.values())):
-            reason = "another property is violated first" if search.complete else search.reason
-            found[wanted.name] = PropertyResult.of(wanted, "undecided", reason=reason)
-            continue
-        found[wanted.name], of_proof, untested = prove(
-            wanted, search.model, partial(explore, **options, deadlocks=False, progress=progress)
-        )
-        notes += of_proof
-        warnings += untested
-    order = [*(each.name for each in model.properties), NO_DEADLOCK]
-    properties = [found[name] for name in order if name in found]
+        notes.append(f"{what_was_cut(search)}: what holds, holds within it")
+    decision = Decision(
+        search,
+        whole,
+        partial(explore, **options, deadlocks=False, progress=progress),
+        memory=memory,
+        workers=workers,
+        keep_going=keep_going,
+        notes=notes,
+        vacuity_warnings=[*vacuity_warnings(search, whole=not isinstance(model, Reduced))],
+    )
+    wanted = [*model.properties, *([DEADLOCK] if deadlock else [])]
+    decision.decide(wanted)
     return result_of(
         search.model,
         search.fired,
-        properties,
+        [decision.decided[each.name] for each in wanted],
         complete=search.complete,
         distinct=search.distinct,
         generated=search.generated,
@@ -141,50 +123,10 @@ def check(
         stopped_by=search.stopped_by,
         cut=search.cut,
         notes=tuple(notes),
-        vacuity_warnings=tuple(warnings),
+        vacuity_warnings=tuple(decision.vacuity_warnings),
         left_out=left_out(search, whole=not isinstance(model, Reduced)),
     )
 
 
-def _breaks(found: Iterable[PropertyResult]) -> bool:
-    """True if something bad can happen; a goal that no state reaches breaks nothing."""
-    return any(each.verdict == "violated" and each.kind != "reachable" for each in found)
-
-
 def _explore_locally(model: Model, **options: Any) -> Search:
     return Explorer(model, **options).run()
-
-
-def _cut(search: Search) -> str:
-    """What the bounds of the machine left out."""
-    names = " and ".join(each.name for each in search.model.bounds)
-    return f"the bound {names} cut {search.cut:,} states"
-
-
-def decide(
-    search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
-) -> PropertyResult:
-    """The verdict on one property after an exploration."""
-    if wanted.kind in (*OF_RUNS, "always_recoverable"):
-        if search.cut:
-            return PropertyResult.of(wanted, "undecided", reason=_cut(search))
-        return temporal.decide(search, wanted, memory=memory, workers=workers)
-    return _decided(search, wanted, search.found.get(wanted.name))
-
-
-def _decided(search: Search, wanted: Property, found: Found | None) -> PropertyResult:
-    is_goal = wanted.kind == "reachable"
-    if wanted.starts is not None:
-        right = search.model.holds(replace(wanted, function=wanted.starts), search.levels[0])
-        if not right.all():
-            start = found_at(search, Found(0, packed(search.levels[0], int(right.argmin()))))
-            return PropertyResult.of(wanted, "violated", start, "no start of the other machine")
-    if found is not None:
-        return PropertyResult.of(wanted, "holds" if is_goal else "violated", found_at(search, found))
-    if not search.complete:
-        return PropertyResult.of(wanted, "undecided", reason=search.reason)
-    if is_goal and search.cut:
-        return PropertyResult.of(wanted, "undecided", reason=_cut(search))
-    if is_goal:
-        return PropertyResult.of(wanted, "violated", reason="no reachable state satisfies it")
-    return PropertyResult.of(wanted, "holds")

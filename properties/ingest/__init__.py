@@ -1,6 +1,5 @@
-"""Why the ingest library and its model agree."""
+"""The correspondence of the ingest library and its specification."""
 
-from fencepost.properties.ingest.followed import Followed
-from fencepost.properties.ingest.refinement import AsModelled, IngestRefinement
+from fencepost.properties.ingest.refinement import IngestRefinement
 
-__all__ = ["AsModelled", "Followed", "IngestRefinement"]
+__all__ = ["IngestRefinement"]

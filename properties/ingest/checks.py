@@ -66,7 +66,7 @@ class Answer:
     saw: frozenset[str] = frozenset()
     """Hashes of the manifests that the attempt read or created."""
     early: bool = False
-    """Whether it wrote a derived object before it saw a manifest."""
+    """True if it wrote a derived object before it read or created a manifest."""
     requests: int = 0
     hops: int = 0
     faults: int = 0
@@ -76,23 +76,24 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What agents and live state observed in a run."""
+    """The observations of agents and of live state in a run."""
 
     answers: Collection[Answer] = ()
     live: Collection[tuple[str, str, str, bool]] = ()
-    """Updates of live state: identity, hash, collector, and whether it had seen the manifest."""
+    """Updates of live state: identity, hash, collector, and True if it had seen the manifest."""
     offered: Collection[Batch] = ()
-    """What agents sent until they were answered."""
+    """Batches that agents sent until they were answered."""
     excused: Callable[[str], bool] = lambda _key: False
-    """Whether an assumption was violated for the object at this key, so that no property applies to it."""
+    """Return True if no property applies to the object at a key, as an assumption was violated for it."""
     landed_ns: Mapping[str, int] | None = None
-    """When each manifest landed, by the store's clock. None where nobody knows, or where clocks move: no two
-    manifests land at the same moment there, and judging each such future would take most of an audit."""
+    """When each manifest landed, by the store's clock. None if that is unknown, or if clocks
+    move: then no two manifests land at the same moment, and judging each such future would take most of an
+    audit."""
 
 
 @dataclass
 class BucketState:
-    """What a bucket holds, and what becomes of it at rest. Computed on first use."""
+    """The contents of a bucket, and their future at rest. Computed on first use."""
 
     contents: Mapping[str, bytes]
     batches: Mapping[str, Batch]
@@ -117,7 +118,7 @@ class BucketState:
         return next((one for one in self.manifests.values() if str(one.identity) == identity), None)
 
     def holds(self, key: str, sha256: str) -> bool:
-        """Whether the blob at this key is that batch."""
+        """Return True if the blob at this key is that batch."""
         body = self.contents.get(key)
         return body is not None and sha256 in self.batches and self.batches[sha256].body == body
 
@@ -138,7 +139,7 @@ class BucketState:
 
     @cached_property
     def without_index(self) -> tuple[str, ...]:
-        """What is missing after the audit and the rollups."""
+        """Index entries that are missing after the audit and the rollups."""
         return self._without_index(self._afterwards.contents())
 
     @cached_property
@@ -155,7 +156,7 @@ class BucketState:
         return tuple(m.by_time_key for m in found if not {m.by_blob_key, m.raw_by_time_key} <= after.keys())
 
     def unattended(self, landed_ns: Mapping[str, int]) -> tuple[str, ...]:
-        """What is still missing after one collector ran its maintenance, and nobody did more."""
+        """Return the effects that are missing after the maintenance of one collector and no other work."""
         stamps = tuple(sorted(landed_ns.items()))
         if stamps not in self._unattended:
             self._unattended[stamps] = self._after_maintenance(stamps)
@@ -202,7 +203,7 @@ class BucketState:
         )
 
     def _miscounted(self, store: MemoryStore) -> str:
-        """What the rollups hold, if that is not every accepted batch that has its data, once."""
+        """Describe the totals of the rollups, unless they count each accepted batch with data once."""
         rolled = totals(store, store.env, self.settings)
         counted = sum(one.count for series in rolled.values() for one in series.values())
         value = sum(one.sum for series in rolled.values() for one in series.values())

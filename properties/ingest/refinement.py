@@ -18,18 +18,16 @@ The objects that exist before the first event are unknown, so a run must begin b
 more batches or generations than the machine has is out of bounds: undecided.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
-from fencepost.model import Label, Model, Truth
-from fencepost.model.ingest import USABLE, Ingest
-from fencepost.properties.ingest.followed import Followed
+from fencepost.model import Model
+from fencepost.model.ingest_observed import USABLE, IngestObserved
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
     OUT_OF_BOUNDS,
     STUTTER,
-    Action,
     Actions,
     Keys,
     LinkedRuns,
@@ -48,7 +46,8 @@ RUNS = LinkedRuns(
     "identity", run=f"(?P<run>{_IDENTITY})", link="(?:^|[/ =])(?P<link>[0-9a-f]{64})(?:[~./ ]|$)"
 )
 """The bytes of a frame name its identity, so the hash of a blob belongs to one identity."""
-STORED = ("accepted", "duplicate")
+REPLIES = {"accepted": "accepted", "duplicate": "duplicate", "conflict": "parked"}
+"""The replies to agents, by what a trace notes."""
 
 
 def request_rules(*, versioned: bool) -> RequestRules:
@@ -81,7 +80,7 @@ def request_rules(*, versioned: bool) -> RequestRules:
 
 
 class IngestRefinement(Refinement):
-    """Into the machine that follows runs, see `followed`."""
+    """Into the specification in terms of what the store shows."""
 
     keys = (
         Keys("blob", rf"(?:.*/)?raw-blobs/v1/{SHA}(?:~(?P<generation>[0-9]+))?\.lmbatch"),
@@ -107,17 +106,21 @@ class IngestRefinement(Refinement):
             "versioned": int(versioned),
         }
         free = () if bounded and not versioned else ("bounded-landing", "bounded-skew")
-        super().__init__(Model(Followed, sizes, without=free))
+        super().__init__(Model(IngestObserved, sizes, without=free))
         self.versioned = bool(versioned)  # a command line knows 0 and 1
         self.request_rules = request_rules(versioned=self.versioned)
         self.roles = (
             Role("identity", ("identity",), most=0),
             Role("batch", ("sha",), most=contents - 1),
-            Role("generation", ("generation",), COUNTED, start=1, most=horizons - USABLE - 1),
+            Role("generation", ("generation",), COUNTED, start=1, most=max(1, horizons - USABLE - 1)),
         )
 
-    def covering(self) -> Refinement:
-        return AsModelled()
+    def covering(self) -> "IngestRefinement":
+        """The map at the bound at which transitions are counted.
+
+        A run in which a blob of a plain bucket is deleted is beyond it.
+        """
+        return IngestRefinement(2, 2, versioned=self.versioned)
 
     def actions(self, seen: Observation) -> Actions:
         if seen.phase == "note":
@@ -133,7 +136,7 @@ class IngestRefinement(Refinement):
         return {} if self.versioned else {"generation": seen.rank("generation")}
 
     def is_foreign(self, seen: Observation) -> bool:
-        """Whether the names are those of a bucket of the other kind."""
+        """Return True if the names are those of a bucket of the other kind."""
         return (seen.rank("generation") >= 0) is self.versioned
 
     def stored(self, seen: Observation) -> Actions:
@@ -177,16 +180,14 @@ class IngestRefinement(Refinement):
         return where(
             f"batch {h} is what is accepted",
             lambda s: s.manifest.holds(content=h),
-            self.does("derived", entry=entry),
+            self.does("indexed", entry=entry),
         )
 
     def noted(self, seen: Observation) -> Actions:
         h, what = seen.rank("sha"), seen.trace_field("what")
         if seen.what == "live":
             return self.does("shown_live", h=h)
-        if what in STORED:
-            return self.does("answered", h=h, outcome="stored")
-        return self.does("answered", h=h, outcome="parked") if what == "conflict" else STUTTER
+        return self.does("replied", h=h, reply=REPLIES[what]) if what in REPLIES else STUTTER
 
 
 _PUT = {
@@ -196,67 +197,3 @@ _PUT = {
     "listing": IngestRefinement.listed,
     "reference": IngestRefinement.referenced,
 }
-
-BOUND: Mapping[str, int] = {"collectors": 2, "contents": 2, "horizons": 0, "shared": 0, "troubles": 1}
-APPLIED = ("done", "reply_lost")
-REQUESTS = {"put_blob": APPLIED, "create_manifest": APPLIED, "record_conflict": ("done",)}
-"""Actions of requests, and the answers after which events show them."""
-SHOWN = ("late_manifest_lands", "follow_up", "repair", "store_anew", "put_blob_back")
-
-
-class AsModelled(Refinement):
-    """Into the model as it is checked, for its coverage.
-
-    Nothing in the store distinguishes collectors, so any of the model's may have done what an event shows;
-    and everything that events do not show is hidden. So this map gives no verdicts: `IngestRefinement` does.
-    The bound has no time in it, and a run in which a blob is deleted counts up to there.
-    """
-
-    keys = IngestRefinement.keys
-    trace_fields = IngestRefinement.trace_fields
-
-    def __init__(self, bound: Mapping[str, int] = BOUND) -> None:
-        super().__init__(Model(Ingest, bound))
-        self.roles = (
-            Role("identity", ("identity",), most=0),
-            Role("batch", ("sha",), most=self.model.sizes["contents"] - 1),
-        )
-
-    def hides(self, label: Label) -> bool:
-        if label.action in REQUESTS:
-            return dict(label.parameters)["answer"] not in REQUESTS[label.action]
-        return label.action not in SHOWN
-
-    def actions(self, seen: Observation) -> Actions:
-        if seen.phase == "note" or not seen.done:
-            return STUTTER
-        if seen.kind == "delete":
-            return OUT_OF_BOUNDS
-        h = seen.rank("sha")
-        if seen.what == "blob":
-            return self.of_batch(h, ("put_blob", "store_anew", "put_blob_back"))
-        if seen.what == "record":
-            return self.of_batch(h, ("record_conflict",))
-        if seen.what == "manifest":
-            readings = (*self.applied("create_manifest"), *self.does("late_manifest_lands"))
-        else:
-            entry = "listing" if seen.what == "listing" else "reference"
-            readings = (*self.does("follow_up", entry=entry), *self.does("repair", entry=entry))
-        return where(f"batch {h} is what is accepted", lambda s: s.manifest.holds(content=h), readings)
-
-    def of_batch(self, h: int, actions: tuple[str, ...]) -> Actions:
-        """By a collector that is at batch h."""
-        found: tuple[Action, ...] = ()
-        for c in range(self.model.sizes["collectors"]):
-            readings = tuple(reading for action in actions for reading in self.applied(action, c=c))
-            found += where(f"collector {c} is at batch {h}", _is_at(c, h), readings)
-        # Needless, or by a process that died: the bound without time does not notice it.
-        return (*found, *where("it stood before", lambda s: ~s.blob[h].is_empty(), STUTTER))
-
-    def applied(self, action: str, **parameters: object) -> Actions:
-        answers = {"answer": REQUESTS[action]} if action in REQUESTS else {}
-        return self.does(action, **parameters, **answers)
-
-
-def _is_at(c: int, h: int) -> Callable[[Ingest], Truth]:
-    return lambda s: s.batch[c] == h

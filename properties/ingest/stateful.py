@@ -57,7 +57,7 @@ SETTINGS = Settings(
 )
 AT_REST_S = 8 * HORIZON_S
 COLLECTORS = {"ann": 0.0, "bob": -25.0, "cy": 25.0}
-"""How far the clock of each is ahead, in seconds: any two within the bound."""
+"""By collector, the seconds by which its clock is ahead: any two differ by less than the bound."""
 HORIZONS = 16
 START_NS = 1_700_000_000_000_000_000
 IDENTITIES = [Identity("agent-a", "boot-1", 10 * n, 10 * n + 9) for n in (1, 2, 3)]
@@ -122,7 +122,7 @@ class FollowedBucket:
 class Deployment:
     """A bucket, three collectors and their maintenance, the answers that agents received, and the model.
 
-    A violation goes to `errors`, because it may happen deep inside other work, where nobody would see it.
+    A violation goes to `errors`, because an exception deep inside other work could be swallowed there.
     """
 
     def __init__(self, safeguards: Safeguards, *, versioned: bool) -> None:
@@ -135,7 +135,7 @@ class Deployment:
         self.errors: list[str] = []
         self.answers: list[Answer] = []
         self.on_its_way = False
-        """Whether a document is being sent whose landing is bounded."""
+        """True while a document is being sent whose landing is bounded."""
 
     def faults(self, trouble: dict[int, object]) -> dict[int, Fault]:
         """The faults of a store that were drawn."""
@@ -319,7 +319,7 @@ class IngestMachine(RuleBasedStateMachine):
     def never_lands(self) -> None:
         self.deployment.late.pop()
 
-    # What must hold after every step.
+    # Invariants of every step.
 
     @invariant()
     def no_error(self) -> None:

@@ -1,6 +1,8 @@
 """The refinement map of the object server: the system calls as actions of the machine `ObjectsObserved`.
 
-    staged          a request is there: before the run, as a replace names what stood then
+The events are notes, named after the calls:
+
+    staged          a request is there: before the run, as a replace names the version of that time
     linked          `link` gave the key its first file, or found one there
     locked          `flock` of the key's lock
     renamed         `rename` or `unlink` changed what the name of the key leads to
@@ -64,7 +66,7 @@ class ObjectsRefinement(Refinement):
             case "renamed":
                 return self.does("renamed", w=w)
             case "flushed":
-                again = where("nothing is to be flushed", lambda s: s.at[w] != "published", STUTTER)
+                again = where("nothing is to be flushed", lambda s: s.writer[w].at != "published", STUTTER)
                 return (*self.does("flushed", w=w), *again) if w >= 0 else STUTTER
             case "looked":
                 return (*self.does("indexed", w=w), *STUTTER) if w >= 0 else STUTTER
@@ -73,16 +75,16 @@ class ObjectsRefinement(Refinement):
                 shown = where("the index shows it", lambda s: self._is(s, s.index, seen), step)
                 if w < 0:
                     return (*shown, *STUTTER)
-                looked = where("it has looked before", lambda s: s.at[w] == "indexed", STUTTER)
+                looked = where("it has looked before", lambda s: s.writer[w].at == "indexed", STUTTER)
                 if seen.trace_field("kind") == "same":
                     return (*step, *looked)
                 return (*shown, *where("the index shows it", lambda s: self._is(s, s.index, seen), looked))
             case "answered":
                 if seen.done:
                     return self.does("acknowledged", w=w)
-                return where("it is refused", lambda s: s.at[w] == REFUSED, STUTTER)
+                return where("it is refused", lambda s: s.writer[w].at == REFUSED, STUTTER)
             case _:
-                return where("it stands", lambda s: self._is(s, s.entry, seen), STUTTER)
+                return where("it is the current version", lambda s: self._is(s, s.entry, seen), STUTTER)
 
     def _is(self, s: ObjectsObserved, version: Number, seen: Observation) -> Truth:
         rank = seen.rank("version")

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.model import FieldOverflow, Label, Property, Truth
+from fencepost.model.kernel.language.kinds import Condition
 from fencepost.model.kernel.language.layout import I64, U64, Mask
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import IMPOSSIBLE, OUT_OF_BOUNDS, Action, Actions, Refinement
@@ -290,7 +291,7 @@ class Automaton:
             return condition(s)
 
         return self.model.holds(
-            Property(action.description, "invariant", holds, ""), rows[: self.model.words]
+            Property(action.description, Condition(), holds, ""), rows[: self.model.words]
         )
 
     def _successors(self, rows: U64, label: Label) -> tuple[U64, I64]:

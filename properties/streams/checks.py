@@ -1,7 +1,7 @@
-"""The properties of streams, each written once: functions of what a bucket holds and what was observed.
+"""The properties of streams, each written once: functions of the contents of a bucket and of observations.
 
-The invariants of the model have the same names. What becomes of the bucket is judged on a copy, at which a
-fresh node with an empty disk sweeps until nothing is left to do: whoever died, and whatever disk was lost.
+The invariants of the model have the same names. The future of the bucket is judged on a copy, on which a
+fresh node with an empty disk sweeps until no work is left, as after a crash of all nodes with loss of disks.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one reader got, in order, from offset to offset: pieces with their starts."""
+    """The pieces that one reader received, in order, with the offset at which each starts."""
 
     incarnation: str
     pieces: tuple[tuple[int, bytes], ...]
@@ -42,16 +42,16 @@ class Outcomes:
     acknowledged: Collection[Acknowledged] = ()
     seen: Collection[Seen] = ()
     deleted: Collection[str] = ()
-    """Incarnations whose deletion was asked for, or that are expired by every clock."""
+    """Incarnations that a client deletes, or that are expired by every clock."""
     reaped: Collection[str] = ()
-    """Incarnations that a node found terminal: nobody may read them again."""
+    """Incarnations that a node found terminal: they must not be readable again."""
     careless: Collection[str] = ()
-    """What a reap did too early."""
+    """Deletions that a reap made too early."""
 
 
 @dataclass
 class StreamState:
-    """What a bucket holds of one stream, and what becomes of it at rest."""
+    """The objects of one stream in a bucket, and their future at rest."""
 
     contents: Mapping[str, bytes]
     name: str
@@ -71,7 +71,7 @@ class StreamState:
 
     @cached_property
     def missing(self) -> tuple[str, ...]:
-        """Segments that the live manifest lists and that do not stand as listed."""
+        """Segments that the live manifest lists and that are missing or different."""
         if self.live is None:
             return ()
         wanted = {self.live.key_of(one): one.sha256 for one in self.entries(self.live.segments)}

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fencepost.reports.command_lines import PRINTING, SEARCHING, drop_options, with_token
 from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.page.elements import (
     Content,
@@ -26,8 +27,6 @@ from fencepost.reports.page.sequence import diagram, moments, shortened_end
 from fencepost.reports.places import place
 from fencepost.reports.text import plural
 from fencepost.results import (
-    PRINTING,
-    SEARCHING,
     AuditCoverage,
     AuditResult,
     CheckResult,
@@ -39,8 +38,6 @@ from fencepost.results import (
     StateGraph,
     TraceStep,
     Violation,
-    drop_options,
-    with_token,
 )
 
 KINDS = {"model": "everything on", "broken": "mistake"}

@@ -36,8 +36,8 @@ from fencepost.sim.boto.listings import REGION
 from fencepost.sim.world import places
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.present import controlled, here, making, memory, outside
+from fencepost.sim.world.replacements import stream
 from fencepost.sim.world.run import RunState
-from fencepost.sim.world.stand_ins import stream
 
 _DEFAULTS = Config(
     signature_version=UNSIGNED,

@@ -34,7 +34,7 @@ from fencepost.sim.explore.result import AuditCoverage, AuditResult, AuditVerdic
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from fencepost.sim.explore.watchdog import watching
-from fencepost.sim.world import Budget, Program, places
+from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
@@ -69,12 +69,12 @@ class AuditRequest:
     checkpoint: str | None = None
     """The file in which an exhaustive search is saved when a limit stops it."""
     resume: bool = False
-    """Whether the search continues from that file."""
+    """True if the search continues from that file."""
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
     others: bool = True
-    """Whether other broken properties are looked for after the first one."""
+    """True if other broken properties are looked for after the first one."""
 
     def __post_init__(self) -> None:
         if (self.checkpoint or self.jobs > 1) and self.strategy != "exhaustive":
@@ -93,7 +93,7 @@ class AuditRequest:
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """The same audit, in which operations may cost at most so much."""
 
-        def program(world: Any) -> None:
+        def program(world: World) -> None:
             self.program(world)
             world.bound(bounds)
 
@@ -109,7 +109,7 @@ class AuditOutcome:
     strategy: str
     verdict: AuditVerdict
     bound: str
-    """What was proven, or how far the search came, in one sentence."""
+    """Claim that was proven, or the extent of the search, in one sentence."""
     schedules: int
     pruned: int
     """Runs that were given up early: they could only repeat another one, or reached a known state."""
@@ -118,11 +118,11 @@ class AuditOutcome:
     findings: tuple[str, ...]
     coverage: Coverage
     complete: bool = False
-    """Whether every schedule was explored, so that the highest cost seen is the highest possible."""
+    """True if every schedule was explored, so that the highest cost seen is the highest possible."""
     error_at: CodeLine | None = None
     """The line of the program that keeps it from being audited, when the verdict is `error`."""
     interrupted: bool = False
-    """Whether Ctrl-C ended the search early."""
+    """True if Ctrl-C ended the search early."""
     flat: Mapping[str, Any] | None = None
     """The parameter and the values for which costs were compared."""
     events: Sequence[Event] = ()
@@ -180,7 +180,7 @@ class AuditOutcome:
 
     @cached_property
     def reported(self) -> dict[str, Any]:
-        """What the program's own reports add; nothing when interrupted, since some take long."""
+        """Results of the program's own reports; none after an interruption, since some take long."""
         reports = () if self.interrupted else self.coverage.reports
         return {key: value for report in reports for key, value in report().items()}
 
@@ -275,7 +275,7 @@ def _find_others(
 
 
 def _declares(setting: Setting) -> bool:
-    """Whether the program declares a property that is not muted."""
+    """Return True if the program declares a property that is not muted."""
     world = setting.world()
     try:
         world.start(setting.program)
@@ -358,12 +358,12 @@ def _judge(
     if searched.cut:
         findings += _about_cut_runs(searched, searched.setting.steps_max)
     gaps = [] if counterexamples else searched.coverage.findings()
-    # What never happened cannot have been shown to go well: a pass that covered nothing is no pass.
+    # A search that covered nothing has shown nothing: it is no pass.
     verdict: AuditVerdict = (
         "violated" if counterexamples else "holds" if complete and not gaps else "undecided"
     )
     if counterexamples and counterexamples[0].property == PROPERTY:
-        verdict = "error"  # what the world does not control is no violation of the program
+        verdict = "error"  # code outside of the world's control is no violation of the program
     return AuditOutcome(
         request,
         request.strategy,
@@ -438,7 +438,7 @@ def audit_sizes(
     first: Callable[[AuditRequest], AuditOutcome],
     others: Callable[[AuditRequest], AuditOutcome],
 ) -> AuditOutcome:
-    """Whether costs grow with the parameter `name`: the highest costs of the first audit bound the others.
+    """Judge if costs grow with the parameter `name`: the highest costs of the first audit bound the others.
 
     Returns the result of the first size, or of the first other size that costs more, where a schedule that
     costs more is a violation like any other. `others` may replay a token.

@@ -2,8 +2,8 @@
 processes.
 
 The data is the path: at every node what was tried, what is left to try and what sleeps, and the counts so
-far. What running the path again gives is left out, so the file is small and holds no code. The states kept
-for merging are left out too: a search that continues meets them again.
+far. Everything that running the path again gives is left out, so the file is small and holds no code. The
+states kept for merging are left out too: a search that continues meets them again.
 
 Pieces are the choices at the first few steps, each with what sleeps there because a neighbour piece covers
 it. At those steps everything is tried, so races that lead back into them need no answer, and the pieces are
@@ -75,7 +75,7 @@ def load(search: ReducedSearch, path: str | Path) -> None:
 
 
 def identity(search: ReducedSearch) -> str:
-    """What must be equal for a checkpoint to fit."""
+    """Return the values that must be equal for a checkpoint to fit."""
     setting = search.setting
     name = getattr(setting.program, "__qualname__", "a program")
     return (

@@ -3,10 +3,9 @@
 Moves make a counterexample of code comparable with one of a model. A step of a model is one of the protocol
 ("stage", "create the manifest", "find the owner"), a step of a run is a request. One move is:
 
-- a look: what one process reads, and what it writes in vain, until a step has an effect or another process
-  steps
-- a write that takes effect
-- a parallel step that has an effect, whatever it reads and writes, and wherever that lands
+- a look: reads and vain writes of one process, until a step has an effect or another process steps.
+- a write that takes effect.
+- a parallel step that has an effect.
 - a crash, and time that passes by the adversary's choice
 - a message
 
@@ -61,7 +60,7 @@ class Counterexample:
     nearest_pass: NearestPass | None = None
     """The run that goes along with this one for as long as a run can that violates nothing."""
     minimised: bool = True
-    """Whether time sufficed to look for a shorter one."""
+    """True if time sufficed to look for a shorter one."""
     back_to: int | None = None
     """The number of the step from which a run without end goes round again."""
 
@@ -226,7 +225,7 @@ def _group(world: World, at: int) -> Any:
 
 
 def has_effect(world: World, at: int) -> bool:
-    """Whether a request changed what is stored."""
+    """Return True if a request changed what is stored."""
     _, alternative, _, _, _, op, answer, _ = world.trace[at]
     if not isinstance(op, Request) or op.reads or alternative not in _LANDED:
         return False

@@ -1,4 +1,4 @@
-"""The search of programs in which some process goes on and on: a limit of steps that grows.
+"""The search of programs in which some process never ends: a limit of steps that grows.
 
 A search goes to the end of a run before it turns back. When a run never ends, it turns back near the limit of
 steps, tries everything there, and what happens at the beginning in another order waits for ever. So once a

@@ -1,6 +1,6 @@
-"""What a saved search must have in common with the one that continues it: the program, in every detail.
+"""Identity of a program: a saved search continues only with the same program, in every detail.
 
-A checkpoint says what was explored, of one program. With other code, another mutant or other values in its
+A checkpoint holds the explored part of one program. With other code, another mutant or other values in its
 closure it would hold for what was never run. So it keeps a digest of the program (its code, its defaults and
 what its closures hold) and one of every source file that was loaded besides those of libraries.
 """

@@ -6,11 +6,10 @@ It is looked for directly, among schedules that are fair by construction: all pr
 steps each, from several beginnings. These are the schedules under which processes that undo each other's work
 (two owners that fence each other, two writers that abort each other) keep on doing so.
 
-Whether real code repeats itself is judged by what it does: the same processes issue the same operations on
-the same keys with the same outcomes in the same order, where numbers and identifiers may differ, because
-epochs and versions grow. A loop that the code itself ends after a few attempts is distinguished from one
-without end by following it: a run counts when its loop still goes on after `FOLLOWED` times the limit of
-steps.
+Real code repeats itself if the same processes issue the same operations on the same keys with the same
+outcomes in the same order. Numbers and identifiers may differ, because epochs and versions grow. To tell a
+loop that the code ends after a few attempts from one without end, the loop is followed: a run counts when it
+still repeats after `FOLLOWED` times the limit of steps.
 """
 
 import re
@@ -34,7 +33,7 @@ TURN_MAX = 40
 """Steps of a turn in which nothing takes effect."""
 FOLLOWED = 10
 ROUNDS = 8
-"""How often a loop must be seen to be followed at all."""
+"""Number of repetitions after which a loop is followed."""
 TOKEN = re.compile(r"fair=(\d+)\.(\d+)\.(\d+)")
 _NAMES = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f-]{32,36}|\d+")
 
@@ -79,7 +78,7 @@ class _Turns:
         return actor, world.alternatives(actor)[0]
 
     def _is_over(self, world: World) -> bool:
-        """Whether the present turn is."""
+        """Return True if the present turn is."""
         steps = self._fair.lead if self._turns < len(world.processes) else 0
         steps = steps or self._fair.quantum
         if steps:
@@ -111,7 +110,7 @@ def parse(token: str) -> Fair | None:
 
 
 def _promising(setting: Setting) -> int:
-    """How many processes the program has, if it declares an `eventually`; else 0."""
+    """Return the number of processes of a program that declares an `eventually`; else 0."""
     world = setting.world()
     try:
         world.start(setting.program)
@@ -167,7 +166,7 @@ def _begin(names: Sequence[Any], period: int) -> int:
 
 
 def _name(step: Any) -> Any:
-    """What a step is, without numbers and identifiers."""
+    """Return a step without numbers and identifiers."""
     actor, alternative, process, incarnation, _, op, answer, _ = step
     outcome = getattr(getattr(answer, "outcome", None), "value", "")
     who = actor if process is None else process.index

@@ -3,10 +3,10 @@ time.
 
 First what was found is thinned out: a target of its token that is not needed goes, a fault that is not
 needed goes or becomes a plain switch, data goes back to the first option. Then, with the time that is left,
-all schedules with no switch or fault are tried, then all with one, and so on, up to one less than we have:
-the first that fails in the same property has the fewest there are. Then those with as many and fewer faults:
-a switch is easier to follow than a fault. At last, among those with as many, a run of fewer steps is looked
-for until there is none. All of this as long as time suffices.
+all schedules with no switch or fault are tried, then all with one, and so on, up to one less than we have.
+The first that fails in the same property has the fewest there are. Then those with as many and fewer faults:
+a switch is easier to follow than a fault. At last, among those with as many, runs of fewer steps are tried
+until none fails. The search ends when its time is over.
 """
 
 import time
@@ -23,7 +23,7 @@ from fencepost.sim.world.stamps import STAMPED
 
 
 def cost(steps: Sequence[Target]) -> tuple[int, int, int]:
-    """What makes a counterexample hard to follow: switches and faults, then faults, then length."""
+    """Return the difficulty of a counterexample: switches and faults, then faults, then length."""
     faults = sum(1 for step in steps if step.alternative not in HARMLESS)
     return (switches_of(list(steps)) + faults, faults, len(steps))
 
@@ -97,7 +97,7 @@ def _thin(
 
 
 def _simpler(target: Target) -> list[list[Target]]:
-    """What to try in the place of a target: a fault may only be where another process must go on."""
+    """Return what to try in the place of a target: a fault may only be where another process must go on."""
     harmless = target.alternative in HARMLESS
     return [[]] if harmless else [[replace(target, alternative="ok")], []]
 
@@ -166,7 +166,7 @@ class _Bounded:
     def _fresh(
         self, world: World, memories: tuple[object, ...], last: str, now: tuple[int, int, int]
     ) -> bool:
-        """Whether this state was not met before at no more cost and after no more steps."""
+        """Return True if this state was not met before at no more cost and after no more steps."""
         key = (world.state(memories), last)
         before = self._met.get(key)
         if before is not None and all(one <= other for one, other in zip(before, now, strict=True)):

@@ -4,10 +4,10 @@ Theory. Two runs that differ only by swapping neighbouring steps that do not con
 `sim.world.footprints`) are one run for every process. The search runs the program again and
 again from the start, each time with another beginning, and aims at one run of every such class.
 
-*Power* may be lost anywhere. What comes after is a function of what was durable or could become so, not of
-what processes remember, so it is explored once for every such state (`World.endured`). To reach all of them,
-every node is treated as if an observer of everything came next: its races with the writes before it are
-reversed.
+*Power* may be lost anywhere. The future after a loss is a function of the durable or possibly durable state,
+and not of the memory of processes, so it is explored once for every such state (`World.endured`). To reach
+all of them, every node is treated as if an observer of everything came next: its races with the writes before
+it are reversed.
 
 *Races and sleep sets* are in `reduction`, *merging* of states met before is in `states`. All *alternatives*
 of an actor's step, that is its faults, are tried whenever the actor is; budgets cannot prevent a swap,
@@ -79,7 +79,7 @@ class ReducedSearch:
         self.steps = 0
         self.exhausted = False
         self.stale = False
-        """Whether the whole search must start over, of which this is a piece."""
+        """True if the whole search must start over, of which this is a piece."""
         self.base = 0
         """The first so many nodes belong to other pieces of the search and do not vary."""
         self._memory = Memory()
@@ -137,7 +137,7 @@ class ReducedSearch:
                 return
 
     def explored(self) -> float:
-        """The part of the tree that is done, as far as it is known: every branch counts alike."""
+        """Return the part of the known tree that is done: every branch counts alike."""
         if self.exhausted:
             return 1.0
         part, share = 0.0, 1.0
@@ -422,5 +422,5 @@ class ReducedSearch:
 
 
 def _is_alone(node: Node) -> bool:
-    """Whether one actor may step here, in one way."""
+    """Return True if one actor may step here, in one way."""
     return len(node.alternatives) == 1 and all(len(ways) == 1 for ways in node.alternatives.values())

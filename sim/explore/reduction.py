@@ -1,4 +1,4 @@
-"""What a search must try, and what it need not: races, and sleep sets.
+"""Races, which a search must reverse, and sleep sets, which it may leave out.
 
 *Races.* A step *happened before* another when they belong to one actor, when one made the other possible,
 when they conflict (see `sim.world.footprints`) and came in this order, or by way of a third. For every step
@@ -89,15 +89,15 @@ class Node:
         self.happened = 0
         """The steps that happened before the one taken here, as a bit set of their places."""
         self.is_barrier = False
-        """Whether everything after the step taken here comes after everything before it."""
+        """True if everything after the step taken here comes after everything before it."""
         self.is_tail = False
-        """Whether a barrier is above."""
+        """True if a barrier is above."""
         self.forced = False
-        """Whether nothing can be chosen here or at the node above, and both are below a barrier."""
+        """True if nothing can be chosen here or at the node above, and both are below a barrier."""
         self.endured: Any = None
-        """What decides the future after a power loss here; None where that is not known."""
+        """State that decides the future after a power loss here; None where it is unknown."""
         self.is_visible = True
-        """Whether the step taken here may change that."""
+        """True if the step taken here may change that."""
 
     def enter(self, record: StepRecord) -> None:
         """Keep the footprint of the step taken here."""
@@ -128,7 +128,7 @@ class RaceTracker:
         return found
 
     def conflicts(self, actor: int, r: int, w: int, before: int, place: int) -> tuple[int, list[int]]:
-        """What happened before a step at `place`, and the earlier steps it races with.
+        """Return the steps that happened before a step at `place`, and the earlier steps it races with.
 
         Of the steps before a power loss those count that changed what it leaves.
         """
@@ -213,7 +213,7 @@ class SleepSets:
         """Their turn comes when no other actor is awake: what they could go on with never ends."""
 
     def sleepers(self) -> dict[Choice, Footprint]:
-        """What sleeps after the last step of the path."""
+        """Return the choices that sleep after the last step of the path."""
         if not self._stack or not self._on:
             return {}
         parent = self._stack[-1]

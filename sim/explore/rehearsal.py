@@ -7,11 +7,11 @@ world decides: a file, the order of a set, a variable that outlives a run.
 All processes of a world share the variables of the user's modules, and a crash does not take them away. In
 production each process has its own and starts again with new ones. When a run changed such variables, the
 plain schedule, and the same with a crash at each of its steps, is run once more with a copy for each process
-and life: the variables are put back to what the process left in them whenever it goes on. A cache of what
-never changes makes no difference then; anything else is refused.
+and life. Whenever a process goes on, the variables get the values that it left in them. A cache of values
+that never change makes no difference then; anything else is refused.
 
-Not seen: what only other schedules would show; and state that is no Python object (a file, an iterator
-written in C), unless a repeated run differs.
+Not seen: differences that only other schedules would show; and state that is no Python object (a file, an
+iterator written in C), unless a repeated run differs.
 """
 
 import array
@@ -81,12 +81,12 @@ def _last(world: World) -> int:
 
 
 class _Record:
-    """What a run did, as texts that can be compared and shown."""
+    """The steps of a run, as texts that can be compared and shown."""
 
     def __init__(self, setting: Setting, choose: Choose, kind: type[Process] = Process) -> None:
         self.choices: list[Choice] = []
         self.steps: list[tuple[str, str, str]] = []
-        """Of each step: who, what, and the answer."""
+        """Steps: process, operation and answer."""
         self.crashable: list[int] = []
         world = setting.world()
         world.run.use_process_type(kind)
@@ -181,7 +181,7 @@ def _apart(one: str, other: str) -> str:
 
 
 class Variables:
-    """What the program can change in the user's modules, classes, functions and objects."""
+    """Variables that the program can change in the user's modules, classes, functions and objects."""
 
     def __init__(self, program: Any) -> None:
         self._objects = [one for one in reachable(program, is_followed) if content_of(one) is not None]
@@ -191,7 +191,7 @@ class Variables:
         return [(one, content_of(one)) for one in self._objects]
 
     def changed(self, before: Sequence[tuple[Any, Any]]) -> list[str]:
-        """The names of what has changed, as far as it has one."""
+        """Return the names of the variables that have changed, or texts where they have no names."""
         names = {
             id(value): f"{one['__name__']}.{name}".removeprefix("_fencepost_user_")
             for one, _ in before
@@ -238,7 +238,7 @@ def _container(value: Any) -> Any:
 
 
 def content_of(value: Any) -> Any:
-    """What is in a container; None for what is none."""
+    """Return the content of a container; None for any other object."""
     kind = _container(value)
     if kind is not None:
         return _CONTAINERS[kind](value)
@@ -248,7 +248,7 @@ def content_of(value: Any) -> Any:
 
 
 def is_followed(value: Any) -> bool:
-    """Whether the walk for variables enters it: objects of libraries are their own business."""
+    """Return True if the walk for variables enters it: objects of libraries are their own business."""
     kind = type(value)
     return bool(_container(value) or kind.__module__ in ("builtins", "functools") or is_users_class(kind))
 

@@ -27,6 +27,7 @@ from fencepost.sim.explore.runs import Coverage, Diverged, Setting
 from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.explore.tokens import Replay, follow, muted_for, read, write
 from fencepost.sim.world import Program
+from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.finalizers import PROPERTY
 
 HARNESS = [Path(package.__file__ or "").parent for package in (fencepost.sim, fencepost.impl.store)]
@@ -38,7 +39,7 @@ NEAREST_SECONDS = 2.0
 def bind(program: Callable[..., Any], name: str, parameters: Mapping[str, Any]) -> Program:
     """`program` as a function of the world alone. Its name identifies it in a checkpoint."""
 
-    def bound(world: Any) -> Any:
+    def bound(world: Declaring) -> Any:
         return program(world=world, **parameters)
 
     bound.__qualname__ = " ".join([name, *(f"{key}={value!r}" for key, value in parameters.items())])
@@ -88,7 +89,7 @@ def _explained(request: AuditRequest, found: Counterexample, *, output: bool) ->
 
 
 def run_token(request: AuditRequest, token: str) -> AuditOutcome:
-    """The one run that `token` stands for, as a result like any other."""
+    """Return the one run that `token` names, as a result like any other."""
     started = time.perf_counter()
     fair = liveness.parse(token)
     if fair is not None:

@@ -1,4 +1,4 @@
-"""What all searches share: settings, running a program once, costs and coverage."""
+"""Common parts of all searches: settings, running a program once, costs and coverage."""
 
 import math
 from collections import Counter
@@ -30,7 +30,7 @@ Choice = tuple[int, str]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is explored: a program, what the adversary may do, and how long a run may get."""
+    """Subject of a search: a program, the faults that it may meet, and the longest run."""
 
     program: Program
     budget: Budget = field(default_factory=Budget)
@@ -40,11 +40,11 @@ class Setting:
     muted: frozenset[str] = frozenset()
     """Properties that are not judged: a violation of each is known, and others are looked for."""
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
-    """What the runs so far compared with the clock."""
+    """Times that the runs so far compared with the clock."""
 
     @cached_property
     def sharing(self) -> Sharing:
-        """What the runs so far showed of threads that share memory."""
+        """Threads that share memory, as the runs so far showed."""
         return Sharing(self.program)
 
     def world(
@@ -84,21 +84,21 @@ class Failure:
 
 UNITS = ("requests", "hops")
 GOING_ON = 30
-"""Steps at the end of a run that was cut, by which it is known which process goes on and on."""
+"""Steps at the end of a run that was cut, which show the processes that never end."""
 
 Row = dict[str, Any]
 
 
 @dataclass
 class Costs:
-    """What the operations that ended cost: how often which cost, the highest, and the bounds.
+    """Costs of the operations that ended: the frequency of each cost, the highest, and the bounds.
 
     The highest is exact where everything was explored, see `sim.world.costs`: runs that were given up at a
     known state count too, for what ended before. The median is over complete runs.
     """
 
     ended: Counter[Spent] = field(default_factory=Counter)
-    """How many of them cost the same in runs to their end; 0 for what only other runs showed."""
+    """Number of operations by cost, in runs to their end; 0 for a cost that only other runs showed."""
     bounds: set[AtMost] = field(default_factory=set)
 
     def look(self, world: World) -> None:
@@ -185,7 +185,7 @@ def _median(ended: Counter[Spent], unit: str) -> int:
 
 @dataclass
 class Coverage:
-    """What the runs met. A count says how many explored steps, not how many replays of them."""
+    """Events that the runs met. A count says how many explored steps, not how many replays of them."""
 
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By kind of request and outcome."""
@@ -198,14 +198,14 @@ class Coverage:
     """The `sometimes` properties that came true in some run."""
     wanted: set[str] = field(default_factory=set)
     limits: set[str] = field(default_factory=set)
-    """What was met of which only a part is explored, as clauses of the bound."""
+    """Parts of the schedules that were left out, as clauses of the bound."""
     pauses: set[int] = field(default_factory=set)
     """The lengths of pauses, in nanoseconds."""
     measured: dict[str, int] = field(default_factory=dict)
     """The largest numbers that any run's measures gave."""
     costs: Costs = field(default_factory=Costs)
     processes: int = 0
-    """How many the program spawned."""
+    """Number of processes that the program spawned."""
     cut: Counter[str] = field(default_factory=Counter)
     """By process that went on at the end of a run that was cut: how many such runs."""
     tested: Counter[str] = field(default_factory=Counter)
@@ -266,7 +266,7 @@ class Coverage:
         if len(world.trace) == 1:
             self.touched.clear()
         if world.trace[-1][2] is None:
-            return  # time passes: that is nobody's step
+            return  # time passes: that is the step of no process
         for other, (other_r, other_w) in self.touched.items():
             if other != owner and (w & other_r or r & other_w):
                 self.conflicts += 1
@@ -310,14 +310,14 @@ class Coverage:
         self.reports = other.reports or self.reports
 
     def clauses(self) -> list[str]:
-        """What of the schedules was left out, as clauses of the bound."""
+        """Return the parts of the schedules that were left out, as clauses of the bound."""
         *most, longest = [f"{ns / 1e9:.10g}" for ns in sorted(self.pauses)] or [""]
         lengths = f"{', '.join(most)} or {longest}" if most else longest
         paused = [f"a pause lasts {lengths} s, and no other time"] if longest else []
         return sorted([*self.limits, *paused])
 
     def covers_nothing(self) -> bool:
-        """Whether the runs met neither a conflict nor a fault, so that no order could matter."""
+        """Return True if the runs met neither a conflict nor a fault, so that no order could matter."""
         return not self.conflicts and not self.faults.keys() - {"pick", *_PASSING}
 
     def summary(self) -> AuditCoverage:
@@ -332,7 +332,7 @@ class Coverage:
         )
 
     def findings(self) -> list[str]:
-        """What makes a pass worth little."""
+        """Return the findings that make a pass worth little."""
         found = [
             f"sometimes {name!r}: it never happened in any run" for name in sorted(self.wanted - self.met)
         ]
@@ -415,7 +415,7 @@ def name_of(world: World, actor: int) -> str:
 
 
 def final_state(world: World) -> Any:
-    """What a complete run left behind, comparable between runs."""
+    """Return the final state of a complete run, comparable between runs."""
     return (
         tuple(sorted(world.bucket.contents().items())),
         tuple(

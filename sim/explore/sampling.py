@@ -27,9 +27,9 @@ Stop = Callable[[Any], bool]
 TURNS_MAX = 16
 """Places where one example may leave the common rule."""
 _TURN = ((0, 7), (0, 23))
-"""How many steps to go on by the rule, then which of the choices there to take: even numbers let an actor go
-on, odd ones inject a fault. There are many more faults than ways to go on; drawn from all of them alike, two
-processes would hardly ever take turns unharmed, which is what most failures need.
+"""Ranges of a turn: the number of steps by the rule, then the number of the choice after them. Even choices
+let an actor go on, odd ones inject a fault. There are many more faults than ways to go on; drawn from all of
+them alike, two processes would hardly ever take turns unharmed, and most failures need that.
 """
 BATCH = 250
 """Examples Hypothesis draws before the time is looked at."""
@@ -130,7 +130,7 @@ class Pct(Sampled):
         return float(1.0 / (self.width * self.length ** (self.depth - 1)))
 
     def guarantee(self) -> str:
-        """What the runs so far are worth."""
+        """Return the guarantee that the runs so far give."""
         missed = (1 - self.chance()) ** self.schedules if self.chance() < 1 else 0.0
         return (
             f"a failure of depth {self.depth} that needs no fault ({self.width} processes, at most "

@@ -2,17 +2,15 @@
 
 Theory. A state is the bucket, the budget left, the clock, the requests in flight, what every running process
 learnt since it started, and what the properties know. Deterministic code that got the same answers is in the
-same state, so the history of answers stands for a process's memory. Histories are kept once and numbered; no
+same state, so the history of answers represents a process's memory. Histories are kept once and numbered; no
 hash is trusted. Merging equal states loses runs unless two conditions hold:
 
-- What was left out below a state because it slept must sleep now as well: the sleep set kept with it is a
-  subset of
-  the present one. Otherwise it is explored again.
+- Choices that were left out below a state because they slept must sleep now as well: the sleep set kept with
+  it is a subset of the present one. Otherwise the state is explored again.
 - Steps below it may race with steps that came *before* it on the present path. Every node therefore sums up
-  the steps
-  taken below it (actor, footprint, and the first step among those on which it depends), and their races are
-  looked up as if they had just been taken. The summary forgets in which runs they occurred, so a few actors
-  too many may be tried: more work, never less.
+  the steps taken below it (actor, footprint, and the first step among those on which it depends), and their
+  races are looked up as if they had just been taken. The summary forgets in which runs they occurred, so a
+  few actors too many may be tried: more work, never less.
 """
 
 from typing import Any
@@ -37,11 +35,11 @@ class Memory:
         self._numbers: dict[Any, int] = {}
 
     def start(self, world: World) -> Memories:
-        """What is known before the first step."""
+        """Return the memories before the first step."""
         return self._fill(world, (0,))
 
     def remember(self, world: World, record: StepRecord, memories: Memories) -> Memories:
-        """What is known after a step."""
+        """Return the memories after a step."""
         learnt = record.learnt
         if learnt is not None:
             for index, answer in learnt if isinstance(learnt, list) else (learnt,):
@@ -83,7 +81,7 @@ class StateCache:
         self._known.clear()
 
     def seen(self, world: World, node: Node, runs: int) -> bool:
-        """Whether this state was explored before; then its races with the present path are looked up."""
+        """Return True if this state was explored before, and look up its races with the present path."""
         node.runs_before = runs
         node.key = world.state(node.memories) if self._stack and len(node.memories) > 1 else None
         known = self._known.get(node.key) if node.key is not None else None

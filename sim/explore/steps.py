@@ -8,6 +8,7 @@ condition on it cannot distinguish the two moments.
 
 import base64
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
@@ -16,6 +17,7 @@ from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.result import CounterexampleStep
 from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival, Sync
@@ -95,7 +97,7 @@ def _encoded(body: bytes | None) -> tuple[str | None, str | None]:
 
 @dataclass
 class Objects:
-    """What every object was before and after each step of a run; `look` watches the run."""
+    """Versions of every object before and after each step of a run; `look` watches the run."""
 
     changes: dict[int, tuple[bytes | None, int | None]] = field(default_factory=dict)
     """By step, of the object it touched: the body of the version before the present one, and the step after
@@ -104,9 +106,10 @@ class Objects:
     _versions: dict[str, list[tuple[int, str, bytes | None]]] = field(default_factory=dict)
     """By key: the step, the ETag (empty: no object) and the body after it."""
 
-    def look(self, world: Any) -> None:
+    def look(self, world: World) -> None:
+        """Compare the objects with those before the last step."""
         place = len(world.trace) - 1
-        keys = world.bucket.bodies("") if place < 0 else ()
+        keys: Iterable[str] = world.bucket.bodies("") if place < 0 else ()
         if place >= 0 and isinstance(world.trace[-1][5], Request):
             op = world.trace[-1][5]
             keys = (op.subject,) if op.kind not in _NO_OBJECT else ()
@@ -275,7 +278,7 @@ def body_text(body: bytes, previous: bytes | None) -> str:
 
 
 def difference(before: bytes, after: bytes) -> str:
-    """What changed between two bodies, word by word, between a little of what is around it."""
+    """Return the differences between two bodies, word by word, with a little of the text around them."""
     old, new = _words(before), _words(after)
     if max(len(old), len(new)) > WORDS_MAX:
         return _short(after)

@@ -2,11 +2,11 @@
 
     owner-1:put:lock:1,owner-2:put:lock:1=reply_lost
 
-A token is a list of targets: process, kind of operation, key, occurrence, and the alternative when it is
-not the harmless one. Each means: let this process run until it has done this. What no target says follows
-one rule for all: the actor that stepped last goes on; when it cannot, the first process that can.
-So a token only holds the places where a schedule leaves that rule. Requests to other keys that an edit
-adds or removes on the way do not disturb it; when a target is never reached, the replay says which.
+A token is a list of targets: process, kind of operation, key, occurrence, and the alternative when it is not
+the harmless one. Each means: let this process run until it has done this. The steps between targets follow
+one rule: the actor that stepped last goes on; when it cannot, the first process that can. So a token only
+holds the places where a schedule leaves that rule. Requests to other keys that an edit adds or removes on the
+way do not disturb it; when a target is never reached, the replay says which.
 """
 
 import itertools
@@ -139,7 +139,7 @@ class Namer:
 
 @dataclass
 class Replay:
-    """What a token led to."""
+    """The run of a token."""
 
     world: World
     steps: list[Target]
@@ -295,6 +295,6 @@ def _leads_along(setting: Setting, targets: list[Target], steps: list[Target], t
 
 
 def switches_of(steps: list[Target]) -> int:
-    """How often another process goes on. Time passing is no process."""
+    """Return the number of times that another process goes on. Time passing is no process."""
     people = [step.process for step in steps if step.process not in ("clock", "power", "setup")]
     return sum(1 for one, other in itertools.pairwise(people) if one != other)

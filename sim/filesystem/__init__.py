@@ -5,9 +5,9 @@
         world.spawn(save, root / "out", b"text")
 
 From here to the end of the run plain `open`, `os`, `pathlib`, `shutil`, `tempfile` and `fcntl.flock` calls on
-paths below `root` are answered by a file system in memory, one step each. `files` holds it, `survival` says
-what a power loss leaves of it, `routing` stands in for the system's functions, and `handles` holds the file
-objects.
+paths below `root` are answered by a file system in memory, one step each. `files` holds it,
+`survival` computes its states after a power loss, `routing` replaces the system's functions, and `handles`
+holds the file objects.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.filesystem import routing as _routing  # puts the stand-ins in place
+from fencepost.sim.filesystem import routing as _routing  # puts the replacements in place
 from fencepost.sim.filesystem.files import Files, check_mount
 from fencepost.sim.world.run import RunState
 

@@ -1,6 +1,6 @@
-"""The system calls: what Linux answers, each as one step on the tree.
+"""The system calls with the answers of Linux, each as one step on the tree.
 
-What is left out: permissions, symbolic links, times of access, quotas and full disks.
+Left out: permissions, symbolic links, times of access, quotas and full disks.
 """
 
 import errno
@@ -287,7 +287,7 @@ def _flock(tree: Tree, fd: int, inode: int, how: int) -> Any:
         raise Refused(errno.EINVAL)
     alone = bool(how & LOCK_EX)
     if holders.get(me, alone) != alone:
-        # What it has is released first, and somebody else may come in between, see flock(2).
+        # Its lock is released first, and another process may get it in between, see flock(2).
         _release(tree, inode, me)
         tree.changes("flock", inode)
         return CONVERTING

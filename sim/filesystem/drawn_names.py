@@ -1,6 +1,7 @@
 """Names that code draws for its files: in a world they repeat themselves from run to run.
 
-Also here: the file store's numbers of openings, and its compiled call, which would write past the stand-ins.
+The module also replaces the file store's numbers of openings, and its compiled call, which would write past
+the other replacements.
 """
 
 import errno
@@ -10,7 +11,7 @@ from typing import Any
 from fencepost.impl.store.files import together, writing
 from fencepost.sim.filesystem.handles import is_ours
 from fencepost.sim.world import present
-from fencepost.sim.world.stand_ins import stream
+from fencepost.sim.world.replacements import stream
 
 
 class _Names:
@@ -51,7 +52,7 @@ REAL_CREATE = together.create
 
 
 def create(drafts_fd: int, *args: Any) -> Any:
-    """The compiled call writes past the stand-ins; the answer makes the store go step by step."""
+    """The compiled call writes past the replacements; the answer makes the store go step by step."""
     if is_ours(drafts_fd):
         return together.DRAFT, errno.ENOSYS, 0, ""
     assert REAL_CREATE is not None, "it is put in place where there is one"

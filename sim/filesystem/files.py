@@ -29,13 +29,13 @@ class Files:
         self._volatile = tuple(volatile)
         self.tree = Tree(run, profile)
         self.outlives = False
-        """Whether the last call changed what a kill of its process leaves."""
+        """True if the last call changed what a kill of its process leaves."""
         self._setup_calls = 0
         self._state: Any = None
 
     @property
     def r(self) -> int:
-        """What the last call read."""
+        """Mask of the objects that the last call read."""
         return self.tree.r
 
     @property
@@ -63,7 +63,7 @@ class Files:
         return answer
 
     def _private(self, answer: Any) -> int:
-        """What the last call wrote of a file without a name that only its process has open."""
+        """Return the last call's writes to a file without a name that only its process has open."""
         call = self._call
         found = answer.inode if type(answer) is Opened else call.args[0] if call.args else None
         inode = self.tree.inodes.get(found) if type(found) is int else None
@@ -87,7 +87,7 @@ class Files:
             self.tree.journal.keep_everything()
 
     def image(self) -> Image:
-        """What the program has set up so far; not what it has open or locked."""
+        """Return the files that the program has set up so far, without open files and locks."""
         kept = [
             (n, one.parent, dict(one.entries) if one.folder else None, one.body, dict(one.attributes))
             for n, one in self.tree.inodes.items()
@@ -105,18 +105,18 @@ class Files:
                 self.tree.inodes[number].links += not self.tree.inodes[number].folder
         self.tree.locks.clear()
         self.tree.opened.clear()
-        # What the program has open, and how often it has opened a store, is forgotten as well.
+        # The program's open files and its number of opened stores are forgotten as well.
         for name in [name for name in self.tree.run.streams if name[0] == "files"]:
             del self.tree.run.streams[name]
         self._setup_calls, self._state = image.calls, None
 
     def lock_for(self, owner: int, fd: int) -> None:
-        """A process begins with a lock on what the program opened while it set the world up."""
+        """Let a process begin with a lock on a file that the program opened while it set the world up."""
         self.tree.locks.setdefault(self.tree.opened[fd], {})[owner, int(fd)] = True
         self._state = None
 
     def end(self, owner: int) -> tuple[int, int]:
-        """A process ended or was killed: its locks are released. What that reads and writes."""
+        """A process ended or was killed: release its locks, and return the footprint of that."""
         read = written = 0
         for inode, holders in self.tree.locks.items():
             mine = [holder for holder in holders if holder[0] == owner]
@@ -136,7 +136,7 @@ class Files:
         return next(iter(self.tree.locks[inode]))[0]
 
     def outcomes(self) -> list[Outcome]:
-        """What a power loss may leave, the most of it first."""
+        """Return the states that a power loss may leave, the one that lost the least first."""
         assert self.tree.journal is not None, "power is lost where the budget allows it"
         return self.tree.journal.outcomes(self.tree.path_of)
 

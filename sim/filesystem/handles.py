@@ -1,8 +1,8 @@
 """Open files as the code of a process has them: descriptors, and the raw file below Python's own buffers.
 
 The position in a file belongs to the descriptor, which processes do not share, so it is kept here and not in
-the inode. Closing is no step, since nobody can notice it, unless the descriptor holds a lock; the next call
-mentions it. All of this is the memory of a process: a crash takes it away.
+the inode. Closing is no step, since no other process can notice it, unless the descriptor holds a lock; the
+next call mentions it. All of this is the memory of a process: a crash takes it away.
 """
 
 import errno
@@ -37,7 +37,7 @@ class Descriptor(int):
 
 
 class Handle:
-    """What a descriptor stands for."""
+    """An open file."""
 
     __slots__ = ("fd", "flags", "folder", "inode", "locked", "offset", "path")
 
@@ -77,7 +77,7 @@ def handles(run: RunState) -> dict[int, Handle]:
 
 
 def handle(run: RunState, fd: int) -> Handle:
-    """The open file of a descriptor. What was opened before the processes started belongs to all."""
+    """The open file of a descriptor. Files opened before the processes started belong to all."""
     found = handles(run).get(fd) or run.streams.get(_HANDLES, {}).get(fd)
     if found is None:
         if run.running is not None and run.running.crashing:
@@ -147,7 +147,7 @@ def write(run: RunState, found: Handle, body: bytes, offset: int | None = None, 
 
 
 class RawFile(io.RawIOBase):
-    """What `io.FileIO` is for real files; Python's own buffers and text layer stand on it."""
+    """The counterpart of `io.FileIO`, below Python's own buffers and text layer."""
 
     def __init__(self, run: RunState, found: Handle, name: Any, *, closefd: bool = True) -> None:
         self._run = run
@@ -197,7 +197,7 @@ class RawFile(io.RawIOBase):
         piece = bytes(body)
         process = self._run.running
         if process is not None and process.crashing and process.refusals < REFUSALS_MAX:
-            process.refusals += 1
+            process.count_refusal()
             return len(piece)  # a buffer that is flushed while the process dies
         if process is None and (self._run.completed or self._died()):
             return len(piece)
@@ -216,7 +216,7 @@ class RawFile(io.RawIOBase):
                 close(self._run, Descriptor.of(self._found.fd, self._run))
 
     def _died(self) -> bool:
-        """Whether some process crashed: it may have left this file open."""
+        """Return True if some process crashed: it may have left this file open."""
         return any(process.incarnation or process.state == "down" for process in self._run.processes)
 
     def _check(self) -> None:
@@ -285,5 +285,5 @@ def buffered(
 
 
 def is_ours(fd: Any) -> bool:
-    """Whether a number is a descriptor of a world's file system."""
+    """Return True if a number is a descriptor of a world's file system."""
     return isinstance(fd, int) and fd >= FIRST_FD

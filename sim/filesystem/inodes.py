@@ -15,7 +15,7 @@ FDS = 20_000_000
 """Descriptors set aside for one process."""
 WRITING = os.O_WRONLY | os.O_RDWR
 DATA_ONLY, EVERYTHING = 1, 2
-"""What a write flushes before it returns, if anything: as fdatasync, or as fsync."""
+"""Flush of a write before it returns: as fdatasync, or as fsync."""
 NAMELESS = getattr(os, "O_TMPFILE", 0)
 
 Target = int | tuple[int, str]
@@ -94,7 +94,7 @@ class Inode:
         self.gone = False
         """Of a directory: it was removed."""
         self.shown: Any = None
-        """What makes two states of it equal; computed at the first use after a change."""
+        """Value by which two states of it are compared; computed at the first use after a change."""
 
 
 def written(body: bytes, offset: int, piece: bytes) -> bytes:

@@ -1,8 +1,8 @@
-"""Whether a path or a descriptor belongs to the world that runs in this thread, and what it stands for there.
+"""Paths and descriptors of the world that runs in this thread, and the files that they name there.
 
 A path belongs to the world when it begins with the mount, or when it is relative to a descriptor of the
-world; a descriptor does when its number says so. Everything else is the system's, whose functions are in
-`REAL` as they were before any stand-in.
+world; a descriptor belongs to it by its number. Everything else is the system's, whose functions are in
+`REAL` as they were before any replacement.
 """
 
 import builtins
@@ -40,7 +40,7 @@ def text_of(path: Any) -> str | None:
 
 
 def target_of(run: RunState, path: Any, dir_fd: Any = None) -> tuple[Target, str] | None:
-    """What a path or a descriptor stands for in the world, with its text; None when it is the system's."""
+    """Return the file of a path or a descriptor in the world, with its text; None for the system's."""
     if isinstance(path, int):
         if not is_ours(path):
             return None

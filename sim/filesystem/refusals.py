@@ -1,8 +1,8 @@
-"""What the world's file system cannot answer is refused in one line, with the line of the call.
+"""Refusal of calls that the world's file system cannot answer, with the line of the call.
 
-Functions that have no stand-in (mmap, sqlite3, record locks, symbolic links) would otherwise fail far from
-the cause, or act on the real disk. Those of `os` are replaced by one that refuses; what goes past all
-stand-ins shows in Python's audit events.
+Functions that have no replacement (mmap, sqlite3, record locks, symbolic links) would otherwise fail far from
+the cause, or act on the real disk. Those of `os` are replaced by one that refuses; calls that go past
+all replacements show in Python's audit events.
 """
 
 import errno
@@ -22,19 +22,19 @@ def copying(name: str) -> Function:
     """Copying inside the kernel: libraries fall back to reading and writing where it is refused so."""
     real = REAL[name]
 
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
+    def replacement(*args: Any, **kwargs: Any) -> Any:
         if any(is_ours(one) for one in args[:2]):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         return real(*args, **kwargs)
 
-    return stand_in
+    return replacement
 
 
 _INSTEAD = "the world's file system cannot answer it; write it with open, os.link, os.rename, fcntl.flock"
 
 
 def refusing(name: str, real: Function) -> Function:
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
+    def replacement(*args: Any, **kwargs: Any) -> Any:
         run = world_here()
         for one in (*args[:2], *kwargs.values()):
             if is_ours(one) or (
@@ -43,7 +43,7 @@ def refusing(name: str, real: Function) -> Function:
                 raise escape(name, _INSTEAD, sys._getframe(1))
         return real(*args, **kwargs)
 
-    return stand_in
+    return replacement
 
 
 REFUSED = (
@@ -69,7 +69,7 @@ _EVENTS = {
     "fcntl.lockf": 0,
     "fcntl.ioctl": 0,
 }
-"""The audit events that show that a call went past the stand-ins, and which argument names the file."""
+"""The audit events that show that a call went past the replacements, and which argument names the file."""
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Stand-ins for the system's file functions: what is below the mount of the world goes there.
+"""Replacements for the system's file functions: what is below the mount of the world goes there.
 
 They are put in place like those of clocks (see `sim.world.places`), so code calls `open` and `os.rename` as
 it always did. `lookup` decides which calls are the world's, and `refusals` has those that it cannot answer.
@@ -41,7 +41,7 @@ def _on_path(function: Function) -> Function:
     name = function.__name__.strip("_")
     real = REAL[name]
 
-    def stand_in(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def replacement(path: Any, *args: Any, **kwargs: Any) -> Any:
         run = world_here()
         if run is None:
             return real(path, *args, **kwargs)
@@ -51,7 +51,7 @@ def _on_path(function: Function) -> Function:
         kwargs.pop("dir_fd", None)
         return function(run, found, path, *args, **kwargs)
 
-    return _named(stand_in, name)
+    return _named(replacement, name)
 
 
 def _on_two(function: Function) -> Function:
@@ -59,7 +59,9 @@ def _on_two(function: Function) -> Function:
     name = function.__name__.strip("_")
     real = REAL[name]
 
-    def stand_in(src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None, **kwargs: Any) -> Any:
+    def replacement(
+        src: Any, dst: Any, *, src_dir_fd: Any = None, dst_dir_fd: Any = None, **kwargs: Any
+    ) -> Any:
         run = world_here()
         one = other = None
         if run is not None:
@@ -73,7 +75,7 @@ def _on_two(function: Function) -> Function:
         except OSError as error:
             raise OSError(error.errno, error.strerror, text_of(src), None, text_of(dst)) from None
 
-    return _named(stand_in, name)
+    return _named(replacement, name)
 
 
 def _on_descriptor(function: Function) -> Function:
@@ -81,7 +83,7 @@ def _on_descriptor(function: Function) -> Function:
     name = function.__name__.strip("_")
     real = REAL[name]
 
-    def stand_in(fd: Any, *args: Any) -> Any:
+    def replacement(fd: Any, *args: Any) -> Any:
         number = fd if isinstance(fd, int) else _fileno(fd)
         if not is_ours(number):
             return real(fd, *args)
@@ -90,7 +92,7 @@ def _on_descriptor(function: Function) -> Function:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return function(run, handle(run, number), *args)
 
-    return _named(stand_in, name)
+    return _named(replacement, name)
 
 
 def _fileno(fd: Any) -> Any:
@@ -100,19 +102,19 @@ def _fileno(fd: Any) -> Any:
         return fd
 
 
-def _named(stand_in: Function, name: str) -> Function:
-    stand_in.__name__ = stand_in.__qualname__ = name
+def _named(replacement: Function, name: str) -> Function:
+    replacement.__name__ = replacement.__qualname__ = name
     for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         if REAL.get(name) in known:
-            known.add(stand_in)
-    _functions[name] = stand_in
-    return stand_in
+            known.add(replacement)
+    _functions[name] = replacement
+    return replacement
 
 
 # Opening and closing.
 
 
-def _open_stand_in(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
+def _open_replacement(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = None) -> int:
     run = world_here()
     found = None if run is None else target_of(run, path, dir_fd)
     if run is None or found is None:
@@ -123,17 +125,17 @@ def _open_stand_in(path: Any, flags: int, mode: int = 0o777, *, dir_fd: Any = No
     return Descriptor.of(handles.open_file(run, target, found[1], flags, path).fd, run)
 
 
-_functions["open"] = _open_stand_in
+_functions["open"] = _open_replacement
 
 
-def _close_stand_in(fd: Any) -> None:
+def _close_replacement(fd: Any) -> None:
     if not is_ours(fd):
         REAL["close"](fd)
         return
     handles.close(world_here(), fd)
 
 
-_functions["close"] = _close_stand_in
+_functions["close"] = _close_replacement
 
 
 def _io_open(
@@ -173,7 +175,7 @@ def _io_open(
 
 
 class StatResult(tuple[int, ...]):
-    """What `os.stat` returns. Reading when a file was modified makes time matter, see `sim.world.stamps`."""
+    """The result of `os.stat`. Reading when a file was modified makes time matter, see `sim.world.stamps`."""
 
     __slots__ = ()
     st_mode = property(lambda self: self[0])
@@ -266,7 +268,7 @@ def _utime(run: RunState, found: Any, path: Any, times: Any = None, *, ns: Any =
     submit(run, "utime", found[1], found[0], ns[1] - run.start_ns, name=path)
 
 
-def _listdir_stand_in(path: Any = ".") -> list[Any]:
+def _listdir_replacement(path: Any = ".") -> list[Any]:
     run = world_here()
     found = None if run is None else target_of(run, path)
     if run is None or found is None:
@@ -276,11 +278,11 @@ def _listdir_stand_in(path: Any = ".") -> list[Any]:
     return [os.fsencode(name) if as_bytes else name for name, _, _ in names]
 
 
-_functions["listdir"] = _listdir_stand_in
+_functions["listdir"] = _listdir_replacement
 
 
 class Entry:
-    """What `os.scandir` yields."""
+    """An entry that `os.scandir` yields."""
 
     def __init__(self, parent: Any, name: str, folder: bool, inode: int) -> None:
         self._parent, self._folder, self._inode = parent, folder, inode
@@ -336,7 +338,7 @@ class _Scan:
         self._entries = iter(())
 
 
-def _scandir_stand_in(path: Any = ".") -> Any:
+def _scandir_replacement(path: Any = ".") -> Any:
     run = world_here()
     found = None if run is None else target_of(run, path)
     if run is None or found is None:
@@ -346,7 +348,7 @@ def _scandir_stand_in(path: Any = ".") -> Any:
     return _Scan([Entry(parent, *entry) for entry in names])
 
 
-_functions["scandir"] = _scandir_stand_in
+_functions["scandir"] = _scandir_replacement
 
 
 @_on_two
@@ -493,7 +495,7 @@ def _flock(fd: Any, operation: int) -> None:
     found.locked = not operation & fcntl.LOCK_UN
 
 
-def _sync_stand_in() -> None:
+def _sync_replacement() -> None:
     run = world_here()
     if run is not None and run.running is not None:
         submit(run, "sync", "")
@@ -501,15 +503,15 @@ def _sync_stand_in() -> None:
         REAL["sync"]()
 
 
-_functions["sync"] = _sync_stand_in
+_functions["sync"] = _sync_replacement
 
 
-def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: module and name."""
+def _replacements() -> Iterator[tuple[Any, str, Any]]:
+    """The replacements with their places: module and name."""
     _functions["remove"] = _functions["unlink"]
-    for name, stand_in in _functions.items():
+    for name, replacement in _functions.items():
         if hasattr(os, name):
-            yield os, name, stand_in
+            yield os, name, replacement
     for name in ("sendfile", "copy_file_range"):
         if hasattr(os, name):
             yield os, name, copying(name)
@@ -525,4 +527,4 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
         yield together, "create", create
 
 
-places.sources.append(_stand_ins)
+places.sources.append(_replacements)

@@ -1,20 +1,20 @@
-"""What a power loss leaves of a file system: everything that a persistence profile allows.
+"""States of a file system after a power loss: all that a persistence profile allows.
 
 The journal of a run keeps what no fsync covers yet: changes of names (with their order), and for each file
 its durable content with the operations since. `outcomes` makes every state of the disk that may be found
 when power is back. Two profiles say which; docs/decisions/0016 has their sources.
 
 strict  Only what POSIX promises. fsync of a file makes its content and attributes durable, not its name;
-        fsync of a directory makes its names durable. Of everything else any part may be there: every name
-        has, independently of all others, any of the files that it stood for since; every write of a file may
-        be lost, be there up to its middle, or have left only the length (zeros).
+        fsync of a directory makes its names durable. Of everything else any part may survive. Every name
+        has, independently of all others, any of the files that it named since. Every write of a file may be
+        lost, be there up to its middle, or have left only the length (zeros).
 ext4    data=ordered with delayed allocation, as mounted by default. Names, attributes and the creation of
-        files are one journal in the order of the calls, of which a prefix survives; an fsync writes it up to
-        the last operation that changed the size, a name or an attribute of what is flushed, an fdatasync up
-        to the last that changed its size: jbd2 commits the transaction of that change. Content of a file that
+        files are one journal in the order of the calls, of which a prefix survives. An fsync writes it up to
+        the last operation that changed the size, a name or an attribute of the file; an fdatasync up to the
+        last that changed its size. jbd2 commits the transaction of that change. Content of a file that
         is appended or truncated survives in order, up to a page boundary; content that is overwritten in
         place survives in any combination. A rename over an existing file allocates first: where the rename
-        survives, so does what was written to the file before it.
+        survives, so do the writes to the file before it.
 """
 
 import itertools
@@ -29,14 +29,14 @@ OUTCOMES_MAX = 4_000
 PAGE = 4096
 
 Change = tuple[int, str, int | None]
-"""A directory, a name, and the file it now stands for, if any."""
+"""A directory, a name, and the file that it names now, if any."""
 
 
 class Outcome(NamedTuple):
     """One state of the disk after a power loss."""
 
     lost: int
-    """How many things are not as they were: the first outcome has lost the least."""
+    """Number of differences from the state before the loss: the first outcome has lost the least."""
     text: str
     folders: dict[int, dict[str, int]]
     files: dict[int, tuple[bytes, dict[str, bytes]]]
@@ -61,11 +61,11 @@ class _File(NamedTuple):
 
 _NONE = (0, 0)
 Fate = tuple[str, bytes, tuple[tuple[str, bytes], ...]]
-"""What became of a file: for people, its content, its attributes."""
+"""State of a file: a text for people, its content, its attributes."""
 
 
 class Journal:
-    """What is not durable yet."""
+    """The operations that are not durable yet."""
 
     def __init__(
         self, profile: str, inodes: dict[int, Any], root: int, volatile: frozenset[int] = frozenset()
@@ -73,7 +73,7 @@ class Journal:
         if profile not in PROFILES:
             raise Misuse(f"no persistence profile is called {profile!r}; there are: {', '.join(PROFILES)}")
         self.ordered = profile == "ext4"
-        """Whether the order of metadata operations decides what survives."""
+        """True if the order of metadata operations decides what survives."""
         self._inodes = inodes
         self._root = root
         self.volatile = volatile
@@ -83,14 +83,14 @@ class Journal:
         self._entries: list[_Entry] = []
         self._files: dict[int, _File] = {}
         self._durable = 0
-        """How many entries were written so far."""
+        """Number of entries written so far."""
         self._touched: dict[int, tuple[int, int]] = {}
         """By inode, up to which entry an fsync of it writes the journal, and an fdatasync."""
         self._new: set[int] = set()
         """Inodes that no entry names yet."""
         self._state: Any = None
 
-    # What happens.
+    # Operations.
 
     def made(self, number: int, *, folder: bool) -> None:
         self._new.add(number)
@@ -179,7 +179,7 @@ class Journal:
         self._entries = _after(self._entries, number, operations)
 
     def keep_everything(self) -> None:
-        """What is there now is durable."""
+        """Make the present state durable."""
         self._kept = {
             number: {} if number in self.volatile else dict(inode.entries)
             for number, inode in self._inodes.items()
@@ -215,7 +215,7 @@ class Journal:
         return self._state
 
     def _uncommitted(self) -> Any:
-        """Of every inode, how many entries an fsync and an fdatasync would write."""
+        """Numbers of entries that an fsync and an fdatasync would write, by inode."""
         found = [
             (number, max(0, place - self._durable), max(0, sized - self._durable))
             for number, (place, sized) in sorted(self._touched.items())
@@ -238,7 +238,7 @@ class Journal:
         return seen
 
     def _values(self) -> dict[tuple[int, str], tuple[int, ...]]:
-        """Strict: what each changed name may stand for, 0 for nothing; in no order but the last one's."""
+        """Files that each changed name may name under the strict profile, 0 for none, the last one first."""
         found: dict[tuple[int, str], list[int]] = {}
         for entry in self._entries:
             for folder, name, number in entry.changes:
@@ -246,7 +246,7 @@ class Journal:
                 values.append(number or 0)
         return {key: (values[-1], *sorted(set(values) - {values[-1]})) for key, values in found.items()}
 
-    # What is left.
+    # Outcomes.
 
     def outcomes(self, path_of: Callable[[int], str]) -> list[Outcome]:
         """Every state of the disk that a power loss may leave now, the most complete first."""
@@ -322,7 +322,7 @@ class Journal:
         )
 
     def _fates(self, number: int, forced: int, attributes: Any) -> Sequence[Fate]:
-        """What may become of the content of a file, the whole of it first."""
+        """Return the states of the content of a file after a loss, the whole content first."""
         pending = self._files[number]
         kept = pending.attributes if attributes is None else attributes[number]
         states: dict[Any, tuple[str, bool]] = {(pending.body, kept): ("survives", True)}
@@ -347,7 +347,7 @@ class Journal:
     def _fates_of(
         self, operation: tuple[Any, ...], state: tuple[bytes, Any], whole: bool, forced: bool
     ) -> Iterator[tuple[str, tuple[bytes, Any]]]:
-        """What one operation may leave; `whole`: every operation before it survived."""
+        """Return the states that one operation may leave; `whole`: every operation before it survived."""
         body, attributes = state
         kind, place, value = (*operation, None)[:3]
         if kind == "attribute":

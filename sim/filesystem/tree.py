@@ -1,13 +1,13 @@
 """The tree of inodes, and the footprint of each look at it and of each change.
 
-What a call touches is recorded in `r` and `w` (see `sim.world.footprints`). The objects are
+The footprint of a call is recorded in `r` and `w` (see `sim.world.footprints`). The objects are
 
-    entry    one name in one directory: written by what gives it another file, read by every walk over it
-    folder   the names of a directory as a whole: written with every entry of it, read by a listing
-    inode    content and attributes of a file; of a directory whether it still exists
-    links    the number of names of a file, which only `stat` reads
-    flock    who has a file locked for itself alone; `shared flock` who shares a lock: two sharers commute
-    journal  the order of metadata operations, where a profile lets it decide what survives a power loss
+    entry    one name in one directory: written when it gets another file, read by every walk over it.
+    folder   the names of a directory as a whole: written with every entry of it, read by a listing.
+    inode    content and attributes of a file; the existence of a directory.
+    links    the number of names of a file, which only `stat` reads.
+    flock    exclusive locks of a file; `shared flock` its shared locks: two sharers commute.
+    journal  the order of metadata operations, where a profile lets it decide about survival.
 """
 
 import errno
@@ -57,11 +57,11 @@ class Tree:
         self.r |= self.bit(family, str(name))
 
     def writes(self, family: str, name: Any) -> None:
-        """A write that nobody can tell from another one in its place."""
+        """Record a write that no process can tell from another one in its place."""
         self.w |= self.bit(family, str(name))
 
     def changes(self, family: str, name: Any) -> None:
-        """A write whose order among others matters."""
+        """Record a write whose order among others matters."""
         found = self.bit(family, str(name))
         self.r |= found
         self.w |= found

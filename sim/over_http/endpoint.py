@@ -54,7 +54,7 @@ class Held:
 
     @property
     def gone(self) -> bool:
-        """Whether the client closed the connection meanwhile."""
+        """True if the client closed the connection meanwhile."""
         return self.connection.closed
 
 
@@ -91,7 +91,7 @@ class Endpoint:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request or a reply is on its way."""
+        """True if a request or a reply is on its way."""
         return any(connection.is_busy for connection in self.connections)
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class Connection:
         self._out = bytearray()
         self._reader = self._read()
         self._begun = False
-        """Whether a part of a request has arrived."""
+        """True if a part of a request has arrived."""
         self._held: Held | None = None
         self._closing = False
         self.closed = False

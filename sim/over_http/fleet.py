@@ -1,4 +1,4 @@
-"""The operating-system processes of an audit: start, watch, kill, and what became of them.
+"""The operating-system processes of an audit: start, watch, kill, and their results.
 
 *Quiet.* The scheduler may choose when no process is about to do something. A process is quiet
 
@@ -8,7 +8,7 @@
 - when it has no request, and has been asleep for `idle_s`, or did whatever it does for `hang_s`. Then it is
   *idle*: it is waited for again only after it sent something.
 
-Whether threads are asleep is read in /proc, which needs Linux. Elsewhere every process counts as computing,
+The state of threads is read in /proc, which needs Linux. Elsewhere every process counts as computing,
 so a process with a request is quiet after `GRACE_S`.
 
 A process that gets a reply is awake at once, since the write to its socket wakes it. It must be found asleep
@@ -43,7 +43,7 @@ LOST_S = 10.0
 OUTPUT_MAX = 1 << 20
 """Bytes of what a process printed."""
 ENDPOINT = "http://endpoint.of.this.process.invalid"
-"""Stands for the endpoint of a process where its URL is not known yet."""
+"""Placeholder of the endpoint of a process whose URL is not known yet."""
 
 
 class Hung(AuditError):
@@ -67,7 +67,7 @@ class AllowedFailure(ProcessFailed):
 
 
 class Ended(NamedTuple):
-    """How a command ended."""
+    """Exit code and output of a command."""
 
     code: int
     output: str
@@ -75,13 +75,13 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a process is to run: a function, pickled, or a command."""
+    """The code of a process: a function, pickled, or a command."""
 
     call: bytes = b""
     module: tuple[str, str] = ("", "")
     """The name and the file of the function's module."""
     boto3: bool = False
-    """Whether its arguments have a client of the SDK."""
+    """True if its arguments have a client of the SDK."""
     argv: tuple[str, ...] | None = None
     env: Mapping[str, str] | None = None
     cwd: str | None = None
@@ -90,12 +90,12 @@ class Plan:
 
 @dataclass
 class Waits:
-    """How long processes are waited for."""
+    """Limits of the waits for processes."""
 
     idle_s: float = 1.0
     hang_s: float = 10.0
     fresh: bool = False
-    """Whether every process is a fresh interpreter, and no fork of one that has imported its module."""
+    """True if every process is a fresh interpreter, and no fork of one that has imported its module."""
 
 
 class Machine:
@@ -136,7 +136,7 @@ class Machine:
         self._since, self._asleep, self.idle = time.monotonic(), 0, False
 
     def is_quiet(self, waits: Waits) -> bool:
-        """Whether nothing is to be expected of it for now."""
+        """Return True if nothing is to be expected of it for now."""
         self.heard()
         if self.code is not None or self.idle:
             return True
@@ -158,7 +158,7 @@ class Machine:
         self._fleet.end(self)
 
     def outcome(self) -> Any:
-        """What its function returned, or how its command ended; raises ProcessFailed if it failed."""
+        """Return the result of its function, or the end of its command; raise ProcessFailed if it failed."""
         try:
             written = self._fleet.file(self.number, "result").read_bytes()
             kind, *found = pickle.loads(written)  # noqa: S301 - written by the user's own code
@@ -175,7 +175,7 @@ class Machine:
         return Ended(self.code or 0, self.printed("output"))
 
     def printed(self, which: str) -> str:
-        """What it printed so far: its "output" or its "errors"."""
+        """Return the text that it printed so far: its "output" or its "errors"."""
         try:
             with self._fleet.file(self.number, which).open("rb") as file:
                 return file.read(OUTPUT_MAX).decode(errors="replace")
@@ -284,7 +284,7 @@ class Fleet:
             self.file(machine.number, kind).unlink(missing_ok=True)
 
     def pump(self, seconds: float) -> bool:
-        """Handle what arrives, waiting at most so long for the first of it. Whether anything did."""
+        """Handle arrivals, waiting at most so long for the first; return True if there was any."""
         if self._interrupted():
             raise Interrupted
         ready = self.selector.select(seconds)
@@ -343,7 +343,7 @@ _PROC = Path("/proc/self/stat").exists()
 
 
 def is_asleep(pid: int) -> bool:
-    """Whether all threads of a process and of its children wait for something. False where it is unknown."""
+    """Return True if all threads of a process and of its children wait; False where that is unknown."""
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
             stat = (task / "stat").read_bytes()

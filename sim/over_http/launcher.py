@@ -1,7 +1,7 @@
 """The interpreter that starts the audited processes: it forks, kills and reaps, and nothing is left behind.
 
 It runs as a program of its own, with the standard library alone, so that an audited function finds an
-interpreter as it is in production: none of the stand-ins of a world, no greenlets, no loaded harness. The
+interpreter as it is in production: none of the replacements of a world, no greenlets, no loaded harness. The
 modules of the audited functions are imported once, here; a process is then a fork, which takes milliseconds.
 Where an import has started threads, which a fork does not take along, each process is a fresh interpreter.
 
@@ -168,7 +168,7 @@ def _kill_group(pid: int) -> None:
 
 
 def _has_threads() -> bool:
-    """Whether this process has more than one thread, of Python or not."""
+    """Return True if this process has more than one thread, of Python or not."""
     try:
         return len(list(Path("/proc/self/task").iterdir())) > 1
     except OSError:
@@ -213,7 +213,7 @@ def _leave_result(command: dict[str, Any], outcome: tuple[Any, ...]) -> None:
     written.rename(command["result"])
 
 
-# What runs in the process of a function.
+# Code that runs in the process of a function.
 
 
 def _prepare(command: dict[str, Any]) -> None:
@@ -280,7 +280,7 @@ def call(command: dict[str, Any]) -> int:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads the arguments of a function. What belongs to the driver's world is made anew here."""
+    """Reads the arguments of a function. Values of the driver's world are made anew here."""
 
     def persistent_load(self, made: Any) -> Any:
         kind, service, options = made

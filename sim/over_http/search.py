@@ -19,6 +19,7 @@ from fencepost.sim.explore.audit import AuditOutcome, AuditRequest
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.minimise import cost
 from fencepost.sim.explore.reporting import interruptible, replayed, silence
+from fencepost.sim.explore.result import AuditVerdict
 from fencepost.sim.explore.runs import Choice, Coverage, Setting
 from fencepost.sim.explore.sampling import Pct, Random, stop_after
 from fencepost.sim.explore.steps import Objects
@@ -38,7 +39,7 @@ SECONDS = 60.0
 MINIMISE_SECONDS = 20.0
 MINIMISE_RUNS = 60
 HUNG_MAX = 5
-"""After so many runs in which nobody went on, no more are tried."""
+"""Number of runs in which no process went on, after which no more are tried."""
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,13 @@ def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | Non
 
 
 def follow_over_http(request: AuditRequest, token: str) -> AuditOutcome:
-    """The one run that a token stands for. What the processes print is printed."""
+    """Follow the one run that a token names, and print the output of its processes."""
     started = time.perf_counter()
     with interruptible() as stopped, Fleet(request.seed, lambda: bool(stopped)) as fleet:
         fleet.show = print
         replay, objects = _follow(_setting(request, fleet), read(token))
     found = () if replay.violation is None or replay.misfit else (_counterexample(replay, token, objects),)
-    verdict = "violated" if found else "undecided"
+    verdict: AuditVerdict = "violated" if found else "undecided"
     bound = "this one schedule, and nothing is claimed about any other"
     if found:
         bound = "this schedule breaks a property"
@@ -271,7 +272,8 @@ def _judge(
     processes = found[0].processes if found else coverage.processes or len(coverage.steps)
     scope = f"{processes} process{'' if processes == 1 else 'es'} over HTTP with "
     scope += searched.setting.budget.sentence()
-    verdict, bound = "violated", f"a schedule of {scope} breaks a property"
+    verdict: AuditVerdict = "violated"
+    bound = f"a schedule of {scope} breaks a property"
     if found and found[0].property == PROPERTY:
         verdict, bound = "error", found[0].reason
     elif not found:

@@ -42,7 +42,7 @@ from fencepost.sim.world.store import issue
 from fencepost.sim.world.thread_steps import spawn
 
 AWAIT = Sync("wait", "request", ready=lambda: False)
-"""What a lane does that has no request."""
+"""Operation of a lane that has no request."""
 _ENDED = object()
 """Handed to the first lane of a process that has ended."""
 _HEADERS = frozenset({"host", "range", "expires", "cache-control", "authorization", "date"})
@@ -217,7 +217,7 @@ class HttpWorld(World):
         return made
 
     def belongs_here(self, value: Any) -> tuple[str, str, Mapping[str, Any]] | None:
-        """What a process makes for itself in the place of this value; None: it gets the value."""
+        """Return the description of a value that a process makes for itself; None: it gets the value."""
         if value is self:
             return ("world", "", {})
         if value is self.run.store:
@@ -332,7 +332,7 @@ class HttpWorld(World):
                 return
 
     def _hand_out(self) -> bool:
-        """Whether something was answered at once, so that processes go on."""
+        """Return True if something was answered at once, so that processes go on."""
         at_once = False
         for process in list(self.processes):
             machine = self._machines.get(process.index)
@@ -380,7 +380,7 @@ _command.__name__ = "command"
 
 
 def _value(body: bytes) -> Any:
-    """What is noted: JSON, else text."""
+    """Return the value of a note: JSON, else text."""
     text = body.decode(errors="replace")
     try:
         return json.loads(text)

@@ -58,7 +58,7 @@ class Gate:
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:
-        """Wait until all have left and let nobody in. Only one thread at a time may call this."""
+        """Wait until all have left, and let no other in. Only one thread at a time may call this."""
         with self._changed:
             self._closed = True
             while self._inside:
@@ -398,7 +398,7 @@ class RealWorld(Declaring):
 
     @property
     def looking(self) -> bool:
-        """Whether the calling thread is running a check."""
+        """True if the calling thread is running a check."""
         return bool(getattr(self._here, "looking", False))
 
     def _violated(self, name: str, reason: str) -> None:
@@ -410,7 +410,7 @@ class RealWorld(Declaring):
         if finding not in self.findings:
             self.findings.append(finding)
 
-    # What happened.
+    # Events.
 
     def send(self, send: Callable[[], Sequence[Any]], requests: Sequence[Request[Any]]) -> Sequence[Any]:
         """Send for a process, print the replies, and run the checks."""
@@ -453,7 +453,7 @@ class RealWorld(Declaring):
     ) -> str:
         if daemon:
             raise NotForReal("a daemon never ends, and a round of a real run waits for every thread")
-        del restart  # nobody crashes
+        del restart  # no process crashes
         name = self._name_for(fn, name)
         self.processes.append(Member(name, fn, args, kwargs, may_raise))
         return name

@@ -84,7 +84,7 @@ class Expand:
 
     def _watch(self, model: Model, wanted: Any, level: Batch, tally: "Tally") -> None:
         holds = model.holds(wanted, level.states)
-        telling = ~holds if wanted.kind == "invariant" else holds
+        telling = holds == wanted.kind.decided_by
         if telling.any():
             row = int(telling.argmax())
             tally.find(wanted.name, int(level.keys[row]), packed(level.states, row))

@@ -23,6 +23,7 @@ from typing import Any, overload
 
 from fencepost.model import Model
 from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.layout import U64
 from fencepost.model.kernel.search import keys
 from fencepost.model.kernel.search.explore import Bounds, Found, Progress, Search
@@ -116,7 +117,7 @@ class SparkExplorer:
         self._keep_going, self._deadlocks, self._progress = keep_going, deadlocks, progress
         wanted = model.properties if properties is None else properties
         self._kinds = {one.name: one.kind for one in wanted}
-        self._open = {one.name for one in wanted if one.kind in ("invariant", "reachable", "step")}
+        self._open = {one.name for one in wanted if one.kind.judged in _SORTS}
         ship(model.machine)
 
     def run(self) -> Search:
@@ -149,7 +150,7 @@ class SparkExplorer:
     def _expand(self, depth: int) -> Tally:
         """Successors and tallies of a level, as a table; returns the sum of the tallies."""
         states, steps = (
-            tuple(name for name, kind in self._kinds.items() if name in self._open and kind in sort)
+            tuple(name for name, kind in self._kinds.items() if name in self._open and kind.judged is sort)
             for sort in _SORTS
         )
         deadlocks = self._deadlocks and self.search.deadlock is None
@@ -196,7 +197,7 @@ class SparkExplorer:
 
     def _must_stop(self) -> bool:
         search, bounds = self.search, self._bounds
-        violated = any(self._kinds[name] != "reachable" for name in search.found)
+        violated = not all(self._kinds[name].is_goal for name in search.found)
         if (violated or search.deadlock is not None) and not self._keep_going:
             search.stopped_by = "a violation"
         elif bounds.max_states is not None and search.distinct > bounds.max_states:
@@ -212,4 +213,4 @@ class SparkExplorer:
             self._progress(Progress(search.depth, frontier, search.distinct, search.generated, seconds, held))
 
 
-_SORTS = (("invariant", "reachable"), ("step",))
+_SORTS = (Judged.STATES, Judged.STEPS)

@@ -13,6 +13,7 @@ from fencepost.impl.store.layers.metered import Tally
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
 from fencepost.sim.world import View, World
+from fencepost.sim.world.declaring import Declaring
 
 CACHED_MAX = 20_000
 """Findings in memory; then the cache is cleared."""
@@ -47,7 +48,7 @@ def copy_of(contents: Mapping[str, bytes], start_ns: int = 0) -> MemoryStore:
 
 
 def declare(
-    world: Any,
+    world: Declaring,
     checks: Mapping[str, Callable[[Any, Any], Iterator[str]]],
     state: Callable[[View], Any],
     outcomes: Callable[[View], Any],

@@ -12,6 +12,7 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Outcome
 from fencepost.properties.refinement import Automaton, Driven, EventRow, Follower, Reader, Refinement, Verdict
 from fencepost.sim.world import World
+from fencepost.sim.world.declaring import Declaring
 
 FIELDS_MAX = 50_000
 """Bodies whose trace fields are cached: an audit writes the same few many thousand times."""
@@ -41,6 +42,10 @@ class Readers(Generic[K]):
         if kind not in self._readers:
             self._readers[kind] = Reader(Automaton(self._refinement(kind)))
         return self._readers[kind]
+
+    def kinds(self) -> tuple[K, ...]:
+        """The kinds of runs that were followed, in the order of their first run."""
+        return tuple(self._readers)
 
     def driven(self) -> dict[str, Any]:
         """The share of the observed machine's transitions that runs of this process drove so far."""
@@ -145,7 +150,9 @@ def cached(fields: Fields) -> Fields:
     return lru_cache(FIELDS_MAX)(fields)
 
 
-def prepare_world(world: Any, fields: Fields, readers: Readers[Any], *, lockstep: str, coverage: str) -> bool:
+def prepare_world(
+    world: Declaring, fields: Fields, readers: Readers[Any], *, lockstep: str, coverage: str
+) -> bool:
     """Have traces and coverage written as the parameters say; whether the model follows the runs."""
     if {lockstep, coverage} - {"on", "off"}:
         raise Misuse("lockstep is on or off, and so is coverage")

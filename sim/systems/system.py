@@ -1,8 +1,8 @@
 """The descriptor of a system: one protocol, with everything that the commands need to know about it.
 
-Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages. Parts
-that are expensive to import are named by a reference, a text `module:name` that is resolved on first use, so
-that listing systems loads neither the protocols nor their libraries.
+Its package holds one object, `SYSTEM`, and `fencepost.sim.systems.SYSTEMS` holds those of all packages.
+Expensive imports are named by a reference, a text `module:name` that is resolved on first use, so that
+listing systems loads neither the protocols nor their libraries.
 """
 
 import functools
@@ -12,13 +12,14 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fencepost.sim.world.declaring import Declaring
 
 Reference = str
 """`module:name`."""
 Program = Callable[..., None]
-GOALS = ("reachable", "refinement")
-"""Kinds of properties that say nothing about a single run."""
 
 
 def load(reference: Reference) -> Any:
@@ -66,7 +67,7 @@ class System:
     """The machine that `fencepost check` explores."""
     observed: Reference = field(default="", kw_only=True)
     """The machine of what the store shows, by which replay, lockstep and coverage judge runs; `model` refines
-    it. `fencepost check` has it under the name of the system and `-observed`."""
+    it. `fencepost check` has it under the name of the system and `-observed`. Empty where `model` judges."""
     further_models: Mapping[str, Reference] = field(default_factory=dict, kw_only=True)
     """Machines of what that one leaves out, by the names that `fencepost check` has for them."""
     checks: Reference
@@ -111,7 +112,11 @@ class System:
         from fencepost.model import Model
 
         stated = {one.name for one in Model(load(self.observed)).properties}
-        every = [one.name for one in Model(load(self.model)).properties if one.kind not in GOALS]
+        every = [
+            one.name
+            for one in Model(load(self.model)).properties
+            if not (one.kind.is_goal or one.kind.explores)
+        ]
         return [name for name in every if name in stated], [name for name in every if name not in stated]
 
     def without(self, safeguard: str) -> Any:
@@ -132,7 +137,7 @@ class System:
             settable = [parameters["world"], scenario]
 
         @functools.wraps(program)
-        def audited(world: Any, **arguments: Any) -> None:
+        def audited(world: "Declaring", **arguments: Any) -> None:
             defaults = {one.name: one.default for one in settable[1:]}
             program(world, **{**defaults, **arguments}, **bound)
 

@@ -1,18 +1,18 @@
 """Threads of audited code: each is an actor of the world; those of a process share its memory and its crash.
 
-    waiting     how a thread waits in the world, and what each process's locks, events and queues know
-    locks       Lock, RLock, Condition, Event, Semaphore, Barrier
-    locals      local and its subclasses
-    loaded      those of them that were made before the run
-    queues      queue.Queue and its relatives
-    pool        ThreadPoolExecutor and its futures
-    loop        asyncio
-    sharing     whether a thread changed memory that another may look at
-    routing     the stand-ins, which `sim.world.places` puts in place while worlds run
+    waiting     waits of threads in the world, and the state of each process's locks, events and queues.
+    locks       Lock, RLock, Condition, Event, Semaphore, Barrier.
+    locals      local and its subclasses.
+    loaded      those of them that were made before the run.
+    queues      queue.Queue and its relatives.
+    pool        ThreadPoolExecutor and its futures.
+    loop        asyncio.
+    sharing     detection of changes to memory that another thread may look at.
+    routing     the replacements, which `sim.world.places` puts in place while worlds run.
 
 Theory. A thread runs until it sends a request, waits, or does something to a lock, an event or a queue that
 another thread may notice. That is one step, and what Python code does between two steps is atomic. Taking
-(a lock, an item, a result) is a step that is possible only when there is something to take; giving
+(a lock, an item, a result) is a step that is possible only when there is something to take. Giving
 (releasing, setting, putting, starting a thread) takes effect at once, and a step follows it, before which
 others may go on. A process that has no other thread needs none of these steps.
 

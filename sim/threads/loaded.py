@@ -1,8 +1,8 @@
 """Locks, queues and locals that were made before the run: when a module was loaded, or by the set-up.
 
 Those that are written in C wait in the interpreter, where no world can let another thread go on. So each one
-that the program reaches is replaced by the world's while worlds run. What the stand-in knows is kept with the
-process that uses it (see `waiting`): every process of every run begins with what the real one was then.
+that the program reaches is replaced while worlds run. The state of the replacement is kept with the process
+that uses it (see `waiting`): every process of every run begins with the state that the real one had.
 
 Where one lies in something that cannot be changed (a named tuple, a set, an object written in C) the audit
 is refused with its place: it would not be noticed that threads exclude each other.
@@ -37,27 +37,27 @@ _OURS = (threading.Condition, queue.Queue)
 
 
 def look(program: Any) -> tuple[places.Originals, list[places.Place]]:
-    """By identity, the objects that are replaced with their stand-ins; and the methods that are."""
+    """By identity, the objects that are replaced with their replacements; and the methods that are."""
     found = reachable(program, _is_entered)
     names = _names(found)
-    stand_ins: places.Originals = {}
+    replacements: places.Originals = {}
     for one in found:
         make = _MAKERS.get(type(one))
         if make is not None:
             kept = _made.get(identity(one))
             if kept is None or kept[0] is not one:
                 kept = _made[identity(one)] = (one, make(names.get(identity(one), type(one).__name__), one))
-            stand_ins[identity(one)] = kept
-    _refuse_others(found, stand_ins, names)
+            replacements[identity(one)] = kept
+    _refuse_others(found, replacements, names)
     methods = [
-        (owner, name, vars(owner).get(name, places.ABSENT), stand_in)
-        for owner, name, stand_in in of_subclasses()
+        (owner, name, vars(owner).get(name, places.ABSENT), replacement)
+        for owner, name, replacement in of_subclasses()
     ]
-    return stand_ins, methods
+    return replacements, methods
 
 
 _made: places.Originals = {}
-"""A stand-in is the same in every audit: a module that is loaded in a run may copy it from another."""
+"""A replacement is the same in every audit: a module that is loaded in a run may copy it from another."""
 
 
 def _is_entered(value: Any) -> bool:
@@ -72,7 +72,7 @@ def _is_entered(value: Any) -> bool:
 
 
 def _names(found: list[Any]) -> dict[int, str]:
-    """What the code calls a lock, each name once."""
+    """Return the names that the code gives to locks, each name once."""
     names: dict[int, str] = {}
     counts: dict[str, int] = {}
     for target in found:
@@ -86,16 +86,16 @@ def _names(found: list[Any]) -> dict[int, str]:
 
 
 _KNOWN = (*places.WRAPPERS, types.FunctionType, types.FrameType, types.MethodType)
-"""What refers to a lock and is made anew, or is searched by another way."""
+"""Types that refer to a lock and are made anew, or are searched in another way."""
 
 
-def _refuse_others(found: list[Any], stand_ins: places.Originals, names: dict[int, str]) -> None:
-    if not stand_ins:
+def _refuse_others(found: list[Any], replacements: places.Originals, names: dict[int, str]) -> None:
+    if not replacements:
         return
     for target in found:
-        if type(target) in _KNOWN or identity(target) in stand_ins:
+        if type(target) in _KNOWN or identity(target) in replacements:
             continue
-        held = [one for one in gc.get_referents(target) if identity(one) in stand_ins]
+        held = [one for one in gc.get_referents(target) if identity(one) in replacements]
         if held:
             bound = {identity(value) for _, value in places.bindings(target)}
             for one in held:

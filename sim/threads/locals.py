@@ -57,7 +57,7 @@ def local_of(real: Any) -> Local:
 
 
 def _outside(it: Any) -> dict[str, Any]:
-    """The attributes that no world knows of."""
+    """The attributes outside of worlds."""
     owner = object if isinstance(it, Local) else real_local
     found: dict[str, Any] = owner.__getattribute__(it, "__dict__")
     return found
@@ -161,20 +161,20 @@ def _delattr(self: Any, name: str) -> None:
 
 
 def _new(real: Any) -> Any:
-    def stand_in(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def replacement(cls: Any, *args: Any, **kwargs: Any) -> Any:
         made = real(cls, *args, **kwargs)
         _begin(made)
         return made
 
-    return staticmethod(stand_in)
+    return staticmethod(replacement)
 
 
 def of_subclasses() -> Iterator[tuple[type, str, Any]]:
-    """The stand-ins of the subclasses of audited code: class, name, stand-in."""
+    """The replacements of the subclasses of audited code: class, name, replacement."""
     for owner in real_local.__subclasses__():
         if classify(owner.__module__) != STEP:
             continue
-        for name, stand_in in (
+        for name, replacement in (
             ("__getattribute__", _getattribute),
             ("__setattr__", _setattr),
             ("__delattr__", _delattr),
@@ -184,5 +184,5 @@ def of_subclasses() -> Iterator[tuple[type, str, Any]]:
                     f"the threading.local {owner.__module__}.{owner.__qualname__} has a {name} of its own, "
                     "which a world cannot control"
                 )
-            yield owner, name, stand_in
+            yield owner, name, replacement
         yield owner, "__new__", _new(owner.__new__)

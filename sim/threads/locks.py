@@ -14,7 +14,7 @@ from fencepost.sim.threads.waiting import Caller, caller
 
 
 class _Held:
-    """What a process knows of a lock."""
+    """State of a lock in one process."""
 
     __slots__ = ("count", "owner")
 
@@ -27,7 +27,7 @@ class _Held:
 
 
 class Lock:
-    """In the place of `threading.Lock()`. What no world controls uses a real one."""
+    """In the place of `threading.Lock()`. Code outside of worlds uses a real one."""
 
     reentrant = False
     _make_real: Callable[[], Any] = staticmethod(_thread.allocate_lock)
@@ -107,7 +107,7 @@ class Lock:
 
     acquire_lock, release_lock, locked_lock = acquire, release, locked
 
-    # What `threading.Condition` needs.
+    # Methods for `threading.Condition`.
 
     def _is_owned(self) -> bool:
         now = caller()
@@ -138,24 +138,24 @@ class RLock(Lock):
 
 Real = Callable[..., Any]
 METHODS: list[tuple[type, str, Real]] = []
-"""Class, name, stand-in."""
+"""Class, name, replacement."""
 
 
 def replaces(owner: type, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The function stands in for these methods: it gets the caller, and what the method gets."""
+    """Replace these methods by the function, which gets the caller and the arguments of the method."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            METHODS.append((owner, name, _stand_in(owner, name, function)))
+            METHODS.append((owner, name, _replacement(owner, name, function)))
         return function
 
     return register
 
 
-def _stand_in(owner: type, name: str, function: Callable[..., Any]) -> Real:
+def _replacement(owner: type, name: str, function: Callable[..., Any]) -> Real:
     real = getattr(owner, name)
 
-    def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def replacement(self: Any, *args: Any, **kwargs: Any) -> Any:
         now = caller()
         if now is None:
             return real(self, *args, **kwargs)
@@ -165,8 +165,8 @@ def _stand_in(owner: type, name: str, function: Callable[..., Any]) -> Real:
     if method in _CHANGES or method in _LOOKS:
         function = _using(Caller.look if method in _LOOKS else Caller.touch, function)
 
-    stand_in.__name__, stand_in.__qualname__ = name, getattr(real, "__qualname__", name)
-    return stand_in
+    replacement.__name__, replacement.__qualname__ = name, getattr(real, "__qualname__", name)
+    return replacement
 
 
 _CHANGES = {
@@ -190,11 +190,11 @@ _LOOKS = {
 def _using(use: Callable[[Caller, str], None], function: Callable[..., Any]) -> Callable[..., Any]:
     """Every call of such a method uses the object."""
 
-    def stand_in(now: Caller, self: Any, *args: Any, **kwargs: Any) -> Any:
+    def replacement(now: Caller, self: Any, *args: Any, **kwargs: Any) -> Any:
         use(now, name_of(now, self))
         return function(now, self, *args, **kwargs)
 
-    return stand_in
+    return replacement
 
 
 def name_of(now: Caller, it: Any) -> str:
@@ -209,7 +209,7 @@ _INIT_OF_THREADS = threading.Thread.__init__.__code__
 def made_event(self: Any) -> None:
     """In the place of `Event.__init__`."""
     if caller() is not None and sys._getframe(1).f_code is _INIT_OF_THREADS:
-        self._flag = False  # nobody waits for it: starting and joining have stand-ins
+        self._flag = False  # no thread waits for it: starting and joining have replacements
     else:
         _make_event(self)
 
@@ -217,13 +217,13 @@ def made_event(self: Any) -> None:
 def named(real: Callable[..., None]) -> Callable[..., None]:
     """In the place of `__init__` of a class of the standard library."""
 
-    def stand_in(self: Any, *args: Any, **kwargs: Any) -> None:
+    def replacement(self: Any, *args: Any, **kwargs: Any) -> None:
         real(self, *args, **kwargs)
         now = caller()
         if now is not None:
             self._made_as = now.number(type(self).__name__)
 
-    return stand_in
+    return replacement
 
 
 _make_event = named(threading.Event.__init__)

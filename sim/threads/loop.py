@@ -1,7 +1,7 @@
 """asyncio in audited code: an event loop of the world.
 
-Theory. The loop's own queue is first in, first out, so nothing is chosen there. What varies is when the work
-of other threads (`asyncio.to_thread`, executors) is done, and whether that comes before a timer. So one round
+Theory. The loop's own queue is first in, first out, so nothing is chosen there. Only the moment varies at
+which other threads (`asyncio.to_thread`, executors) end their work, before or after a timer. So one round
 of the loop is one step: before it, other threads may go on, and time may pass. A loop with nothing to do
 waits until a thread hands it something, or until its next timer.
 
@@ -73,14 +73,14 @@ def _end(coroutine: Any) -> None:
 
 
 def _others(process: Any) -> bool:
-    """Whether another thread of its process may go on."""
+    """Return True if another thread of its process may go on."""
     machine = process.machine
     strands = (machine, *(machine.threads or ()))
     return any(one is not process and one.pending is not None for one in strands)
 
 
 def _is_clients(handle: Any) -> bool:
-    """Whether what is ready is a client's own: a task of it that writes, a connection that closes."""
+    """Return True if what is ready is a client's own: a task of it that writes, a connection that closes."""
     callback = handle._callback
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
@@ -227,7 +227,7 @@ class Loop(base_events.BaseEventLoop):
 
 
 class Transport(asyncio.Transport):
-    """What a client of the world's loop writes to, and gets its replies from."""
+    """The transport to which a client of the world's loop writes, and from which it reads."""
 
     def __init__(self, loop: Loop, protocol: Any, host: str, *, secure: bool) -> None:
         super().__init__()
@@ -313,7 +313,7 @@ class Transport(asyncio.Transport):
 
 
 def _by_client() -> bool:
-    """Whether a client of the network calls, or code of asyncio that it calls."""
+    """Return True if a client of the network calls, or code of asyncio that it calls."""
     frame: Any = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
@@ -327,14 +327,14 @@ _WITHIN = frozenset("asyncio contextlib fencepost async_timeout".split())
 
 
 def _new_loop(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def stand_in(self: Any) -> Any:
+    def replacement(self: Any) -> Any:
         return real(self) if caller() is None else Loop()
 
-    return stand_in
+    return replacement
 
 
-def stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: class and name."""
+def replacements() -> Iterator[tuple[Any, str, Any]]:
+    """The replacements with their places: class and name."""
     policy = events.BaseDefaultEventLoopPolicy
     yield policy, "new_event_loop", _new_loop(policy.new_event_loop)
 

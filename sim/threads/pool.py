@@ -35,12 +35,12 @@ class _Pool:
         """The future, and whether it has begun and ended."""
         self.begun = 0
         self.workers = 0
-        """How many have run the initializer."""
+        """Number of workers that have run the initializer."""
         self.shut = False
         """By this process: a pool of a module is open again in the next run."""
 
     def may_begin(self, mine: list[Any], most: int) -> bool:
-        """Whether this work is the next, and a worker is free."""
+        """Return True if this work is the next, and a worker is free."""
         if mine[0]._state in _ENDED:
             return True
         busy = sum(begun and not ended for _, begun, ended in self.work)

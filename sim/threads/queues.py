@@ -106,7 +106,7 @@ def _full(now: Caller, self: Any) -> bool:
 
 
 class SimpleQueue:
-    """In the place of `queue.SimpleQueue`, which is written in C. What no world controls uses a real one."""
+    """In the place of `queue.SimpleQueue`, which is written in C. Code outside of worlds uses a real one."""
 
     def __init__(self, name: str = "", real: Any = None) -> None:
         now = caller()
@@ -123,7 +123,7 @@ class SimpleQueue:
         return now.state(self, self._first)
 
     def _first(self) -> deque[Any]:
-        """What was put before the process began."""
+        """Items put before the process began."""
         if self._real is None:
             return deque()
         items = [self._real.get_nowait() for _ in range(self._real.qsize())]

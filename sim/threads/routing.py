@@ -1,4 +1,4 @@
-"""Stand-ins for threads, put in place like those of clocks (see `sim.world.places`).
+"""Replacements for threads, put in place like those of clocks (see `sim.world.places`).
 
 Code of a process gets threads, locks and pools of the world, whichever module it calls them through. The
 standard library's own modules keep their real locks, which they never hold across a request, and so does the
@@ -106,23 +106,23 @@ def _current() -> Any:
 
 
 def _ident(real: Callable[[], int]) -> Callable[[], int]:
-    def stand_in() -> int:
+    def replacement() -> int:
         now = caller()
         if now is None or kind_of(outer_frame()) == REAL:
             return real()
         return int(now.process.index)
 
-    return stand_in
+    return replacement
 
 
 def _lock(real: Callable[[], Any], kind: type[Lock]) -> Callable[[], Any]:
-    def stand_in() -> Any:
+    def replacement() -> Any:
         run = controlled()
         if run is None or not _is_controlled(outer_frame()):
             return real()
         return kind(loaded.name_of_new(run, kind.__name__))
 
-    return stand_in
+    return replacement
 
 
 _TRANSFERS = "s3transfer."
@@ -130,7 +130,7 @@ _TRANSFERS = "s3transfer."
 
 
 def _is_controlled(frame: Any) -> bool:
-    """Whether what this code makes to wait for is the world's."""
+    """Return True if what this code makes to wait for is the world's."""
     name = frame.f_globals.get("__name__", "")
     return name.startswith(_TRANSFERS) if is_sdk(name) else kind_of(frame) == STEP
 
@@ -143,15 +143,15 @@ def _simple_queue() -> Any:
 
 
 def _waiting(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
+    def replacement(*args: Any, **kwargs: Any) -> Any:
         now = caller()
         return real(*args, **kwargs) if now is None else function(now, *args, **kwargs)
 
-    return stand_in
+    return replacement
 
 
-def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: module or class, and name."""
+def _replacements() -> Iterator[tuple[Any, str, Any]]:
+    """The replacements with their places: module or class, and name."""
     yield threading.Thread, "start", _start
     yield threading.Thread, "join", _join
     yield threading.Thread, "is_alive", _is_alive
@@ -176,14 +176,14 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     for module in (concurrent.futures, concurrent.futures._base):
         yield module, "as_completed", _waiting(concurrent.futures._base.as_completed, pool.as_completed)
         yield module, "wait", _waiting(concurrent.futures._base.wait, pool.wait)
-    for owner, name, stand_in in METHODS:
+    for owner, name, replacement in METHODS:
         if name in vars(owner):
-            yield owner, name, stand_in
+            yield owner, name, replacement
     if "asyncio.base_events" in sys.modules:
         from fencepost.sim.threads import loop
 
-        yield from loop.stand_ins()
+        yield from loop.replacements()
 
 
-places.sources.append(_stand_ins)
+places.sources.append(_replacements)
 places.lookers.append(loaded.look)

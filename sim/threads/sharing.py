@@ -1,15 +1,15 @@
-"""Whether a thread changed memory that another thread of its process may look at.
+"""Detection of threads that change memory that another thread of their process may look at.
 
 Theory. Threads of one process share memory, so the order of two of their steps may matter whatever requests
-they send. It does not if neither changed what the other can reach. What a thread did since its last step is a
-function of its history and of the memory it found; so the question is answered once for every such pair, by
-comparing what the other threads can reach before and after: module variables of the user, and the local
-variables and arguments of the others with all that these lead to. Locks, events, queues and futures are not
-looked into: every use of one is noted.
+they send. It does not if neither changed what the other can reach. The effects of a thread since its last
+step are a function of its history and of the memory it found, so they are computed once for every such pair.
+The objects that the other threads can reach are compared before and after: module variables of the user, and
+the local variables and arguments of the others with all that these lead to. Locks, events, queues and futures
+are not looked into: every use of one is noted.
 
-A step that changed something in one run may change nothing in the next. So that the steps that conflict do
-not depend on that, a place of the code (the thread, and the operation it waited for) that changed something
-once counts as one that does, and a search that learns of such a place starts over.
+A step that changed something in one run may change nothing in the next. The steps that conflict must not
+depend on that. So a place of the code (the thread, and the operation it waited for) that changed something
+once counts as one that does, and a search that finds such a place starts over.
 
 Not seen: state of objects that are written in C (a generator of a library, an iterator besides those of
 itertools), module variables of libraries, and objects of the SDK.
@@ -31,7 +31,7 @@ OBJECTS_MAX = 5_000
 
 
 class Sharing:
-    """What a search has learnt of the threads of its program."""
+    """Findings of a search about the threads of its program."""
 
     def __init__(self, program: Any) -> None:
         self._program = program
@@ -44,7 +44,7 @@ class Sharing:
         self._variables: list[Any] | None = None
 
     def number(self, history: Any) -> int:
-        """A number that stands for a history."""
+        """Return the number of a history."""
         try:
             return self._numbers.setdefault(history, len(self._numbers) + 1)
         except TypeError:
@@ -66,7 +66,7 @@ class Sharing:
         self.found.update((who, kind, subject) for who, kind, subject in data)
 
     def take(self, process: Any) -> list[tuple[Any, Any]] | None:
-        """What the other threads can reach, with its content; None: too much."""
+        """Return the objects that the other threads can reach, with contents; None if there are too many."""
         if self._variables is None:
             found = reachable(self._program, _is_followed)
             self._variables = [one for one in found if _content(one) is not None]
@@ -84,7 +84,7 @@ class Sharing:
         return None if everything is None else [(one, _content(one)) for one in everything]
 
     def changed(self, before: list[tuple[Any, Any]] | None) -> bool:
-        """Whether something is not as it was."""
+        """Return True if something is not as it was."""
         from fencepost.sim.explore.rehearsal import same_content
 
         return before is None or any(

@@ -1,7 +1,7 @@
-"""How a thread waits in the world, and what each process's locks, events and queues know.
+"""Waits of threads in the world, and the state of each process's locks, events and queues.
 
-A lock may be made when a module is loaded, and then serves every process of every run; so what it knows is
-kept with the process that uses it, which starts with nothing and loses it in a crash.
+A lock may be made when a module is loaded, and then serves every process of every run. So its state is kept
+with the process that uses it, which starts with none and loses it in a crash.
 """
 
 import sys
@@ -30,11 +30,11 @@ class Caller:
         self.process = process
 
     def alone(self) -> bool:
-        """Whether its process never had another thread, so that nobody can notice what it does."""
+        """Return True if its process never had another thread that could notice its actions."""
         return self.process.machine.threads is None
 
     def state(self, key: Any, make: Callable[[], S]) -> S:
-        """What the object `key` knows in this process."""
+        """Return the state of the object `key` in this process."""
         sync = self.process.machine.synced()
         found: S | None = sync.get(key)
         if found is None:
@@ -145,7 +145,7 @@ def wait_for_all(machine: Process) -> None:
 
 
 def _within_sdk() -> bool:
-    """Whether the SDK uses the lock, event or queue: what it does between two requests is one step.
+    """Return True if the SDK uses the lock, event or queue: what it does between two requests is one step.
 
     Its own threads do not compete for what they release. Those that share a blocking pool of urllib3 do: see
     `sim.world.connections`.

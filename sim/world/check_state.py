@@ -1,10 +1,10 @@
 """Detection of checks that keep state from one call to the next.
 
 A search does not call a check while it repeats the beginning of a run, and it merges runs that reach equal
-states. So a check must be a function of what it is given. What it could remember lies in what its function
-refers to: the cells of its closure, its default arguments, its attributes, the globals it names, the object
-it is bound to, and the same of the functions of the user that it calls. `CheckState` takes these values and
-compares them before and after a call.
+states. So a check must be a function of what it is given. Its function could keep state in its closure, its
+default arguments, its attributes, the globals that it names, and the object that it is bound to. The same
+holds for the functions of the user that it calls. `CheckState` takes these values and compares them before
+and after a call.
 
 It does not see what a function keeps outside of Python's data: in a file, or in an object of a library.
 """
@@ -50,7 +50,7 @@ class CheckState:
 
 
 def _is_empty(check: Any) -> bool:
-    """Whether there is nothing to compare; remembered where that depends on the code alone."""
+    """Return True if there is nothing to compare; remembered where that depends on the code alone."""
     code = getattr(check, "__code__", None)
     if code is None or check.__closure__ or check.__defaults__ or check.__kwdefaults__ or check.__dict__:
         return not any(True for _ in _roots(check, set()))
@@ -152,7 +152,7 @@ def _has_state(value: Any) -> bool:
 
 @functools.lru_cache(2048)
 def _is_ours(module: str, file: str | None) -> bool:
-    """Whether code belongs to the harness or a library, which change as they like."""
+    """Return True if code belongs to the harness or a library, which change as they like."""
     if module.startswith(("fencepost.sim.", "fencepost.impl.")):
         return True
     return module in sys.stdlib_module_names or (file is not None and is_library_file(file))

@@ -1,8 +1,9 @@
 """Connections of http.client, answered in process: below urllib3, requests, urllib.request and minio.
 
-`connect` gives a connection a `Wire` in the place of a socket. What is written to it is parsed when the reply
-is read, which is the one step of the request; so the pools and retries of these libraries are their own. A
-request to S3 is answered like the SDK's; any other is an escape, named with its URL. See `sim.boto.wire`.
+`connect` gives a connection a `Wire` in the place of a socket. The bytes written to it are parsed when the
+reply is read, which is the one step of the request; so the pools and retries of these libraries are their
+own. A request to S3 is answered like the SDK's; any other is an escape, named with its URL. See
+`sim.boto.wire`.
 
 The whole body is there when the reply is: a stream that is read later shows the object as it was. A reply
 that is cut in the middle of its body is not among the faults: replies are lost as a whole.
@@ -19,7 +20,7 @@ from fencepost.sim.world.present import controlled
 
 
 class Wire:
-    """What a connection of a world has for a socket."""
+    """The socket of a connection of a world."""
 
     def __init__(self, host: str, secure: bool) -> None:
         self._host = host
@@ -79,7 +80,7 @@ class _Reply(io.RawIOBase):
 
 
 def _connect(real: Callable[[Any], None], *, secure: bool) -> Callable[[Any], None]:
-    def stand_in(self: Any) -> None:
+    def replacement(self: Any) -> None:
         if controlled() is None:
             real(self)
             return
@@ -88,17 +89,17 @@ def _connect(real: Callable[[Any], None], *, secure: bool) -> Callable[[Any], No
         if hasattr(self, "is_verified"):  # urllib3's
             self.is_verified = True
 
-    return stand_in
+    return replacement
 
 
 def _send(real: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    def stand_in(self: Any, data: Any) -> None:
+    def replacement(self: Any, data: Any) -> None:
         if controlled() is not None and self.sock is not None and type(self.sock) is not Wire:
             # Opened when a module was loaded: as if the server had closed it meanwhile.
             self.close()
         real(self, data)
 
-    return stand_in
+    return replacement
 
 
 def _take(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,18 +108,18 @@ def _take(real: Callable[..., Any]) -> Callable[..., Any]:
     A pool that blocks lets so many threads of each process have one at a time.
     """
 
-    def stand_in(self: Any, timeout: float | None = None) -> Any:
+    def replacement(self: Any, timeout: float | None = None) -> Any:
         if controlled() is None or self.pool is None:
             return real(self, timeout)
         if self.block and not _free(self, taking=True, timeout=timeout):
             raise sys.modules["urllib3.exceptions"].EmptyPoolError(self, "Pool is empty")
         return self._new_conn()
 
-    return stand_in
+    return replacement
 
 
 def _return(real: Callable[..., Any]) -> Callable[..., Any]:
-    def stand_in(self: Any, conn: Any) -> None:
+    def replacement(self: Any, conn: Any) -> None:
         if controlled() is None or self.pool is None:
             real(self, conn)
             return
@@ -127,7 +128,7 @@ def _return(real: Callable[..., Any]) -> Callable[..., Any]:
         if self.block:
             _free(self, taking=False)
 
-    return stand_in
+    return replacement
 
 
 def _free(pool: Any, *, taking: bool, timeout: float | None = None) -> bool:
@@ -153,14 +154,14 @@ def _free(pool: Any, *, taking: bool, timeout: float | None = None) -> bool:
 def _unread(real: Callable[..., Any]) -> Callable[..., Any]:
     """Certificates: nothing is verified here, and reading them takes longer than a run."""
 
-    def stand_in(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def replacement(self: Any, *args: Any, **kwargs: Any) -> Any:
         return real(self, *args, **kwargs) if controlled() is None else None
 
-    return stand_in
+    return replacement
 
 
-def stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: class and name."""
+def replacements() -> Iterator[tuple[Any, str, Any]]:
+    """The replacements with their places: class and name."""
     if "boto3.session" in sys.modules:
         # It adds its own, also for a program that does not mention it.
         importlib.import_module("fencepost.sim.boto")

@@ -1,10 +1,11 @@
-"""What operations cost: requests, bytes, and serial hops.
+"""Costs of operations: requests, bytes, and serial hops.
 
 Theory. A life of a process, from its start to its end, is an operation, and so is what runs inside
-`world.operation(name)`. The count is of what the code sends, as in `impl.store.layers.metered`: a request
-whose reply was lost counts, and so does its repetition; what an SDK repeats below the code (`duplicated`)
-does not, and neither does what lands after its sender gave up. Blocking code waits for every answer, so its
-requests are a chain; those of one parallel step follow the same answers, and are one *serial hop*.
+`world.operation(name)`. The count includes every request that the code sends, as in
+`impl.store.layers.metered`: also one whose reply was lost, and its repetition. It leaves out repetitions by
+an SDK below the code (`duplicated`), and requests that land after their sender gave up. Blocking code waits
+for every answer, so its requests are a chain; those of one parallel step follow the same answers, and are one
+*serial hop*.
 
 The faults of an operation are those that its run had had when its last request was answered. An operation
 that a crash cuts short is left out: the same run without that crash costs no less, and is tried as well.
@@ -45,7 +46,7 @@ class Spent(NamedTuple):
 
 
 class AtMost(NamedTuple):
-    """What operations of this name may cost, in runs with at most so many faults; None: in any."""
+    """Bound on the costs of operations of this name, in runs with at most so many faults (None: any)."""
 
     name: str
     requests: int | None
@@ -139,7 +140,7 @@ def _lives(trace: Sequence[Step], run: RunState) -> Iterator[Spent]:
         if process is None or not process.index:
             continue
         if isinstance(op, Request):
-            # What its threads send counts for a process, one after another.
+            # Requests of its threads count for a process, one after another.
             tally = tallies.get((process.machine, incarnation))
             if tally is None:
                 tally = tallies[process.machine, incarnation] = _Tally()
@@ -159,7 +160,7 @@ def _of_span(run: RunState, process: Process, span: Span) -> Spent:
 
 
 def ended_since(run: RunState, place: int) -> bool:
-    """Whether any operation came to its end at this step of the run or later."""
+    """Return True if any operation came to its end at this step of the run or later."""
     return any(type(step[5]) is Finish and step[1] == "ok" for step in run.trace[place:]) or any(
         span.end > place for process in run.strands for span in process.spans
     )

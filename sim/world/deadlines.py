@@ -1,4 +1,4 @@
-"""How long a pause must last: learnt from what a run compares with the clock.
+"""Lengths of pauses, learnt from comparisons with the clock.
 
 Theory. A pause matters when it changes a comparison: `time.time() > expires`, `now - modified > older_than`.
 Which length changes it is known at the moment of the comparison. So while pauses are explored, a clock
@@ -31,9 +31,9 @@ from fencepost.sim.world.stamps import CLOCKED
 SITES_MAX = 8
 """Lines of code whose deadlines are tried."""
 GROWTHS_MAX = 3
-"""How often the deadline of one line may turn out to be longer."""
+"""Number of times that the deadline of one line may grow."""
 MARGIN_NS = 1_000_000
-"""How far before and after a deadline a pause ends."""
+"""Time between a deadline and the end of a pause before or after it, in nanoseconds."""
 ALIKE = 0.01
 """Deadlines that differ by a smaller part are one: time passed between two comparisons with it."""
 _LONGEST_NS = 100 * 365 * 86_400 * 10**9
@@ -260,7 +260,7 @@ def _scaling(
 
 
 def _ending(real: Callable[..., Any]) -> Callable[..., Any]:
-    """What makes a plain number, whose comparisons are not seen."""
+    """Replace a conversion to a plain number, whose comparisons are not seen."""
 
     def convert(self: Any) -> Any:
         _learn_numbers(sys._getframe(1))  # noqa: SLF001 - the function that converts

@@ -1,6 +1,6 @@
-"""What a program says of a world before anything runs there: who takes part, and what must hold.
+"""Declarations of a program before anything runs: its processes and its properties.
 
-It is the same for the world under control and for a real one, which differ in what becomes of it.
+The world under control and the real one share them, and differ in their use.
 """
 
 from abc import abstractmethod

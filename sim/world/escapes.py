@@ -68,7 +68,7 @@ def elsewhere(run: RunState, op: Any) -> BaseException:
 
 
 def _refused() -> bool:
-    """Whether this thread runs code of a world: a process, the program, or a finalizer."""
+    """Return True if this thread runs code of a world: a process, the program, or a finalizer."""
     run = here()
     return run is not None and (run.collecting or controlled() is not None)
 
@@ -94,13 +94,13 @@ sys.addaudithook(_hook)
 def starting(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
     """For threads and event loops, also when the standard library starts them."""
 
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
+    def replacement(*args: Any, **kwargs: Any) -> Any:
         if not _refused():
             return real(*args, **kwargs)
         raise escape(call, _THREADS, sys._getframe(1))
 
-    stand_in.real = real  # type: ignore[attr-defined]  # for the loops of worlds
-    return stand_in
+    replacement.real = real  # type: ignore[attr-defined]  # for the loops of worlds
+    return replacement
 
 
 _real_atexit = atexit.register
@@ -108,7 +108,7 @@ _real_finalize = weakref.finalize.__init__
 
 
 def _register(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """What a process leaves for the end of the interpreter never runs: the audit's end is not its end."""
+    """Replace `atexit.register`: the end of the audit is not the end of a process, so nothing would run."""
     run = controlled()
     frame = sys._getframe(1)
     if run is None or is_library(frame):
@@ -125,8 +125,8 @@ def _finalize(self: Any, *args: Any, **kwargs: Any) -> None:
         self.atexit = False
 
 
-def stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: module or class, and name."""
+def replacements() -> Iterator[tuple[Any, str, Any]]:
+    """The replacements with their places: module or class, and name."""
     for owner, name in (
         (sys.modules["_thread"], "start_new_thread"),
         (threading, "_start_new_thread"),

@@ -7,8 +7,8 @@ out.
 A *monitor* has a state: `step(state, event)` returns the next one. The state is part of what makes two states
 of a run equal, so runs with different states are not merged; it is computed anew in every run, also while the
 beginning of a run is repeated. All events that a monitor sees conflict with each other (see `footprints`), so
-every order of them is explored. Whether it sees an event depends on the request alone, never on the reply. So
-a monitor that sees few events, by `notes` and `keys`, is much cheaper than one that sees all.
+every order of them is explored. The request alone decides which monitors see an
+event, never the reply. So a monitor of few events, by `notes` and `keys`, is much cheaper than one of all.
 """
 
 import copy
@@ -29,18 +29,18 @@ class MonitorEvent:
     """`note`, or the kind of the request: `put`, `delete`, ..."""
     process: str
     incarnation: int
-    """How often the process had crashed before."""
+    """Number of crashes of the process before."""
     key: str
     """Of the object; of a note its topic."""
     value: Any
     """The body, or what was noted; None where there is neither."""
     outcome: Outcome | None
-    """How the store answered; None for a note."""
+    """Outcome of the request; None for a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violated:
-    """What a monitor returns instead of a state when the event must not happen."""
+    """Result of a monitor, in place of a state, for an event that must not happen."""
 
     reason: str
 

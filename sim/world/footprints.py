@@ -1,16 +1,16 @@
-"""What a step touches, as two integers: the objects it read and the objects it wrote.
+"""Footprint of a step as two integers: the objects that it read and the objects that it wrote.
 
 Theory. Two neighbouring steps of different actors may be swapped, with the same replies and the same
 state after, when neither writes what the other reads. Everything a step can touch is an
 *object*: a key, a listing, an upload, the clock, a topic of notes, a process's result, a property that
-looks on. Each object is one bit, so a test whether two steps conflict is three operations on integers,
+looks on. Each object is one bit, so a test for a conflict of two steps is three operations on integers,
 whatever they touched.
 
-    put that was refused       reads its key (it learnt that something stands there, and changed nothing)
-    put that was applied       reads and writes its key; writes every listing whose prefix the key has
-    list                       reads the listing of its prefix
-    create-upload              reads its key (completion compares what stands there), writes the upload
-    a write with time stamps   reads the clock
+    put that was refused       reads its key (it learnt that the key has an object, and changed nothing).
+    put that was applied       reads and writes its key; writes every listing whose prefix the key has.
+    list                       reads the listing of its prefix.
+    create-upload              reads its key (completion compares the object there), writes the upload.
+    a write with time stamps   reads the clock.
 
 Writing alone does not conflict with writing: two puts of different keys both change a listing, and no
 listing shows which came first. Where the order of two writes matters, a write reads as well.
@@ -61,7 +61,7 @@ class Footprints:
         self._reads: dict[str, Footprint] = {}
         self._writes: dict[str, Footprint] = {}
         self.refuses = False
-        """Whether some request of the search was refused before it was sent."""
+        """True if some request of the search was refused before it was sent."""
         self.valid: dict[int, Any] = {}
         """By identity, requests that were found valid and may be sent again in another run."""
         self.waits = 0
@@ -97,7 +97,7 @@ class Footprints:
         return self.waits
 
     def footprint(self, request: Any, reply: Any) -> Footprint:
-        """What `request` read and wrote, given how it was answered."""
+        """Return what `request` read and wrote, given its reply."""
         if isinstance(reply, StoreError):
             # Refused as senseless; a few refusals depend on the upload or key, so call it a read.
             if type(request) is req.CompleteUpload:
@@ -120,7 +120,7 @@ class Footprints:
         return found
 
     def expected(self, op: Any) -> Footprint:
-        """What an operation that was not taken may read and write, at most."""
+        """Return all that an operation that was not taken may read and write."""
         kind = type(op)
         if kind in (req.Put, req.Delete):
             return self.changing(op.key)
@@ -196,7 +196,7 @@ class Footprints:
         return owner
 
     def group(self, actor: int) -> Any:
-        """What requests of the same parallel step have in common."""
+        """Return the identity that requests of one parallel step share."""
         return self._identities[actor][2]
 
     def actor(self, identity: Any) -> int:
@@ -212,7 +212,7 @@ class Footprints:
         found = ((key, bit) for key, bit in self._bits.items() if bit & mask and isinstance(key, tuple))
         return [f"{family}:{name}" for (family, name), _ in found]
 
-    # How each kind of request reads and writes.
+    # Footprints by kind of request.
 
     def _listed(self, family: str, name: str) -> int:
         mask = 0
@@ -289,5 +289,5 @@ def _upload_name(key: str, upload: str) -> str:
 
 
 def conflict(one: Footprint, other: Footprint) -> bool:
-    """Whether the order of two steps matters."""
+    """Return True if the order of two steps matters."""
     return bool(one[1] & other[0] or one[0] & other[1])

@@ -32,8 +32,9 @@ class CodeLine(NamedTuple):
 
 
 class AuditError(Exception):
-    """What keeps a program from being audited, and is no violation of a property: a mistake of its set-up, of
-    a check, or something that the world cannot control.
+    """The program cannot be audited: its set-up or a check is wrong, or the world cannot control its code.
+
+    This is no violation of a property.
     """
 
     def __init__(self, text: str, at: tuple[CodeLine, ...] = ()) -> None:

@@ -38,9 +38,9 @@ Called = Callable[[str, int, Call, Any], str | None]
 class Follower(Protocol):
     """Reads a run while it goes on, and reports at once what violates a rule.
 
-    Unlike a property it sees every step and makes no other order necessary: of runs that differ only by
-    swapping steps that no process can distinguish, it reads one. Only runs that it will read alike are
-    merged.
+    Unlike a property, a follower is shown every step and makes no other order necessary. Of runs that differ
+    only by swapping steps that no process can distinguish, it reads one. Only runs that it will read alike
+    are merged.
     """
 
     def landed(self, process: str, incarnation: int, request: Any, reply: Any) -> str | None:

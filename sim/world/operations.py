@@ -1,16 +1,16 @@
-"""What a process can wait for, besides a store request: each is one step of the schedule.
+"""Operations that a process can wait for besides a store request: each is one step of the schedule.
 
-Note      an observation that properties may read; its own step, because time may pass before it
-ReadClock the wall or the monotonic clock; a step because time may pass before the reading
-Sleep     starts when the step is taken; then `Wake` waits until the clock has come that far
-Pick      a choice of data, explored like any other
-Post      a message to a channel; `Receive` takes the next one that has arrived
-Parallel  several requests issued at once; each lands as a step of its own
-Finish    the entry point returned or raised; a step, so that a crash can come just before it
-Call      a system call on the world's file system, see `sim.filesystem`
-Start     a thread begins; Sync is what it waits for or does with a lock, an event, a queue, see `sim.threads`
-Advance   time passes: the clock's own step
-PowerLoss the power goes off, or stays on to the end; `Survival` then picks what is left of the disk
+Note      an observation that properties may read; its own step, because time may pass before it.
+ReadClock the wall or the monotonic clock; a step because time may pass before the reading.
+Sleep     starts when the step is taken; then `Wake` waits until the clock has come that far.
+Pick      a choice of data, explored like any other.
+Post      a message to a channel; `Receive` takes the next one that has arrived.
+Parallel  several requests issued at once; each lands as a step of its own.
+Finish    the entry point returned or raised; a step, so that a crash can come just before it.
+Call      a system call on the world's file system, see `sim.filesystem`.
+Start     a thread begins; Sync is its use of a lock, an event or a queue, see `sim.threads`.
+Advance   time passes: the clock's own step.
+PowerLoss the power goes off, or stays on to the end; `Survival` then picks a state of the disk.
 """
 
 import copy
@@ -167,7 +167,7 @@ _FIXED = frozenset({str, bytes, int, float, bool, type(None)})
 
 
 def own(value: Any) -> Any:
-    """A copy of the containers in a value, so that nobody changes it later."""
+    """A copy of the containers in a value, so that later changes do not reach it."""
     kind = type(value)
     if kind in _FIXED:
         return value
@@ -203,7 +203,7 @@ def plain(value: Any) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two operations are equal: how a run that does not repeat is noticed."""
+    """Return True if two operations are equal: how a run that does not repeat is noticed."""
     if one is other:
         return True
     if type(one) is not type(other):

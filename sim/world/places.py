@@ -3,8 +3,8 @@
 A name may have been copied: `from time import sleep` at the top of a module, or `def again(sleep=sleep)`. So
 every loaded module is searched for the real thing, one level deep, once. Besides, everything that the program
 reaches is searched however deep it lies: a class, a dictionary, a closure, an object that keeps its clock.
-What was replaced is restored like the original. A stand-in that outlives the run (in a module imported during
-it) behaves like the real one.
+After a run the originals are restored. A replacement that outlives the run (in a module imported during it)
+behaves like the real one.
 
 Putting all of this in place takes longer than a small run, so a search holds it from run to run.
 """
@@ -18,31 +18,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fencepost.sim.world import connections, escapes, present, stand_ins
+from fencepost.sim.world import connections, escapes, present, replacements
 from fencepost.sim.world.present import REAL, classify, is_users
 from fencepost.sim.world.reachable import identity, is_class, reachable, slots
 from fencepost.sim.world.run import RunState
 
 Place = tuple[Any, Any, Any, Any]
-"""A dictionary, list, class, function, cell or object; the name there; the real thing and its stand-in."""
+"""A dictionary, list, class, function, cell or object; the name there; the real thing and its replacement."""
 
 sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
-    *stand_ins.SOURCES,
-    escapes.stand_ins,
-    connections.stand_ins,
+    *replacements.SOURCES,
+    escapes.replacements,
+    connections.replacements,
 ]
 
 lookers: list[Callable[[Any], tuple["Originals", list[Place]]]] = []
-"""Each finds the objects that need a stand-in of their own, and other places where something is replaced."""
+"""Each finds the objects that need a replacement of their own, and other places to replace something in."""
 
 _known: dict[tuple[int, str], Place] = {}
-"""Everything that has a stand-in, where it is defined."""
+"""Everything that has a replacement, where it is defined."""
 _of_modules: list[Place] = []
 """Of names in modules: dictionaries, which are most of them."""
 _others: list[Place] = []
 _of_program: list[Place] = []
 _searched = (0, 0)
-"""How many modules and sources there were when we searched."""
+"""Numbers of modules and sources at the last search."""
 _applied = False
 _holders = 0
 
@@ -62,7 +62,7 @@ def leave(run: RunState) -> None:
 
 @contextmanager
 def held(program: Any) -> Iterator[None]:
-    """Keep the stand-ins in place between the worlds of a search; without a world they do the real thing."""
+    """Keep the replacements in place for a search; between its worlds they call the originals."""
     global _holders
     _holders += 1
     try:
@@ -76,7 +76,7 @@ def held(program: Any) -> Iterator[None]:
 
 
 def apply(program: Any = None) -> None:
-    """Put every stand-in in its places."""
+    """Put every replacement in its places."""
     global _applied
     if _searched != _now():
         _restore([*_of_modules, *_others])  # what is found must be the real things
@@ -88,10 +88,10 @@ def apply(program: Any = None) -> None:
 
 
 def _put() -> None:
-    for target, name, _, stand_in in _of_modules:
-        target[name] = stand_in
-    for target, name, _, stand_in in (*_others, *_of_program):
-        set_binding(target, name, stand_in)
+    for target, name, _, replacement in _of_modules:
+        target[name] = replacement
+    for target, name, _, replacement in (*_others, *_of_program):
+        set_binding(target, name, replacement)
 
 
 _real_load = _frozen_importlib._find_and_load  # type: ignore[attr-defined]  # the stubs leave it out
@@ -101,8 +101,8 @@ _loading = False
 def _load(name: str, import_: Any) -> Any:
     """A module is loaded with the real things: extension modules accept no other classes.
 
-    What a module of the user has bound is replaced as soon as it is loaded; what a library has bound, before
-    the next run.
+    Bindings in a module of the user are replaced as soon as it is loaded; bindings in a library, before the
+    next run.
     """
     global _loading
     if not _applied or _loading:
@@ -132,8 +132,8 @@ def _remove() -> None:
 
 def _restore(places: list[Place]) -> None:
     """Put the real things back, except where other code has bound something meanwhile."""
-    for target, name, real, stand_in in places:
-        if _get(target, name) is stand_in:
+    for target, name, real, replacement in places:
+        if _get(target, name) is replacement:
             set_binding(target, name, real)
 
 
@@ -183,13 +183,13 @@ def _get(target: Any, name: Any) -> Any:
 
 
 def _search() -> None:
-    """Find where the modules bind everything that has a stand-in."""
+    """Find where the modules bind everything that has a replacement."""
     global _searched
     for source in sources:
-        for owner, name, stand_in in source():
+        for owner, name, replacement in source():
             target = vars(owner) if isinstance(owner, types.ModuleType) else owner
             if (identity(target), name) not in _known:
-                _known[identity(target), name] = (target, name, _get(target, name), stand_in)
+                _known[identity(target), name] = (target, name, _get(target, name), replacement)
     originals = _originals()
     places = dict(_known)
     loaded: list[object] = list(sys.modules.values())
@@ -203,13 +203,13 @@ def _search() -> None:
 
 
 Originals = dict[int, tuple[Any, Any]]
-"""By identity, the real thing and its stand-in."""
+"""By identity, the real thing and its replacement."""
 
 
 def _originals() -> Originals:
     return {
-        identity(real): (real, stand_in)
-        for target, _, real, stand_in in _known.values()
+        identity(real): (real, replacement)
+        for target, _, real, replacement in _known.values()
         if real is not ABSENT and not isinstance(target, type)
     }
 
@@ -243,7 +243,7 @@ def _replaced(values: Any, originals: Originals) -> Any:
     return tuple(originals[identity(value)][1] if identity(value) in originals else value for value in values)
 
 
-# What the program reaches.
+# Objects that the program reaches.
 
 
 def _kept(program: Any) -> list[Place]:
@@ -260,9 +260,9 @@ def _kept(program: Any) -> list[Place]:
     while size != len(originals):  # a tuple in a tuple takes another round
         size = len(originals)
         for value in wrapped:
-            stand_in = None if identity(value) in originals else WRAPPERS[type(value)](value, originals)
-            if stand_in is not None:
-                originals[identity(value)] = (value, stand_in)
+            replacement = None if identity(value) in originals else WRAPPERS[type(value)](value, originals)
+            if replacement is not None:
+                originals[identity(value)] = (value, replacement)
     done = {(identity(target), name) for target, name, _, _ in (*_of_modules, *_others, *_of_program)}
     return more + [
         (target, name, value, _fitting(target, originals[identity(value)][1]))
@@ -277,7 +277,7 @@ def _builtin(value: Any, originals: Originals) -> Any:
     owner = originals.get(identity(getattr(value, "__self__", None)))
     if owner is not None:
         return getattr(owner[1], value.__name__, None)
-    return stand_ins.of_method(getattr(value, "__self__", None), value.__name__)
+    return replacements.of_method(getattr(value, "__self__", None), value.__name__)
 
 
 def _tuple(value: Any, originals: Originals) -> Any:
@@ -319,7 +319,7 @@ def bindings(target: Any) -> Iterator[tuple[Any, Any]]:
         yield from slots(target).items()
 
 
-def _fitting(target: Any, stand_in: Any) -> Any:
+def _fitting(target: Any, replacement: Any) -> Any:
     """In a class a Python function would become a method, which a clock written in C does not."""
-    function = is_class(target) and isinstance(stand_in, types.FunctionType)
-    return staticmethod(stand_in) if function else stand_in
+    function = is_class(target) and isinstance(replacement, types.FunctionType)
+    return staticmethod(replacement) if function else replacement

@@ -1,7 +1,7 @@
-"""The world that runs in this thread, and whether the calling code is under its control.
+"""The world that runs in this thread, and its control over the calling code.
 
-A stand-in for `time.time` is called by the audited code, by the SDK, by the scheduler between two steps, and
-by threads that have nothing to do with the world. Only the first two belong to the world.
+The audited code, the SDK, the scheduler between two steps and threads outside of the world all call the
+replacement for `time.time`. Only the first two belong to the world.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ def drop(run: "RunState") -> None:
 
 
 def anybody() -> bool:
-    """Whether a world runs in any thread."""
+    """Return True if a world runs in any thread."""
     return bool(_runs)
 
 
@@ -101,12 +101,12 @@ def outside() -> Iterator[None]:
 
 
 def making() -> bool:
-    """Whether what this thread makes now belongs to a world."""
+    """Return True if what this thread makes now belongs to a world."""
     return get_ident() in _runs or get_ident() in _aside
 
 
 def memory(run: "RunState") -> dict[Any, Any]:
-    """What the running process remembers; lost when it crashes."""
+    """Return the memory of the running process; a crash clears it."""
     process = run.running
     known: dict[Any, Any] = run.streams if process is None else process.machine.streams
     return known
@@ -122,7 +122,7 @@ def kind_of(frame: FrameType) -> int:
 
 
 def is_sdk(name: str) -> bool:
-    """Whether a module is one of the SDK, or of what carries its requests."""
+    """Return True if a module is one of the SDK, or of what carries its requests."""
     return name.partition(".")[0] in _SDK
 
 
@@ -148,7 +148,7 @@ def is_library_file(file: str) -> bool:
 
 
 def is_users(module: Any) -> bool:
-    """Whether a module is the user's: neither ours, nor the standard library's, nor installed."""
+    """Return True if a module is the user's: neither ours, nor the standard library's, nor installed."""
     name = getattr(module, "__name__", "")
     found = _users.get(name)
     if found is None:

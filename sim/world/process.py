@@ -6,7 +6,7 @@ after another and hands `Finish` to the executor after each.
 
 A crash is an exception raised where the process waits. Code may catch it (a bare `except:`, a `finally` that
 cleans up over the network), but it achieves nothing any more: every request is answered with the same
-exception. Code that returns normally, or goes on and on, is reported.
+exception. Code that returns normally, or never ends, is reported.
 
 Recall. Exploration repeats the beginnings of runs again and again, and in most of them a process gets the
 answers that it got before. Deterministic code with the same answers issues the same next operation. So the
@@ -39,7 +39,7 @@ from fencepost.sim.world.operations import Crash, Finish, Parallel, Wake, same
 OPERATIONS = 10_000
 """Operations an incarnation may issue before its numbers run into the next one's."""
 REFUSALS_MAX = 50
-"""How many requests a dying process may issue before it is abandoned."""
+"""Number of requests that a dying process may issue before it is abandoned."""
 
 _pool = threading.local()
 """Idle greenlets. One belongs to the thread that made it."""
@@ -65,7 +65,7 @@ class Stuck(BaseException):
         self.at = at
         """The lines of the user's code, innermost last."""
         self.too_long = too_long
-        """Whether that is the reason, and not the end of the audit."""
+        """True if that is the reason, and not the end of the audit."""
 
 
 class Diverged(Exception):
@@ -124,7 +124,7 @@ class Recall:
 
 
 def key_of(answer: Any) -> Any:
-    """The edge that an answer stands for; None where it cannot be compared with others."""
+    """Return the edge of an answer; None if the answer cannot be compared with others."""
     if type(answer) is list:
         answer = tuple(answer)
         if any(isinstance(one, StoreError) for one in answer):
@@ -234,19 +234,19 @@ class Process:
         self.machine: Process = self
         """The process whose memory it shares: itself, unless it is a thread."""
         self.ended: tuple[Any, ...] = ()
-        """What its threads knew when a crash ended them: variables around the function keep of it."""
+        """Numbers for the memory of its threads at each crash: variables of the program may keep some."""
         self.caller: Any = None
-        """The process as the stand-ins for threads and locks see it, once they did."""
+        """Access to the process for the replacements of threads and locks, once they used it."""
         self.memory = 0
         """With threads: the bit of the memory that they share."""
         self.thread: Any = None
-        """Of a thread: the object by which the code knows it."""
+        """Object by which the code refers to this thread."""
         self.after_power_loss = after_power_loss
-        """Whether it runs when power is back, and not before."""
+        """True if it runs when power is back, and not before."""
         self.after_crash = after_crash
-        """Whether it runs when the others have ended and one of them crashed, and not before."""
+        """True if it runs when the others have ended and one of them crashed, and not before."""
         self.daemon = daemon
-        """Whether a run may end before it has."""
+        """True if a run may end before it has."""
         self.taken = 0
         """Steps of a daemon so far, over all incarnations."""
         self.incarnation = 0
@@ -257,7 +257,7 @@ class Process:
         self.error: BaseException | None = None
         self.skew_ns = 0
         self.skew = False
-        """Whether the skew of its clock is decided."""
+        """True if the skew of its clock is decided."""
         self.retried = False
         self.pending: Any = None
         self.group: Group | None = None
@@ -288,7 +288,7 @@ class Process:
         self.threads: list[Process] | None = None
         """The threads that it has started, see `sim.threads`; None as long as it has started none."""
         self.sync: dict[Any, Any] | None = None
-        """What its locks, events and queues know, by object."""
+        """State of its locks, events and queues, by object."""
         self.leave: Callable[[], None] | None = None
         """Called when the entry point has ended: waits for the threads."""
         self.history = 0
@@ -305,11 +305,11 @@ class Process:
         self.last_idle: Any = None
         """The last request that changed nothing, its reply, and what it read."""
         self.spins = 0
-        """How often in a row it was repeated, with nothing of what it reads changing."""
+        """Number of repetitions in a row while nothing that it reads changed."""
         self.naps = 0
-        """How often it slept since its last step with an effect, while nothing changed that it read since."""
+        """Number of sleeps since its last step with an effect, while nothing changed that it read since."""
         self.nap_reads = 0
-        """What it read since."""
+        """Mask of the objects that it read since."""
         self.clean: bool = True
 
     def start(self) -> Any:
@@ -524,7 +524,7 @@ class Process:
         self.leave = self.leave or leave
 
     def be_called_by(self, caller: Any) -> None:
-        """Keep the caller by which the stand-ins for threads and locks reach this process."""
+        """Keep the caller by which the replacements for threads and locks reach this process."""
         self.caller = caller
 
     def set_thread(self, thread: Any) -> None:

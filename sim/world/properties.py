@@ -3,11 +3,11 @@
 A check returns nothing or True (fine), False, or a text with the reason, or raises AssertionError. For
 `eventually` and `sometimes` it returns True once the good thing has happened.
 
-    always      holds after every step
-    eventually  happens at some time in every run
-    sometimes   happens at some time in some run, else that is a finding
-    finally     holds at the end of every run
-    step        holds between every two neighbouring states, also where nothing changes
+    always      holds after every step.
+    eventually  happens at some time in every run.
+    sometimes   happens at some time in some run, else that is a finding.
+    finally     holds at the end of every run.
+    step        holds between every two neighbouring states, also where nothing changes.
 """
 
 from collections.abc import Callable, Sequence

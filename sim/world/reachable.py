@@ -1,4 +1,4 @@
-"""What the code of a program can reach: objects in closures, defaults, containers and modules of the user.
+"""Objects that code can reach: those in closures, defaults, containers and modules of the user.
 
 The walk starts at the program and goes through the modules of the user, and through objects of every class.
 It does not enter modules and classes of libraries, whose number is large: `places` searches those one level
@@ -54,7 +54,7 @@ def _walk(found: list[Any], enter: Callable[[Any], bool], most: int) -> None:
 
 
 _libraries: tuple[int, frozenset[int]] = (0, frozenset())
-"""How many modules there were, and the identities of the namespaces of libraries."""
+"""Number of modules at the last search, and the identities of the namespaces of libraries."""
 
 
 def _library_names() -> frozenset[int]:
@@ -93,7 +93,7 @@ def _referents_of_cached(function: Any) -> list[Any]:
 
 
 def _closed(value: Any) -> bool:
-    """Whether the walk ends before it."""
+    """Return True if the walk ends before it."""
     kind = type(value)
     if issubclass(kind, types.ModuleType):
         return not is_users(value)
@@ -102,7 +102,7 @@ def _closed(value: Any) -> bool:
     return str(kind.__module__).startswith("fencepost.sim.world")
 
 
-# No code of the object may run: a proxy would do whatever it stands for.
+# No code of the object may run: a proxy would run its target.
 
 
 def is_class(value: Any) -> bool:
@@ -120,7 +120,7 @@ def namespace(value: Any) -> dict[str, Any] | None:
 
 
 def slots(value: Any) -> dict[str, Any]:
-    """What is kept in the slots of an object, by name."""
+    """Return the values in the slots of an object, by name."""
     found = {}
     for owner in type(value).__mro__:
         for name, member in owner.__dict__.items() if "__slots__" in owner.__dict__ else ():

@@ -1,7 +1,7 @@
 """The state of one run: clock, budget, processes, requests in flight, objects, and the steps so far.
 
 Every part of a world holds the same `RunState`: the scheduler reads it, the executor changes it by its
-methods, checks see it through a view, and the stand-ins for clocks, files and threads find it by
+methods, checks see it through a view, and the replacements for clocks, files and threads find it by
 `present.here()`.
 """
 
@@ -227,6 +227,14 @@ class RunState:
         return self.processes[actor - 1] if actor < FLIGHTS_FROM else self.threads[actor]
 
     # Set-up.
+
+    def equip(self, env: Environment) -> None:
+        """Set the clock and the randomness of programs."""
+        self.env = env
+
+    def open_store(self, store: Store) -> None:
+        """Set the store of programs."""
+        self.store = store
 
     def use_thread(self) -> None:
         """Make the calling thread of the operating system the world's."""

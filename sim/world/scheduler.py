@@ -4,24 +4,24 @@ Theory. A process runs until it issues an operation: a request, a sleep, a clock
 That is one *step* of the schedule, and it is taken when the search decides so: the request lands, its reply
 is delivered, and the process runs on to its next operation. Landing and delivery are one step, because
 nothing that other processes could notice lies between them: a reply that is slow to arrive is a next step
-that is slow to be taken. What does differ is an alternative of the step (see `sim.faults`).
+that is slow to be taken. A difference is an alternative of the step (see `sim.faults`).
 
 An *actor* is a process (numbered from 1; 0 is the program that sets the world up), a request in flight that
 has a life of its own, or the clock.
 
 *Time.* The clock moves on in three ways. It advances to the next time at which a sleep ends, at any step and
-free of charge: a sleep says nothing about what others do meanwhile. It moves on by a tick, free of charge but
-only `ticks` times in a run, and only when some process knows the present time (it read the clock, or a write
-was stamped with it); otherwise nobody could tell. It moves on by a long pause at the price of one fault.
+free of charge: a sleep does not restrict the other processes. It moves on by a tick, free of charge but
+only `ticks` times in a run, and only when some process knows the present time: it read the clock, or a write
+was stamped with it. Otherwise no process could notice. It moves on by a long pause at the price of one fault.
 
 *Power.* Where the program has a file system and the budget a power loss, it may strike at any step, and once
-more when everybody has ended. What is left of the disk is picked in a step of its own.
+more when everybody has ended. The state of the disk that is left is picked in a step of its own.
 
 *Waiting loops.* A loop that repeats its request, with or without a sleep between, is followed for `SPINS`
-rounds in vain while others could go on; then it waits until something it reads has changed, or until no other
+rounds in vain while others could go on. Then it waits until something it reads has changed, or until no other
 actor can step. So an attempt counted beyond that, while others could go on, is not explored.
 
-*Daemons* go on and on. A run ends when all other processes have ended, so the end of a process conflicts with
+*Daemons* never end. A run ends when all other processes have ended, so the end of a process conflicts with
 every step of a daemon (see `Executor`). A daemon takes `daemon_steps` steps; then it waits until no other
 actor can step.
 
@@ -64,7 +64,7 @@ class Scheduler:
     def __init__(self, run: RunState) -> None:
         self._run = run
         self._last = False
-        """Whether nothing can happen any more but a power loss."""
+        """True if nothing can happen any more but a power loss."""
 
     def enabled(self) -> list[int]:
         """The actors that may step; empty when the run is complete."""
@@ -144,7 +144,7 @@ class Scheduler:
         return ready
 
     def _rests(self, flight: Flight) -> bool:
-        """Whether a request is of a parallel step of a daemon that has taken its steps."""
+        """Return True if a request is of a parallel step of a daemon that has taken its steps."""
         process = flight.process
         return process.daemon and not flight.zombie and process.taken >= self._run.settings.daemon_steps
 
@@ -155,7 +155,7 @@ class Scheduler:
         )
 
     def is_of_a_daemon(self, actor: int) -> bool:
-        """Whether a daemon takes this step, or it is a request of one."""
+        """Return True if a daemon takes this step, or it is a request of one."""
         run = self._run
         if actor in (CLOCK_ACTOR, POWER_ACTOR):
             return False
@@ -191,7 +191,7 @@ class Scheduler:
         return run.offers[2 * category + crashable]
 
     def _slept_in_vain(self) -> bool:
-        """Whether processes slept again so often, with nothing changed, that they wait for the others."""
+        """Return True if processes slept so often, with nothing changed, that they wait for the others."""
         return sum(process.naps - 1 for process in self._run.strands if process.naps > 1) >= SPINS
 
     def pending(self, actor: int) -> Any:

@@ -6,12 +6,12 @@ may pass between them. So a search begins without, and starts over when a proces
 modification of an object, a version or an upload. Only the attribute counts as a look, not the comparison or
 the hash of the whole reply, which the search itself needs.
 
-How much time is explored is one number, in this order:
+The level of time that is explored is one of these numbers:
 
-    UNTIMED  no process sleeps, and the clock is read at most once: time stands still
-    CLOCKED  clock readings are steps, and time may pass before each
-    STAMPED  so are writes, because somebody reads when they landed
-    WATCHED  a check looks at the present time, so time may pass before every step
+    UNTIMED  no process sleeps, and the clock is read at most once: time does not pass.
+    CLOCKED  clock readings are steps, and time may pass before each.
+    STAMPED  so are writes, because code reads when they landed.
+    WATCHED  a check looks at the present time, so time may pass before every step.
 """
 
 from operator import attrgetter

@@ -1,11 +1,12 @@
 """Steps of processes that have threads: what they share, how a thread begins, waits and ends.
 
-Theory: see `sim.threads`. The `Executor` takes every step. Here is what comes in addition where a process has
-threads: a step reads the memory of its process and, when it changed what another thread can reach, writes it;
-and it reads and writes the locks, queues and futures that it used (`StepRecord.touched`).
+Theory: see `sim.threads`. The `Executor` takes every step. In a process with threads, a step also
+reads the memory of its process, and writes it if it changed objects that another thread can reach. It reads
+and writes the locks, queues and futures that it used (`StepRecord.touched`).
 
-What a thread knows is numbered, because a state is compared by it: `history` by what it learnt and by the
-`version` of the memory in which it went on, `version` by who changed memory last.
+The memory of a thread is numbered, because states are compared by it. Its `history` is a number for its
+answers and for the `version` of the shared memory in which it went on; the `version` is a number for the
+thread that changed memory last.
 """
 
 from __future__ import annotations
@@ -218,7 +219,7 @@ class ThreadSteps:
 
 
 def _describe_wait(process: Process) -> str:
-    """What a process waits for, where, and who has it."""
+    """Return the object that a process waits for, the line, and the holder."""
     op = process.pending
     frame = process.worker.gr_frame if process.worker is not None else None
     at = users_lines(frame) if frame is not None else ()

@@ -78,8 +78,8 @@ class World(Declaring):
             deadlines=deadlines,
             sharing=sharing,
         )
-        self.run.env = WorldEnvironment(self.run)
-        self.run.store = WorldStore(self.run)
+        self.run.equip(WorldEnvironment(self.run))
+        self.run.open_store(WorldStore(self.run))
         self.judge = Monitor(self.run)
         self.scheduler = self._make_scheduler()
         self.executor = Executor(self.run, self.scheduler, self.judge)
@@ -145,10 +145,10 @@ class World(Declaring):
         """Mount an empty file system at `path`, which must not exist on the real disk, and return the path.
 
         From here to the end of the run, plain `open`, `os`, `pathlib`, `shutil`, `tempfile` and `fcntl.flock`
-        calls below it are the world's, and steps. What the program itself writes there is durable. `profile`
-        says what a power loss may leave of the rest: "strict" or "ext4", see `sim.filesystem.survival`.
-        `volatile` lists directories below `path` that exist when the processes start, and of whose names a
-        power loss leaves none: right for temporary files that nobody looks for afterwards.
+        calls below it are the world's, and steps. Files that the program itself writes there are durable.
+        `profile` says what a power loss may leave of the rest: "strict" or "ext4", see
+        `sim.filesystem.survival`. `volatile` lists directories below `path` that exist when the processes
+        start, and of whose names a power loss leaves none: right for temporary files that no recovery needs.
         """
         from fencepost.sim.filesystem import mount
 
@@ -171,8 +171,8 @@ class World(Declaring):
         After a crash it starts again from the beginning, unless `restart` is off. An exception that leaves it
         is a violation, unless it is one of `may_raise`. With `after_power_loss` it runs only when power was
         lost and is back, beside the processes that start again. With `after_crash` it runs only when all the
-        others have ended, and one of them by a crash after which it did not start again. A daemon goes on and
-        on: a run ends when all the others have ended.
+        others have ended, and one of them by a crash after which it did not start again. A daemon
+        never ends: a run ends when all the others have ended.
         """
         name = self._name_for(fn, name)
         process = self.run.process_type(
@@ -251,8 +251,8 @@ class World(Declaring):
         """Fold the notes and the writes of every run: `step(state, event)` returns the next state.
 
         It returns `Violated(reason)` or raises AssertionError for an event that must not happen. `notes` are
-        the topics and `keys` the prefixes of the keys that it sees; without both it sees everything, which
-        makes every order of two events matter.
+        the topics and `keys` the prefixes of the keys that it is shown; without both it is shown
+        everything, which makes every order of two events matter.
         """
         self._only_at_first("monitors are declared")
         if name in [fold.name for fold in self.judge.folds]:

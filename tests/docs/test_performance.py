@@ -11,7 +11,7 @@ import pytest
 from bench import kernel, report
 from bench.peers import promela, tla_module
 from fencepost.model import check
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 
 KEPT = json.loads((report.DOCS / "performance.json").read_text())
 

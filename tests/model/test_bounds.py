@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.model import BadSettings, check
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import look_up
 from fencepost.model.kernel.search import explore
 from fencepost.model.kernel.temporal import avoiding
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 from tests.depth import examples
 from tests.model.random_machines import Spec, specs
 
@@ -316,12 +316,12 @@ def test_the_graph_that_avoids_a_goal_is_that_of_numpy(wide: int, monkeypatch: p
     plain, compiled = (
         explore.Explorer(model, workers=1, compiled=way, keep_going=True).run() for way in (False, True)
     )
-    expected = [_graph(plain, goal) for goal in model.properties if goal.kind != "step"]
+    expected = [_graph(plain, goal) for goal in model.properties if goal.kind.name != "step"]
     monkeypatch.setattr(avoiding, "_CHUNK", 100)
     monkeypatch.setattr(avoiding, "_edges", None)  # only NumPy needs it
     for room in (3, 7, 1 << 20):
         monkeypatch.setattr(engine, "PENDING", room)
-        found = [_graph(compiled, goal) for goal in model.properties if goal.kind != "step"]
+        found = [_graph(compiled, goal) for goal in model.properties if goal.kind.name != "step"]
         assert found == expected
     assert all(any(marks) for marks in expected[0][2:])
 
@@ -560,7 +560,7 @@ def test_the_compiler_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch
 def test_the_loop_is_used_at_all() -> None:
     """A fallback to NumPy would pass every comparison above."""
     model = Model(TwoPhase)
-    compiled = Compiled(model, model.properties[:1], [p for p in model.properties if p.kind == "step"])
+    compiled = Compiled(model, model.properties[:1], [p for p in model.properties if p.kind.name == "step"])
     expanded = compiled.expand(model.initial())
     assert os.environ["XDG_CACHE_HOME"]
     assert compiled.labels == len(model.labels)

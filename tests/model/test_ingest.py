@@ -250,8 +250,8 @@ class TakesConflictForConflict(Ingest):
 
     @action(c=Ingest.collectors)
     def refuse(s, c: int) -> None:
-        s.require(s.at[c] == "manifest")
-        s.outcome[s.batch[c]] = "parked"
+        s.require(s.collector[c].at == "manifest")
+        s.outcome[s.collector[c].batch] = "parked"
         s.rest(c)
 
 
@@ -260,8 +260,8 @@ class KeepsNoRecord(Ingest):
 
     @action(c=Ingest.collectors)
     def refuse(s, c: int) -> None:
-        s.require(s.at[c] == "conflict")
-        s.outcome[s.batch[c]] = "parked"
+        s.require(s.collector[c].at == "conflict")
+        s.outcome[s.collector[c].batch] = "parked"
         s.rest(c)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fencepost.model import *
 from fencepost.model.kernel.language import paths
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 
 HERE = "test_mistakes.py"
 

@@ -269,7 +269,8 @@ def test_paths_of_definitions_add_up_and_do_not_multiply() -> None:
     frame = model.apply(model.initial(), model.labels[0])
     assert frame is not None
     assert frame.size == 2**8
-    assert runs == [3**8]
+    assert set(runs) == {3**8}  # run again once, when the definition has decided for the first time
+    assert len(runs) <= 2
     assert model.holds(model.properties[0], model.initial()).all()
     assert len(judged) == 8 * 3  # begun, and then a run for each of the two paths
 

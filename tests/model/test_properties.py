@@ -28,13 +28,13 @@ from fencepost.model import (
     reachable,
     step,
 )
-from fencepost.model.bounded_queue import BoundedQueue
 from fencepost.model.create_only_lock import CreateOnlyLock
 from fencepost.model.fenced_lease import FencedLease
-from fencepost.model.peterson import Peterson
-from fencepost.model.philosophers import Philosophers
 from fencepost.model.swap_counter import SwapCounter
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.bounded_queue import BoundedQueue
+from fencepost.model.textbook.peterson import Peterson
+from fencepost.model.textbook.philosophers import Philosophers
+from fencepost.model.textbook.two_phase import TwoPhase
 from fencepost.results import to_json
 from tests.model.counterexamples import counterexample
 

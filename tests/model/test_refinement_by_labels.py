@@ -49,7 +49,7 @@ from tests.model.random_machines import NAMES, Cell, Condition, Literal, Spec, S
 
 
 class LockObserved(Machine):
-    """Who has the lock, and who ever had it."""
+    """The client that has the lock, and those that ever had it."""
 
     clients = Size(3)
 
@@ -99,7 +99,7 @@ class Lock(Machine):
 
 
 class OnceOnly(Lock):
-    """Nobody releases the lock."""
+    """A lock that is never released."""
 
     @action
     def release(s) -> None:
@@ -359,7 +359,7 @@ def test_a_field_of_a_role_is_mapped_by_member() -> None:
         check(refining(mapping=lambda s: {}, other=Roles))
 
 
-# What a proof does not test.
+# Vacuity.
 
 
 def test_an_action_that_is_never_performed_and_a_field_that_nothing_ties_are_reported() -> None:
@@ -465,7 +465,7 @@ def test_an_unknown_size_of_the_proof_is_an_error() -> None:
 
 @dataclass(frozen=True)
 class Link:
-    """How a random machine refines another: by kept fields, and a label for each visible action."""
+    """A refinement of a random machine: the kept fields, and a label for each visible action."""
 
     kept: tuple[str, ...]
     guards: tuple[Condition | None, ...]

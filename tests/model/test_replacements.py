@@ -5,7 +5,21 @@ from typing import Any, ClassVar
 
 import pytest
 
-from fencepost.model import Int, Machine, Model, ModellingMistake, Truth, action, check, invariant, without
+from fencepost.model import (
+    Bool,
+    Each,
+    Int,
+    Machine,
+    Model,
+    ModellingMistake,
+    Truth,
+    action,
+    check,
+    invariant,
+    may_end,
+    without,
+)
+from fencepost.model.kernel import Number
 
 
 class Counter(Machine):
@@ -121,3 +135,82 @@ def _replacing(*switches: str, target: Any, function: Any = None) -> Model:
 def test_an_impossible_replacement_is_an_error_of_the_declaration(declare: Any, expected: str) -> None:
     with pytest.raises(ModellingMistake, match=re.escape(expected)):
         declare()
+
+
+def test_a_replacement_may_return_true_or_false() -> None:
+    """They are columns where the definition is called: `~True` would be -2."""
+
+    class Fenced(Machine):
+        safeguards = {"fence": "an old epoch writes nothing", "close": "a closed log takes nothing"}
+        epoch = Int(0, 2)
+        log = Int(0, 2)
+
+        def is_fenced(s, epoch: int) -> Truth:
+            return s.epoch > epoch
+
+        @without("fence", replaces=is_fenced)
+        def is_never_fenced(s, epoch: int) -> bool:
+            return False
+
+        def is_open(s) -> Truth:
+            return s.log < 1
+
+        is_always_open = without("close", replaces=is_open)(lambda s: True)
+
+        @action
+        def claim(s) -> None:
+            s.require(s.epoch < 2)
+            s.epoch += 1
+
+        @action(epoch=3)
+        def write(s, epoch: int) -> None:
+            s.require(~s.is_fenced(epoch) & s.is_open(), s.epoch >= epoch, s.log < 2)
+            s.log += 1
+
+        @may_end
+        def ended(s) -> Truth:
+            return s.epoch == 2
+
+    assert check(Fenced).distinct == 6
+    assert check(Fenced, without=["close"]).distinct == 9
+    on, off = (check(Fenced, without=off).coverage for off in ([], ["fence"]))
+    assert (on["write"], off["write"]) == (3, 6)
+    assert check(Fenced, without=["fence"], compiled=True).coverage == off
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_replacement_of_a_number_may_return_a_whole_number(compiled: bool) -> None:
+    """`~(1 == 1)` of plain numbers would be -2."""
+
+    class Counting(Machine):
+        safeguards = {"fresh": "a new epoch is higher than all before", "read": "it is read, not guessed"}
+        newest = Int(0, 3)
+        taken = Each(4, Bool())
+
+        def fresh(s) -> Number:
+            return s.newest + 1
+
+        first = without("fresh", replaces=fresh)(lambda s: 1)
+
+        @without("read", replaces=fresh)
+        def guess(s) -> int:
+            return 2
+
+        @action(e=4)
+        def begin(s, e: int) -> None:
+            s.require(~(s.fresh() != e), s.fresh() <= 3)
+            s.taken[s.fresh()] = True
+            s.newest = s.fresh()
+
+        @may_end
+        def ended(s) -> Truth:
+            return Truth.constant(True)
+
+    def found(*without: str) -> tuple[int, dict[str, int]]:
+        result = check(Counting, without=without, compiled=compiled)
+        assert not result.notes
+        return result.distinct, result.coverage
+
+    assert found() == (4, {"begin": 3})
+    assert found("fresh") == (2, {"begin": 2})
+    assert found("read") == (2, {"begin": 2})

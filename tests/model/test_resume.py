@@ -15,8 +15,8 @@ from fencepost.model import BadSettings, Bool, Int, Machine, Model, action, chec
 from fencepost.model.kernel.report.result import CheckResult
 from fencepost.model.kernel.search.explore import Explorer
 from fencepost.model.kernel.search.resume import Saved
-from fencepost.model.philosophers import Philosophers
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.philosophers import Philosophers
+from fencepost.model.textbook.two_phase import TwoPhase
 
 TRANSIENT = {"seconds": 0.0, "peak_bytes": 0, "notes": ()}
 
@@ -225,8 +225,8 @@ def test_a_killed_process_is_continued(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from fencepost.model import check
-        from fencepost.model.philosophers import Philosophers
-from fencepost.model.two_phase import TwoPhase
+        from fencepost.model.textbook.philosophers import Philosophers
+from fencepost.model.textbook.two_phase import TwoPhase
         found = check(TwoPhase, {"managers": 9}, resume=Path(sys.argv[1]))
         print(found.distinct, found.generated, found.depth, found.verdict)
         """

@@ -1,11 +1,16 @@
 """The machine of streams: what holds, what each safeguard is for, why other designs were rejected."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from fencepost.model import check
+from fencepost.commands.models import find_machine
+from fencepost.model import action, check
 from fencepost.model.streams import Streams
 from tests.model.counterexamples import steps, verdicts
 
+ROOT = Path(__file__).parents[2]
 SMALL = {"epochs": 2, "troubles": 0}
 ONE_LIFE = {**SMALL, "lives": 1}
 TWO_APPENDS = {"appends": 2, "epochs": 2, "lives": 1, "troubles": 0}
@@ -72,17 +77,40 @@ def test_without_a_switch_its_properties_are_violated(switch) -> None:
 # The rejected designs of docs/decisions/0020-streams.md.
 
 REJECTED = {
-    "chained": ({"chained": 1, "troubles": 0}, "no_resurrection", 7),
-    "swaps": ({"swaps": 0, "epochs": 1, "lives": 1}, "no_resurrection", 5),
-    "orphans": ({"orphans": 0, **SMALL}, "eventually_empty", 8),
-    "tail_reads": ({"tail_reads": 1, "reading": 1, **TWO_APPENDS}, "cursor_honest", 8),
-    "tagged": ({"tagged": 0, "reading": 1, **SMALL}, "cursor_honest", 11),
+    "Chained": ({"troubles": 0}, "no_resurrection", 7),
+    "DeletesBeforeCreating": ({"epochs": 1, "lives": 1}, "no_resurrection", 5),
+    "ScansManifestsAlone": (SMALL, "eventually_empty", 8),
+    "ServesTails": (TWO_APPENDS, "cursor_honest", 8),
+    "OffsetsWithoutLineage": (SMALL, "cursor_honest", 11),
 }
 
 
 @pytest.mark.parametrize("design", REJECTED)
 def test_a_rejected_design_has_a_counterexample(design) -> None:
     sizes, name, length = REJECTED[design]
-    result = check(Streams, sizes)
+    machine = find_machine(f"{ROOT}/docs/decisions/rejected_streams.py:{design}")
+    assert issubclass(machine, Streams)
+    result = check(machine, sizes)
     assert {found for found, verdict in verdicts(result).items() if verdict == "violated"} == {name}
     assert len(steps(result, name)) == length
+
+
+def test_every_rejected_design_is_tried() -> None:
+    """And the record quotes the command of each."""
+    source = (ROOT / "docs/decisions/rejected_streams.py").read_text()
+    assert set(re.findall(r"^class (\w+)", source, re.MULTILINE)) == set(REJECTED)
+    record = (ROOT / "docs/decisions/0020-streams.md").read_text()
+    assert all(f"rejected_streams.py:{design}" in record for design in REJECTED)
+
+
+class RunsAhead(Streams):
+    """A reader that takes an offset beyond what the manifest lists."""
+
+    @action
+    def read(s) -> None:
+        s.require(s.reading > 0, s.is_live(), s.reads == s.manifest.life, s.position < s.appends)
+        s.position += 1
+
+
+def test_a_reader_that_runs_ahead_is_caught() -> None:
+    assert check(RunsAhead, {**ONE_LIFE, "reading": 1})["cursor_honest"].verdict == "violated"

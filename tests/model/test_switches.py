@@ -14,8 +14,8 @@ import pytest
 
 import fencepost.model
 from fencepost.model import FieldOverflow, Machine, Model, check
-from fencepost.model.bounded_queue import BoundedQueue
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Search
+from fencepost.model.textbook.bounded_queue import BoundedQueue
 
 STATES = (500, 5_000, 60_000, 2_000_000)
 """As far as the two spaces are compared: most switches show at once, a few only far into a large one."""

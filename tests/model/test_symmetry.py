@@ -41,8 +41,8 @@ from fencepost.model import (
     step,
 )
 from fencepost.model.kernel import Id, Reduced
-from fencepost.model.philosophers import Philosophers
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.philosophers import Philosophers
+from fencepost.model.textbook.two_phase import TwoPhase
 from tests.depth import examples
 from tests.model.counterexamples import followed
 

@@ -26,7 +26,7 @@ from fencepost.model import (
     may_end,
 )
 from fencepost.model.kernel import together
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 from tests.model.counterexamples import counterexample
 
 

@@ -31,9 +31,9 @@ from fencepost.model import (
 from fencepost.model.kernel.search import shorten
 from fencepost.model.kernel.search.shorten import Walk, needed, without_loops
 from fencepost.model.kernel.search.visited import Seen
-from fencepost.model.peterson import Peterson
-from fencepost.model.philosophers import Philosophers
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.peterson import Peterson
+from fencepost.model.textbook.philosophers import Philosophers
+from fencepost.model.textbook.two_phase import TwoPhase
 from tests.depth import examples
 from tests.model.counterexamples import followed
 from tests.model.random_machines import Spec, specs

@@ -24,10 +24,10 @@ from fencepost.model import (
     step,
 )
 from fencepost.model.create_only_lock import CreateOnlyLock
-from fencepost.model.peterson import Peterson
-from fencepost.model.philosophers import Philosophers
 from fencepost.model.swap_counter import SwapCounter
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.peterson import Peterson
+from fencepost.model.textbook.philosophers import Philosophers
+from fencepost.model.textbook.two_phase import TwoPhase
 from fencepost.properties.stateful_model import Broken, ModelMachine, machine_for
 
 

@@ -11,12 +11,12 @@ import jsonschema
 import pytest
 
 import fencepost.results
+from fencepost.reports.command_lines import drop_options
 from fencepost.results import (
     COMMANDS,
     DEFINED_IN,
     Row,
     command_of,
-    drop_options,
     from_json,
     recorded,
     result_class,

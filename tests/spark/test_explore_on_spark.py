@@ -10,7 +10,7 @@ from fencepost.model import Each, Int, Machine, Size, Truth, action, check, step
 from fencepost.model.create_only_lock import CreateOnlyLock
 from fencepost.model.objects import Objects
 from fencepost.model.swap_counter import SwapCounter
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.two_phase import TwoPhase
 from fencepost.results import to_json
 from fencepost.sim.spark import SparkEngine
 

@@ -14,7 +14,7 @@ from fencepost.model import (
     may_end,
     together,
 )
-from fencepost.model.peterson import Peterson
+from fencepost.model.textbook.peterson import Peterson
 
 
 class Termination(Machine):

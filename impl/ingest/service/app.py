@@ -161,7 +161,7 @@ class Plan:
     landing_s: float = LANDING_S
     blocks_s: float = REFRESH_S
     maintenance_s: float = 0.0
-    """How often it competes for the lease of the maintenance, see `maintenance`; 0: never."""
+    """Seconds between two attempts to take the lease of the maintenance, see `maintenance`; 0: none."""
     search_s: float = SEARCH_EVERY_S
 
 

@@ -23,7 +23,7 @@ from fencepost.impl.store.errors import StoreError
 _LOG = logging.getLogger("fencepost.ingest")
 
 WAITING = 2000
-"""What a collector still writes when it is stopped: some seconds' worth."""
+"""Number of batches that a collector still writes when it is stopped: the work of some seconds."""
 BATCHES_PER_STEP = 4
 """Batches whose objects are written in one parallel step: few, so that acceptances find a free connection."""
 REFRESH_S = 10.0

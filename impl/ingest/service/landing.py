@@ -51,7 +51,7 @@ class LocalSpool(Acceptance):
         self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
         self.blocklist = Blocklist(self.store, env, bucket.settings)
         self._guard = threading.Lock()
-        # What an earlier run accepted and did not land.
+        # Batches that an earlier run accepted and did not land.
         landed = {Identity.of_key(key) for key in self._keys(LANDED)}
         self._waiting = {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
 

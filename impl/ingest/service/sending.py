@@ -217,7 +217,7 @@ class Sender:
 def _interpret(
     url: str, status: int, headers: httpx.Headers, body: Any, batch: Batch, sha256: str
 ) -> _Answer:
-    """What the agent does after a response about the batch."""
+    """Return the answer by which the agent continues after a response about the batch."""
     fields = body if isinstance(body, dict) else {}
     kind, message = str(fields.get("error", "")), str(fields.get("message", ""))
     text = f"{url} answered {status}" + (f" {kind}: {message}" if kind else "")

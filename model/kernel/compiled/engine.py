@@ -199,7 +199,7 @@ class Compiled:
             or any(each.name not in self._first for each in states)
         ):
             return None
-        values = {each.name: int(each.kind == "reachable") for each in states}
+        values = {each.name: int(each.kind.decided_by) for each in states}
         bad = np.full((len(self._steps), 2 + 2 * self._model.words), _NOWHERE, np.uint64)
         for number, wanted in enumerate(self._steps):
             if wanted not in steps:

@@ -324,6 +324,8 @@ def _positive(condition: Node) -> tuple[Node, bool]:
 class TracedFrame(Frame):
     """The rows of a traced call. Guards are recorded; no row is removed, so old columns stay as they are."""
 
+    is_scoped = True
+
     def __init__(
         self,
         model: Model,

@@ -36,12 +36,12 @@ class Choice(Column):
 
     def __eq__(self, other: Choice | str) -> Truth:  # type: ignore[override]  # columns compare to columns
         if isinstance(other, Choice):
-            if isinstance(self.kind, _Chosen):
-                self, other = other, self  # == is symmetric
-            if isinstance(other.kind, _Chosen) and isinstance(self.kind, EnumKind):
-                table = np.array([other.kind.encode(name) for name in self.kind.options], np.int64)
-                return Truth.of(self._frame_with(other), look_up(table, self.codes()) == other.codes())
             if other.kind != self.kind:
+                if isinstance(self.kind, _Chosen):
+                    self, other = other, self  # == is symmetric
+                if isinstance(other.kind, _Chosen) and isinstance(self.kind, EnumKind):
+                    table = np.array([other.kind.encode(name) for name in self.kind.options], np.int64)
+                    return Truth.of(self._frame_with(other), look_up(table, self.codes()) == other.codes())
                 raise ModellingMistake(
                     f"two enums with different names are compared: {self.kind.describe()}, "
                     f"against {other.kind.describe()}"
@@ -162,7 +162,7 @@ def _common_names(*sides: Choice | str) -> EnumKind:
         for side in sides
         for name in ((side,) if isinstance(side, str) else side.kind.options)  # type: ignore[attr-defined]  # a Choice's kind is an EnumKind
     ]
-    is_chosen = any(isinstance(kind, _Chosen) for kind in kinds)
+    is_chosen = kinds and _Chosen in map(type, kinds)
     return (_Chosen if is_chosen else _Picked)(tuple(dict.fromkeys(names)))
 
 

@@ -35,8 +35,8 @@ A property of one expression needs no method: its sentence is the argument.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from dis import get_instructions
+from dataclasses import dataclass, field
+from dis import Instruction, get_instructions
 from functools import partial, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import product
@@ -44,31 +44,30 @@ from pathlib import Path
 from types import FunctionType, MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
-from fencepost.model.kernel.language.columns import Truth, all_of, any_of, as_truth, describe, to_truth
-from fencepost.model.kernel.language.errors import ModellingMistake, missing_return, names, suggestion
+from fencepost.model.kernel.language.columns import Truth, all_of, any_of, as_truth
+from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fairness import Together
 from fencepost.model.kernel.language.fields import AnyPlace, Extent, Field, Received, Subsets, resolve
+from fencepost.model.kernel.language.kinds import (
+    AlwaysRecoverable,
+    Case,
+    Eventually,
+    InfinitelyOften,
+    Invariant,
+    Kind,
+    LeadsTo,
+    OfRuns,
+    Reachable,
+    Step,
+)
 from fencepost.model.kernel.language.numbers import Number
-from fencepost.model.kernel.language.paths import may_branch
+from fencepost.model.kernel.language.paths import is_computed, may_branch
 from fencepost.model.kernel.language.roles import Role
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 Values = int | str | Extent | Subsets | Received[Any, Any] | AnyPlace | Role | Sequence[object]
-Kind = Literal[
-    "invariant",
-    "step",
-    "reachable",
-    "eventually",
-    "infinitely_often",
-    "leads_to",
-    "always_recoverable",
-    "refinement",
-    "deadlock",
-]
-OF_RUNS: tuple[Kind, ...] = ("eventually", "infinitely_often", "leads_to")
-"""Properties of whole runs, which need fairness; their parameters are decided choice by choice."""
 Off = Mapping[str | tuple[str, ...], Any]
 MARK = "__fencepost__"
 OFF = "__fencepost_off__"
@@ -177,28 +176,14 @@ class Property:
     refines: Any = None
     """Of a refinement: its declaration, see `refinement.Refines`."""
 
-    def cases(self, sizes: Mapping[str, int]) -> Iterator[tuple[str, "Property", "Property | None"]]:
-        """For each choice of the parameters: its text, the goal, and what leads to it (None: everything)."""
+    def cases(self, sizes: Mapping[str, int]) -> "Iterator[Case]":
+        """Of a property of runs, a case for each choice of the parameters."""
+        assert isinstance(self.kind, OfRuns), "other kinds have joined their choices"
         domains = {name: choices(domain, sizes) for name, domain in self.domains.items()}
         for values in product(*domains.values()):
             given = dict(zip(domains, values, strict=True))
             text = ", ".join(f"{name}={value}" for name, value in given.items())
-            if self.kind == "leads_to":
-                yield text, self._part(1, given), self._part(0, given)
-            else:
-                yield text, replace(self, function=partial(self.function, **given)), None
-
-    def _part(self, number: int, given: Mapping[str, object]) -> "Property":
-        def part(s: Any) -> Truth:
-            pair = self.function(s, **given)
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise ModellingMistake(
-                    f"`{self.name}` returns {describe(pair)}{missing_return(pair) or ':'} "
-                    "a leads_to returns two conditions, what happens and what must follow"
-                )
-            return to_truth(pair[number], "leads_to")
-
-        return replace(self, function=part)
+            yield self.kind.case(self, text, given)
 
 
 @dataclass(frozen=True)
@@ -250,10 +235,9 @@ def check_statements(function: Callable[..., Any]) -> None:
     if code is None:
         return
     line, before = code.co_firstlineno, ""
-    instructions = [*get_instructions(code)]
-    for at, instruction in enumerate(instructions):
-        chain = tuple(one.opname for one in instructions[at : at + len(_CHAINED)])
-        if before in _JOINS and chain == _CHAINED:
+    instructions = list(get_instructions(code))
+    for place, instruction in enumerate(instructions):
+        if before in _JOINS and _is_chained(instructions[place : place + 3]):
             raise ModellingMistake(
                 f"in {function.__name__} ({Path(code.co_filename).name}:{line}): & and | bind tighter than "
                 "==, so `a == b & c == d` compares b & c: write (a == b) & (c == d)"
@@ -270,8 +254,12 @@ def check_statements(function: Callable[..., Any]) -> None:
 
 
 _JOINS = ("&", "|", "^")
-_CHAINED = ("SWAP", "COPY", "COMPARE_OP")
-"""The instructions after the middle operand of a chained comparison. A tuple assignment has the first only."""
+
+
+def _is_chained(after: Sequence[Instruction]) -> bool:
+    """True if these instructions compare the operand before them twice, on its left and on its right."""
+    return [each.opname for each in after] == ["SWAP", "COPY", "COMPARE_OP"]
+
 
 _LEAVE_A_VALUE = ("COMPARE_OP", "CONTAINS_OP", "IS_OP", "LOAD_ATTR")
 """Instructions whose result must be used."""
@@ -341,7 +329,7 @@ def _property(
 ) -> F:
     code = getattr(function, "__code__", None)
     parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
-    if kind == "step" and (parameters[:1] == ("after",) or parameters[1:2] == ("before",)):
+    if kind.rows == 2 and (parameters[:1] == ("after",) or parameters[1:2] == ("before",)):
         raise ModellingMistake(
             f"`{function.__name__}` takes {', '.join(parameters)}: a step takes the rows before first, "
             "and then those after: write (before, after)"
@@ -357,8 +345,8 @@ def _property(
                 f"`{function.__name__}` takes `{name}` among those with {domain.text(name)}: that is a guard "
                 "of an action; in a property write implies(condition, then), or & in a @reachable"
             )
-    _check_domains(function, domains, 2 if kind == "step" else 1)
-    quantified = _quantified(function, domains, any_of if kind == "reachable" else all_of)
+    _check_domains(function, domains, kind.rows)
+    quantified = _quantified(function, domains, any_of if kind.decided_by else all_of)
     doc = doc or sentence(function)
     return _mark(function, Property(function.__name__, kind, quantified, doc, tuple(fair)))
 
@@ -367,7 +355,7 @@ def _quantified(
     function: Callable[..., Any], domains: Mapping[str, Domain], join: Callable[..., Truth]
 ) -> Callable[..., Any]:
     """The property for all choices of its parameters at once."""
-    branches = may_branch(function)
+    is_candidate = may_branch(function)
 
     @wraps(function)
     def joined(*rows: Any) -> Truth:
@@ -378,7 +366,9 @@ def _quantified(
         def truths() -> Iterator[Any]:
             for each in values:
                 given = partial(function, *rows, **dict(zip(domains, each, strict=True)))
-                truth = rows[0].frame.branching.computed(given) if branches else given()
+                frame = rows[0].frame
+                is_own = is_candidate and is_computed(function, frame)
+                truth = frame.branching.computed(given) if is_own else given()
                 if isinstance(truth, Truth | bool):
                     yield truth
                 else:
@@ -396,13 +386,24 @@ def _declare(given: F | str, kind: Kind, domains: Mapping[str, Domain]) -> F | C
     return _property(given, kind, domains)
 
 
+def declares(kind: Kind) -> Callable[..., Any]:
+    """A decorator for properties of a kind that a search judges: plain, with a sentence, or with domains."""
+    if kind.of_runs:
+        raise ModellingMistake(f"properties of runs take fairness: write a decorator for {kind.name}")
+
+    def decorator(given: Any = "", /, **domains: Domain) -> Any:
+        return _declare(given, kind, domains)
+
+    return decorator
+
+
 @overload
 def invariant(function: F, /) -> F: ...
 @overload
 def invariant(doc: str = "", /, **domains: Domain) -> Callable[[F], F]: ...
 def invariant(given: F | str = "", /, **domains: Domain) -> F | Callable[[F], F]:
     """Holds in every reachable state."""
-    return _declare(given, "invariant", domains)
+    return _declare(given, Invariant(), domains)
 
 
 @overload
@@ -411,7 +412,7 @@ def step(function: F, /) -> F: ...
 def step(doc: str = "", /, **domains: Domain) -> Callable[[F], F]: ...
 def step(given: F | str = "", /, **domains: Domain) -> F | Callable[[F], F]:
     """Holds for every transition: a function of the rows before and the rows after."""
-    return _declare(given, "step", domains)
+    return _declare(given, Step(), domains)
 
 
 @overload
@@ -420,7 +421,7 @@ def reachable(function: F, /) -> F: ...
 def reachable(doc: str = "", /, **domains: Domain) -> Callable[[F], F]: ...
 def reachable(given: F | str = "", /, **domains: Domain) -> F | Callable[[F], F]:
     """Some reachable state satisfies it; the trace of the verdict is a shortest path there."""
-    return _declare(given, "reachable", domains)
+    return _declare(given, Reachable(), domains)
 
 
 @overload
@@ -429,7 +430,7 @@ def always_recoverable(function: F, /) -> F: ...
 def always_recoverable(doc: str, /) -> Callable[[F], F]: ...
 def always_recoverable(given: F | str, /) -> F | Callable[[F], F]:
     """From every reachable state, a state that satisfies it can still be reached (AG EF)."""
-    return _declare(given, "always_recoverable", {})
+    return _declare(given, AlwaysRecoverable(), {})
 
 
 Fair = Sequence[str | Together]
@@ -440,8 +441,8 @@ def _of_runs(
 ) -> Callable[[F], F]:
     if callable(doc):
         raise ModellingMistake(
-            f"`{getattr(doc, '__name__', kind)}`: write @{kind}(fair=(...)) with the actions that are not "
-            f"ignored forever, or @{kind}() where a run may stop anywhere"
+            f"`{getattr(doc, '__name__', kind.name)}`: write @{kind.name}(fair=(...)) with the actions that "
+            f"are not ignored forever, or @{kind.name}() where a run may stop anywhere"
         )
     for name, each in (("fair", fair), ("strong", strong)):
         if isinstance(each, str):
@@ -466,14 +467,14 @@ def eventually(
     The name of an action is one demand for each choice of its parameters; `together` joins several actions.
     What is named in `strong` must happen again and again if it is enabled again and again, even with pauses.
     """
-    return _of_runs("eventually", doc, fair, strong, domains)
+    return _of_runs(Eventually(), doc, fair, strong, domains)
 
 
 def infinitely_often(
     doc: str = "", /, *, fair: Fair = (), strong: Fair = (), **domains: Domain
 ) -> Callable[[F], F]:
     """From every reachable state, every fair run reaches it: it comes true again and again ([]<>)."""
-    return _of_runs("infinitely_often", doc, fair, strong, domains)
+    return _of_runs(InfinitelyOften(), doc, fair, strong, domains)
 
 
 def leads_to(doc: str = "", /, *, fair: Fair = (), strong: Fair = (), **domains: Domain) -> Callable[[F], F]:
@@ -483,7 +484,7 @@ def leads_to(doc: str = "", /, *, fair: Fair = (), strong: Fair = (), **domains:
     def served(s, c: int) -> tuple[Truth, Truth]:
         return s.at[c] == "waits", s.at[c] == "holds"
     """
-    return _of_runs("leads_to", doc, fair, strong, domains)
+    return _of_runs(LeadsTo(), doc, fair, strong, domains)
 
 
 def may_end(function: F) -> F:
@@ -550,7 +551,7 @@ def _as_function(value: Any) -> Callable[..., Any]:
 
 def without(
     *switches: str, replaces: Callable[Concatenate[Any, P], R]
-) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[Concatenate[Any, P], R]]:
+) -> Callable[[Callable[Concatenate[Any, P], R | int]], Callable[Concatenate[Any, P], R]]:
     """Replaces an action or a definition while one of these safeguards or assumptions is off.
 
         @action(w=writers)
@@ -559,13 +560,25 @@ def without(
         @without("create-only-manifest", replaces=put_manifest)
         def overwrite_manifest(s, w: int) -> None: ...
 
-    The replacement takes the same parameters. A replaced action keeps its name and its labels. A method of a
+        def is_fenced(s, epoch: Number) -> Truth: ...
+
+        @without("epoch-check", replaces=is_fenced)
+        def is_never_fenced(s, epoch: Number) -> bool:
+            return False
+
+    The replacement takes the same parameters; for a Truth it may return True or False, and for a Number a
+    whole number. A replaced action keeps its name and its labels. A method of a
     base class is `replaces=Base.put_manifest`. The replacement can call the original as a function of the
     class, `Publish.put_manifest(s, w)`. If several replacements of one method apply, the last declared wins.
     """
     if not switches:
         raise ModellingMistake('without needs a safeguard or an assumption: @without("name", replaces=...)')
-    return lambda function: _mark(function, Replacement(switches, replaces, function))
+
+    def decorate(function: Callable[Concatenate[Any, P], R | int]) -> Callable[Concatenate[Any, P], R]:
+        marked: Any = _mark(function, Replacement(switches, replaces, function))
+        return marked  # type: ignore[no-any-return]  # a plain value becomes a column where it is called
+
+    return decorate
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -106,12 +106,21 @@ class Bound(NoValue, partial):  # type: ignore[type-arg]  # of whatever the meth
 
 
 class BoundDefinition(Bound):
-    """A definition with an `if`, before its call: its paths are joined to one result, see `paths`."""
+    """A definition with an `if`, or that returns True or False, before its call: see `paths.Branching`."""
 
     __slots__ = ()
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        return self.args[0].frame.branching.computed(partial(self.func, *self.args, *given, **named))
+        return self.args[0].frame.branching.defined(partial(self.func, *self.args, *given, **named))
+
+
+class BoundNumber(Bound):
+    """A replacement of a definition that is declared to return a Number: a plain number becomes one."""
+
+    __slots__ = ()
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        return self.args[0].frame.branching.number(partial(self.func, *self.args, *given, **named))
 
 
 class MustCall:
@@ -120,8 +129,10 @@ class MustCall:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.is_replaceable = False
-        self.may_branch: Callable[[Callable[..., Any]], bool] | None = None
-        """Of a definition of a machine: the test for an `if`."""
+        self.is_computed: Callable[[Callable[..., Any], Any], bool] | None = None
+        """Of a definition of a machine whose result may need work: the test for it, see `paths`."""
+        self.is_computed_off: Callable[[Callable[..., Any], Any], bool] | None = None
+        """The same for what replaces it while a safeguard is off."""
         update_wrapper(cast(Any, self), function)
 
     def __getattr__(self, name: str) -> Any:
@@ -132,12 +143,21 @@ class MustCall:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self.function
-        function = self.function
+        function, is_computed = self.function, self.is_computed
         if self.is_replaceable:
             function = instance.frame.model.replacements.get(function, function)
-        if self.may_branch is not None and self.may_branch(function):
+            if function is not self.function:
+                is_computed = self.is_computed_off
+                if _returns_number(self.function):
+                    return BoundNumber(function, instance)
+        if is_computed is not None and is_computed(function, instance.frame):
             return BoundDefinition(function, instance)
         return Bound(function, instance)
+
+
+def _returns_number(function: Callable[..., Any]) -> bool:
+    declared = getattr(function, "__annotations__", {}).get("return")
+    return getattr(declared, "__name__", declared) == "Number"
 
 
 def must_call(function: F) -> F:

@@ -47,6 +47,9 @@ class NothingLeft(BaseException):  # not an error: it ends an action when no row
 class Frame:
     """A batch of states in the middle of an action; read-only during the call of a property."""
 
+    is_scoped = False
+    """Run every definition that may branch as a computation of its own, see `paths`."""
+
     def __init__(
         self,
         model: "Model",
@@ -56,7 +59,8 @@ class Frame:
         read_only: bool = False,
         path: ExecutionPath | None = None,
     ) -> None:
-        self._branching = None if path is None else Branching((self,), path)
+        self._branching: Branching | None = None if path is None else Branching((self,), path)
+        self._path: ExecutionPath | None = None
         self.writes = 0
         """Assignments and guards so far."""
         self.is_property = read_only
@@ -127,7 +131,7 @@ class Frame:
     @property
     def path(self) -> ExecutionPath | None:
         """The path of an action; None as long as it has decided nothing."""
-        return None if self._branching is None else self._branching.path
+        return self._path if self._branching is None else self._branching.path
 
     @staticmethod
     def together(frames: "tuple[Frame, ...]") -> None:
@@ -291,6 +295,8 @@ class Frame:
     def close(self) -> None:
         """End the use of these rows: columns that the author's text kept must not meet other rows."""
         self.epoch = _OVER
+        self._path = self.path
+        self._branching = None  # it refers to this frame: without the cycle, memory is free at once
 
     def finish(self) -> list[U64]:
         """The words of the remaining rows, all writes applied."""

@@ -37,7 +37,7 @@ from fencepost.model.kernel.language.errors import (
     suggestion,
 )
 from fencepost.model.kernel.language.fields import AnyPlace, Channel, Field, Size
-from fencepost.model.kernel.language.paths import may_branch
+from fencepost.model.kernel.language.paths import is_computed, may_be_computed
 
 if TYPE_CHECKING:
     from fencepost.model.kernel.language.frame import Frame
@@ -111,7 +111,9 @@ class Machine(NoValue, metaclass=_MachineType):
                     value.__name__ = name  # for messages
                 check_statements(value)
                 called = MustCall(value)
-                called.may_branch = may_branch
+                called.is_computed_off = is_computed
+                if may_be_computed(value):
+                    called.is_computed = is_computed
                 setattr(cls, name, called)
             _check_declaration(name, value)
         for name, value in vars(cls).items():

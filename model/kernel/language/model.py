@@ -41,9 +41,10 @@ from fencepost.model.kernel.language.errors import (
 from fencepost.model.kernel.language.fairness import demands
 from fencepost.model.kernel.language.fields import AnyField, Each, Field, Received, Size, settle
 from fencepost.model.kernel.language.frame import Frame, Joined, NothingLeft
+from fencepost.model.kernel.language.kinds import Condition
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, arrange
 from fencepost.model.kernel.language.machine import Machine, declared, marked, replacements
-from fencepost.model.kernel.language.paths import ExecutionPath, check_count, may_branch
+from fencepost.model.kernel.language.paths import ExecutionPath, Restart, check_count, may_branch
 from fencepost.model.kernel.language.process import Process
 from fencepost.model.kernel.language.roles import Role
 
@@ -109,7 +110,7 @@ class Model:
         self.properties = tuple(marked(machine, Property))
         self._endings = tuple(marked(machine, Ending))
         self.bounds = tuple(
-            Property(each.name, "invariant", each.function, "") for each in marked(machine, Constraint)
+            Property(each.name, Condition(), each.function, "") for each in marked(machine, Constraint)
         )
         for wanted in self.properties:
             demands(wanted, self.labels)  # an error for an unknown action
@@ -187,6 +188,7 @@ class Model:
         while waiting:
             path = waiting.pop()
             frame = Frame(self, Frame.some_of(states, path), label, path=path)
+            frame.is_scoped = True
             try:
                 function(self._rows(frame), **parameters)
             except NothingLeft as stopped:
@@ -273,7 +275,9 @@ class Model:
             except ModellingMistake as error:
                 raise_with_place(error, str(label))
             frames.append(self._follow(self.frame_type.some_of(states, path), path, *call))
-            waiting = [*waiting, *path.open]
+            followed = frames[-1].path
+            assert followed is not None
+            waiting = [*waiting, *followed.open]
         left = [each for each in frames if each.size]
         return Joined(left, states) if left else None
 
@@ -287,12 +291,17 @@ class Model:
         is_start: bool,
     ) -> Frame:
         """Run the text along one path; the frame is empty if no row passes the guards."""
+        decided = None if path is None else [*path.decided]
         frame = self.frame_type(self, states, label, path=path)
         frame.is_start = is_start
         try:
             returned = function(self._rows(frame), **parameters)
         except NothingLeft:
             return frame
+        except Restart:
+            if path is not None and decided is not None:
+                path = ExecutionPath(path.before, path.rows, decided)
+            return self._follow(states, path, label, function, parameters, is_start)
         except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
             raise_with_place(error, str(label))
         finally:
@@ -321,6 +330,8 @@ class Model:
             if isinstance(returned, bool) and may_branch(function):
                 returned = Truth.constant(returned)
             mask = returned.mask() if isinstance(returned, Truth) else None
+        except Restart:
+            return self._judge(name, function, *batches, watching=watching)
         except Exception as error:  # noqa: BLE001  # any error of the author's text gets its place
             raise_with_place(error, f"property `{name}`")
         finally:

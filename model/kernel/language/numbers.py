@@ -37,6 +37,11 @@ class Number(Column):
             number._reach = reach
         return number
 
+    @staticmethod
+    def constant(value: int) -> Number:
+        """The same number for all rows."""
+        return Number.of(None, np.asarray(value, np.int64), abs(value))
+
     def reach(self) -> int:
         """A bound on the distance of every entry from 0."""
         try:

@@ -18,14 +18,18 @@ Its results are joined by rows: two definitions with four paths each are eight r
 like any other code; its first condition that differs among the rows restarts it path by path (`Restart`). If
 it assigns, requires, or gives what cannot be joined, such as an array, its conditions are those of the action
 around it.
+
+Nearly all definitions never decide on a column, so none pays for it before one does: the first decision in a
+definition marks it, and begins the whole call again. From then on it is run as a computation of its own.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from dis import get_instructions
-from functools import cache, partial
+from functools import partial
 from inspect import CO_GENERATOR
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from fencepost.model.kernel.language.choices import Choice, chosen, pick
@@ -49,8 +53,9 @@ MOST_DECISIONS = 1 << 10
 class Restart(BaseException):  # not an error: the function begins again, path by path
     """A computation met its first condition that differs among the rows."""
 
-    def __init__(self, scope: "Scope") -> None:
+    def __init__(self, scope: "Scope | None") -> None:
         self.scope = scope
+        """The computation; None for the whole call, after a definition was marked."""
 
 
 class NotJoined(Exception):
@@ -134,6 +139,8 @@ class Branching:
 
     def decide(self, mask: Any) -> bool:
         """The branch that the present path takes."""
+        if not self.frames[0].is_scoped and _marks_definition():
+            raise Restart(None)
         scope = self.scope
         if scope is not None and scope.writes == self.frames[0].writes:
             raise Restart(scope)
@@ -166,6 +173,16 @@ class Branching:
             if outer is None and self.path is None and self.frames[0].is_property:
                 raise ModellingMistake(str(reason)) from None
             return work()
+
+    def defined(self, definition: Callable[[], Any]) -> Any:
+        """The result of a definition; True and False become columns, for `~`, `&` and `|`."""
+        result = self.computed(definition)
+        return Truth.constant(result) if isinstance(result, bool) else result
+
+    def number(self, definition: Callable[[], Any]) -> Any:
+        """The result of a definition; a whole number becomes a column."""
+        result = self.computed(definition)
+        return Number.constant(result) if type(result) is int else result
 
     def where(self, mask: Any, work: Callable[[], T]) -> T:
         """The result of `work` on the rows of a mask only."""
@@ -322,15 +339,52 @@ def may_branch(function: Callable[..., Any]) -> bool:
     """True if a function returns a value and may decide on a column in its own text."""
     while isinstance(function, partial):
         function = function.func
-    return _may_branch(function)
-
-
-@cache
-def _may_branch(function: Callable[..., Any]) -> bool:
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_flags & CO_GENERATOR:
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None:
         return False
-    return _returns_a_value(code) and any(_decides(each) for each in _codes_in(code))
+    _need_of(code)
+    return _NEEDS[id(code)][1]
+
+
+def is_computed(function: Callable[..., Any], frame: "Frame") -> bool:
+    """True if the result of a function needs work: it has decided before, or returns True or False.
+
+    A trace has no rows that would decide, so there every function that may branch is one.
+    """
+    need = _need_of(function.__code__)
+    return need == _BRANCHES or (need == _PERHAPS and frame.is_scoped)
+
+
+def may_be_computed(function: Callable[..., Any]) -> bool:
+    """True if `is_computed` may be true."""
+    return _need_of(function.__code__) != _PLAIN
+
+
+_PLAIN, _PERHAPS, _BRANCHES = range(3)
+_NEEDS: dict[int, tuple[int, bool, CodeType]] = {}
+"""Of texts, by their identity (they are large to compare): what their results need, and if they may branch."""
+
+
+def _need_of(code: CodeType) -> int:
+    known = _NEEDS.get(id(code))
+    if known is None:
+        returned = set() if code.co_flags & CO_GENERATOR else _returned(code)
+        decides = bool(returned - {None}) and any(_decides(each) for each in _codes_in(code))
+        need = _BRANCHES if returned & {True, False} else _PERHAPS if decides else _PLAIN
+        known = _NEEDS[id(code)] = need, decides, code
+    return known[0]
+
+
+def _marks_definition() -> bool:
+    """Mark the innermost text that may branch and is running, if it is not marked yet."""
+    caller: FrameType | None = sys._getframe(3)  # noqa: SLF001  # the author's text, which is running
+    while caller is not None:
+        code = caller.f_code
+        if id(code) in _NEEDS and (need := _need_of(code)) != _PLAIN:
+            _NEEDS[id(code)] = _BRANCHES, True, code
+            return need == _PERHAPS
+        caller = caller.f_back
+    return False
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
@@ -353,15 +407,19 @@ _BUILTINS = frozenset({"any", "all", "max", "min", "sorted", "bool"})
 _TESTS = ("UNARY_NOT", "CONTAINS_OP")
 
 
-def _returns_a_value(code: CodeType) -> bool:
-    before: object = None
+def _returned(code: CodeType) -> set[bool | str | None]:
+    """What a text returns: None, True, False, or "another value"."""
+    found: set[bool | str | None] = set()
+    before: bool | str | None = "another value"
     for instruction in get_instructions(code):
-        if instruction.opname == "RETURN_VALUE" and before is not None:
-            return True
-        if instruction.opname == "RETURN_CONST" and instruction.argval is not None:
-            return True
-        before = None if instruction.opname == "LOAD_CONST" and instruction.argval is None else instruction
-    return False
+        is_plain = instruction.argval is None or isinstance(instruction.argval, bool)
+        value = instruction.argval if is_plain else "another value"
+        if instruction.opname == "RETURN_VALUE":
+            found.add(before)
+        elif instruction.opname == "RETURN_CONST":
+            found.add(value)
+        before = value if instruction.opname == "LOAD_CONST" else "another value"
+    return found
 
 
 def refuse_write() -> NoReturn:

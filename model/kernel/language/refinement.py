@@ -11,7 +11,7 @@ The method returns the mapping: for each field of the other machine the expressi
 A field that the mapping leaves out equals the field of the same name, as in a TLA+ INSTANCE. The keywords are
 the sizes of the other machine, as numbers or as sizes of this one. The property holds if each start maps to a
 start, and each transition to a transition or to no change. That is refinement of safety: a mapped run may
-also stand still forever, whatever fairness the other machine names.
+also stutter forever, whatever fairness the other machine names.
 
 A state mapping cannot express a machine that keeps history which the state of this one does not have. Then
 the second argument names, for each action of this machine, the labels of the other one that it performs:
@@ -49,6 +49,7 @@ from fencepost.model.kernel.language.declare import Property, declare_property, 
 from fencepost.model.kernel.language.errors import ModellingMistake, missing_return, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Size, resolve
 from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.kinds import Refinement, Step
 from fencepost.model.kernel.language.layout import U64, whole_states
 from fencepost.model.kernel.language.machine import Machine, declared
 from fencepost.model.kernel.language.model import Model
@@ -167,7 +168,7 @@ def refines(
         if shows is not None:
             link = Refines(other, dict(shows), mapping, dict(sizes), dict(at))
             return declare_property(
-                mapping, Property(mapping.__name__, "refinement", mapping, doc, refines=link)
+                mapping, Property(mapping.__name__, Refinement(), mapping, doc, refines=link)
             )
         return declare_property(mapping, _mapped_alone(other, mapping, sizes, doc))
 
@@ -253,7 +254,7 @@ def _mapped_alone(
         one, two = _mapped(model, mapping, before), _mapped(model, mapping, after)
         return Truth.of(before.frame, known.are_steps(model, one, two))
 
-    return Property(mapping.__name__, "step", steps, doc, starts=starts)
+    return Property(mapping.__name__, Step(), steps, doc, starts=starts)
 
 
 def _mapped(model: Model, mapping: Mapped, s: Any) -> U64:

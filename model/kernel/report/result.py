@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.kinds import Deadlock
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.report.counterexample import Counterexample, TraceStep
 
@@ -15,7 +16,7 @@ Verdict = Literal["holds", "violated", "undecided"]
 NO_DEADLOCK = "no-deadlock"
 DEADLOCK = Property(
     NO_DEADLOCK,
-    "deadlock",
+    Deadlock(),
     lambda _: None,
     "Something can always happen, except where the machine says that it may end.",
 )
@@ -65,7 +66,7 @@ class PropertyResult:
     ) -> "PropertyResult":
         trace = counterexample.trace() if counterexample is not None else ()
         return cls(
-            wanted.name, wanted.kind, verdict, trace, wanted.doc, reason, counterexample=counterexample
+            wanted.name, wanted.kind.name, verdict, trace, wanted.doc, reason, counterexample=counterexample
         )
 
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.model.kernel.language.declare import MARK, OF_RUNS, ActionDeclared, Property
+from fencepost.model.kernel.language.declare import MARK, ActionDeclared, Property
 from fencepost.model.kernel.language.errors import MustCall
 from fencepost.model.kernel.language.fairness import demands
-from fencepost.model.kernel.language.layout import U64
+from fencepost.model.kernel.language.layout import U64, Mask
 from fencepost.model.kernel.language.machine import Machine, marked
 from fencepost.model.kernel.language.model import Model
 from fencepost.model.kernel.search.explore import Search
@@ -43,10 +43,28 @@ def vacuity_warnings(search: Search, *, whole: bool = True) -> tuple[str, ...]:
     ]
     found += [*_never_changes(search)] if whole else []
     for wanted in search.model.properties:
-        found += [*_goal(search, wanted), *_antecedents(search, wanted)]
+        found += [*wanted.kind.demands_nothing(wanted, Reached(search)), *_antecedents(search, wanted)]
     if search.model.has_endings and all(search.model.may_end(chunk).all() for chunk in _states(search)):
         found.append("may_end allows every reachable state: no deadlock could be found")
     return tuple(found)
+
+
+class Reached:
+    """The states of a complete search, for a kind of property that finds out whether it demands anything."""
+
+    def __init__(self, search: Search) -> None:
+        self.model = search.model
+        self.starts = search.levels[0]
+        self._search = search
+
+    def states(self) -> Iterator[U64]:
+        """All states, in chunks."""
+        return _states(self._search)
+
+    def holds(self, condition: Property, states: U64) -> Mask:
+        """The states in which a condition is true, past the test of a reduction: one choice of the parameters
+        may name a member; all of them do not."""
+        return Model.holds(self.model, condition, states)
 
 
 def _states(search: Search) -> Iterator[U64]:
@@ -153,7 +171,7 @@ def left_out(search: Search, *, whole: bool = True) -> dict[str, str]:
 
 
 def _needed(model: Model, where: Mapping[str, int] | str) -> str:
-    """What has to be set, of what is not set so."""
+    """The settings that are needed and are not given."""
     if isinstance(where, str):
         return f"--without {where}"
     other = [f"{name}={value}" for name, value in where.items() if model.sizes[name] != value]
@@ -183,44 +201,9 @@ def _field_of(model: Model, run: str) -> str:
     return ".".join(parts[: 2 if parts[0] in model.roles else 1])
 
 
-def _goal(search: Search, wanted: Property) -> Iterator[str]:
-    model = search.model
-    if wanted.kind in OF_RUNS:
-        yield from _goal_of_runs(search, wanted)
-        return
-    everywhere = wanted.kind == "always_recoverable"
-    if everywhere and all(model.holds(wanted, chunk).all() for chunk in _states(search)):
-        yield f"{wanted.name} demands nothing: it is true in every reachable state"
-
-
-def _goal_of_runs(search: Search, wanted: Property) -> Iterator[str]:
-    # Past the test of a reduction: one choice of the parameters may name a member; all of them do not.
-    model, cases = search.model, [*wanted.cases(search.model.sizes)]
-    if wanted.kind == "eventually":
-        if all(Model.holds(model, goal, search.levels[0]).all() for _, goal, _ in cases):
-            yield f"{wanted.name} demands nothing: every run begins with it"
-        return
-
-    def demanded(chunk: U64) -> bool:
-        for _, goal, trigger in cases:
-            missing = ~Model.holds(model, goal, chunk)
-            if missing.any() and (trigger is None or (missing & Model.holds(model, trigger, chunk)).any()):
-                return True
-        return False
-
-    if not any(demanded(chunk) for chunk in _states(search)):
-        what = "it is true" if wanted.kind == "infinitely_often" else "what leads to it comes with it"
-        yield f"{wanted.name} demands nothing: {what} in every reachable state"
-
-
 def _antecedents(search: Search, wanted: Property) -> Iterator[str]:
     """Every `implies` in a property of states whose condition is true in no reachable state."""
-    if wanted.kind in ("step", "refinement"):
-        return
-    conditions = [wanted]
-    if wanted.kind in OF_RUNS:
-        cases = [*wanted.cases(search.model.sizes)]
-        conditions = [each for _, goal, trigger in cases for each in (goal, trigger) if each is not None]
+    conditions = wanted.kind.conditions(wanted, search.model.sizes)
     seen: dict[str, bool] = {}
     for chunk in _states(search):
         for condition in conditions:

@@ -42,6 +42,7 @@ import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import ModellingMistake
+from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.layout import U64, PackedState, packed
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.search import keys
@@ -209,8 +210,8 @@ class Explorer:
         self._resume = resume
         self._progress = progress
         wanted = model.properties if properties is None else properties
-        self._open = [p for p in wanted if p.kind in ("invariant", "reachable")]
-        self._open_steps = [p for p in wanted if p.kind == "step"]
+        self._open = [p for p in wanted if p.kind.judged is Judged.STATES]
+        self._open_steps = [p for p in wanted if p.kind.judged is Judged.STEPS]
         self._levels_held = self._fresh_held = 0
         self._spilled = 0
         spill = self._bounds.spill if self._bounds.memory is not None else None
@@ -347,7 +348,7 @@ class Explorer:
         for wanted in list(self._open):
 
             def first(chunk: U64, wanted: Property = wanted) -> PackedState | None:
-                value = wanted.kind == "reachable"
+                value = wanted.kind.decided_by
                 if self._compiled is not None:
                     return self._compiled.first(wanted, chunk, value)
                 deciding = self.model.holds(wanted, chunk) == value
@@ -526,7 +527,7 @@ class Explorer:
     def _must_stop(self) -> bool:
         search = self.search
         kinds = {wanted.name: wanted.kind for wanted in self.model.properties}
-        violated = search.deadlock is not None or any(kinds[name] != "reachable" for name in search.found)
+        violated = search.deadlock is not None or not all(kinds[name].is_goal for name in search.found)
         if violated and not self._keep_going:
             search.stopped_by = "a violation"
             return True

@@ -21,7 +21,7 @@ Frames = Callable[[], Frame]
 
 
 class Performed:
-    """What a refinement names for one label: names of actions of the other machine, and functions."""
+    """The labels that a refinement names for one label: actions of the other machine, or functions."""
 
     def __init__(self, link: Refines, refinement: str, concrete: Model, other: Model, label: Label) -> None:
         self._refinement = refinement

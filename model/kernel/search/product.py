@@ -24,6 +24,7 @@ from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fields import Bool
 from fencepost.model.kernel.language.frame import Frame
+from fencepost.model.kernel.language.kinds import Invariant
 from fencepost.model.kernel.language.layout import I64, U64, Mask, PackedState, one_row
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Label, Model
@@ -61,7 +62,7 @@ class Product(Model):
         self.replacements = concrete.replacements
         self.labels = concrete.labels
         self.actions = concrete.actions
-        self.properties = (replace(wanted, kind="invariant", function=self._agree),)
+        self.properties = (replace(wanted, kind=Invariant(), function=self._agree),)
         self.bounds = concrete.bounds
         self._endings = ()
         prefix = f"{wanted.name}."

@@ -18,7 +18,7 @@ def prove(
 ) -> tuple[PropertyResult, list[str], list[str]]:
     """The verdict on a refinement of `model`, notes on the search, and what the proof never tests."""
     sizes = wanted.refines.proven_at(model)
-    concrete = model if sizes == model.sizes else Model(model.machine, sizes, without=model.without)
+    concrete = Model(model.machine, sizes, without=model.without)  # no reduction: see `product`
     product = Product(wanted, concrete)
     search = explore(product)
     proof = Proof(
@@ -34,7 +34,7 @@ def prove(
     found = search.found.get(wanted.name)
     if found is not None:
         return _violated(wanted, product, search, found, proof), notes, []
-    made = PropertyResult(wanted.name, wanted.kind, "holds", doc=wanted.doc, proof=proof)
+    made = PropertyResult(wanted.name, wanted.kind.name, "holds", doc=wanted.doc, proof=proof)
     if not search.complete:
         return replace(made, verdict="undecided", reason=search.reason), notes, []
     if search.cut:

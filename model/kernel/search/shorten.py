@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fencepost.model.kernel.language.declare import Property
+from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.layout import U64, Mask, PackedState, one_row, packed
 from fencepost.model.kernel.language.model import Label, Model, Transition
 from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of, found_at
@@ -59,8 +60,8 @@ class Shortened:
 def shortened(model: Model, walk: Walk, wanted: Property) -> Shortened:
     """The shortest known counterexample of the property that a walk decided."""
     bounds = Bounds(max_states=EXPLORED)
-    is_step = wanted.kind == "step"
-    is_deadlock = wanted.kind == "deadlock"
+    is_step = wanted.kind.judged is Judged.STEPS
+    is_deadlock = wanted.kind.judged is Judged.ENDS
     search = Explorer(model, properties=(wanted,), bounds=bounds, deadlocks=is_deadlock).run()
     found = search.deadlock if is_deadlock else search.found.get(wanted.name)
     if found is not None:
@@ -146,15 +147,15 @@ def _successors(model: Model, states: U64) -> Batch:
 
 def decides(model: Model, wanted: Property, before: U64, after: U64) -> Mask:
     """Where a property is decided by a step, or by the state after it."""
-    if wanted.kind == "deadlock":
+    if wanted.kind.judged is Judged.ENDS:
         stuck: Mask = ~model.may_end(after)
         for label in model.labels:
             stuck[model.successors(after, label).origin] = False
         return stuck
-    if wanted.kind == "step":
+    if wanted.kind.judged is Judged.STEPS:
         return ~model.holds_between(wanted, before, after)
-    holds = model.holds(wanted, after)
-    return holds if wanted.kind == "reachable" else ~holds
+    deciding: Mask = model.holds(wanted, after) == wanted.kind.decided_by
+    return deciding
 
 
 def needed(model: Model, wanted: Property, start: U64, labels: Sequence[Label]) -> list[Label]:
@@ -193,6 +194,6 @@ def _still_decides(
         alive[moved] = True
         before[:, moved] = states[:, moved]
         states[:, moved] = found.states
-    if wanted.kind == "step":
+    if wanted.kind.judged is Judged.STEPS:
         alive &= ~dropped.all(axis=1)  # a step is needed to break a step property
     return alive & decides(model, wanted, before, states)

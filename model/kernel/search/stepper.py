@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fencepost.model.kernel.language.errors import BadSettings, names, suggestion
+from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.layout import U64, PackedState, one_row, packed
 from fencepost.model.kernel.language.model import Label, Model
 from fencepost.model.kernel.report.counterexample import changed, format_fields
@@ -98,12 +99,16 @@ class Stepper:
         """The invariants that `state` violates, and the step properties that the step to it violates."""
         found = []
         for wanted in self.model.properties:
-            if wanted.kind == "invariant" and not self.model.holds(wanted, state.rows()).all():
-                found.append(wanted.name)
-            elif wanted.kind == "step" and before is not None:
+            if wanted.kind.is_goal:
+                continue
+            if wanted.kind.judged is Judged.STATES:
+                holds = self.model.holds(wanted, state.rows()) != wanted.kind.decided_by
+            elif wanted.kind.judged is Judged.STEPS and before is not None:
                 holds = self.model.holds_between(wanted, before.rows(), state.rows())
-                if not holds.all():
-                    found.append(wanted.name)
+            else:
+                continue
+            if not holds.all():
+                found.append(wanted.name)
         return found
 
     def may_end(self, state: State) -> bool:

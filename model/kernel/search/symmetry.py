@@ -46,6 +46,7 @@ from fencepost.model.kernel.language.bags import Place
 from fencepost.model.kernel.language.declare import ActionDeclared, Property, choices
 from fencepost.model.kernel.language.errors import BadSettings, ModellingMistake, names, suggestion
 from fencepost.model.kernel.language.fields import AnyExtent, Bits, Cell, Flags, Id, Int, Size, resolve
+from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.layout import (
     I64,
     U64,
@@ -219,7 +220,7 @@ class Reduced(Model):
 
     def _outcomes(self, states: U64) -> Iterator[tuple[I64, U64, U64]]:
         """By label: the rows that have a successor, the successors, and the verdicts on these steps."""
-        steps = [wanted for wanted in self.properties if wanted.kind == "step"]
+        steps = [wanted for wanted in self.properties if wanted.kind.judged is Judged.STEPS]
         for label in self.labels:
             found = self.successors(states, label)
             if not len(found.origin):

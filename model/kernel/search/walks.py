@@ -18,8 +18,9 @@ from time import perf_counter
 
 import numpy as np
 
-from fencepost.model.kernel.language.declare import OF_RUNS, Property
+from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.errors import BadSettings
+from fencepost.model.kernel.language.kinds import Judged
 from fencepost.model.kernel.language.layout import I64, U64, packed
 from fencepost.model.kernel.language.machine import Machine
 from fencepost.model.kernel.language.model import Model, Transition
@@ -36,6 +37,7 @@ _BLOCK = 1 << 15
 _MEMORY = 1 << 29
 """Bytes for counting distinct states, unless a limit is given."""
 
+_BOTH_MACHINES = "walks see one machine, and a refinement is about two"
 _WHOLE_RUNS = "walks see states and steps, not whole runs"
 
 
@@ -103,8 +105,9 @@ class _Walker:
         self._keep_going = keep_going
         self._starts = model.initial()
         self._wanted = [*model.properties, DEADLOCK] if deadlock else list(model.properties)
-        whole_runs = (*OF_RUNS, "always_recoverable")
-        self._open = {wanted.name: wanted for wanted in self._wanted if wanted.kind not in whole_runs}
+        self._open = {
+            wanted.name: wanted for wanted in self._wanted if wanted.kind.judged is not Judged.AFTERWARDS
+        }
         self._decided: dict[str, PropertyResult] = {}
         self._notes: list[str] = []
         self._fired = np.zeros(len(model.labels), np.int64)
@@ -145,7 +148,7 @@ class _Walker:
             self._seen.add(stride.before)
             if at == self._steps - 1:
                 self._seen.add(stride.after)
-            if not self._keep_going and any(self._open[name].kind != "reachable" for name in block.found):
+            if not self._keep_going and not all(self._open[name].kind.is_goal for name in block.found):
                 break
         return block
 
@@ -186,8 +189,8 @@ class _Walker:
         States are judged before they are left, and after the last step.
         """
         model = self._model
-        if wanted.kind in ("step", "deadlock"):
-            if wanted.kind == "step":
+        if wanted.kind.judged is not Judged.STATES:
+            if wanted.kind.judged is Judged.STEPS:
                 rows = np.flatnonzero(stride.labels >= 0)
                 before, after = stride.before.take(rows, axis=1), stride.after.take(rows, axis=1)
                 rows = rows.compress(~model.holds_between(wanted, before, after))
@@ -197,7 +200,7 @@ class _Walker:
             return (at, int(rows[0])) if len(rows) else None
         last = at == self._steps - 1
         for place, states in [(at, stride.before), *([(at + 1, stride.after)] if last else [])]:
-            deciding = model.holds(wanted, states) == (wanted.kind == "reachable")
+            deciding = model.holds(wanted, states) == wanted.kind.decided_by
             if deciding.any():
                 return place, int(deciding.argmax())
         return None
@@ -211,14 +214,14 @@ class _Walker:
                 self._decide(self._open.pop(name), block.number, at, row)
 
     def _decide(self, wanted: Property, number: int, at: int, row: int) -> None:
-        found = self._again(number, at, row, step=wanted.kind == "step")
+        found = self._again(number, at, row, step=wanted.kind.judged is Judged.STEPS)
         short = shortened(self._model, found, wanted)
         fewest = "the fewest possible" if short.is_shortest else "there may be a shorter counterexample"
         self._notes.append(
             f"{wanted.name}: found by a walk of {len(found)} steps, reported in {len(short.counterexample)}: "
             f"{fewest}"
         )
-        verdict: Verdict = "holds" if wanted.kind == "reachable" else "violated"
+        verdict: Verdict = "holds" if wanted.kind.is_goal else "violated"
         self._decided[wanted.name] = PropertyResult.of(wanted, verdict, short.counterexample)
 
     def _again(self, number: int, at: int, row: int, *, step: bool) -> Walk:
@@ -240,9 +243,8 @@ class _Walker:
         if wanted.name in self._decided:
             return self._decided[wanted.name]
         walked = f"no walk met it: {self._walked:,} walks of {self._steps:,} steps, seed {self._seed}"
-        return PropertyResult.of(
-            wanted, "undecided", reason=walked if wanted.name in self._open else _WHOLE_RUNS
-        )
+        unseen = _BOTH_MACHINES if wanted.kind.explores else _WHOLE_RUNS
+        return PropertyResult.of(wanted, "undecided", reason=walked if wanted.name in self._open else unseen)
 
     def _progress(self, seconds: float) -> Progress:
         taken, seen = int(self._fired.sum()), self._seen

@@ -22,8 +22,9 @@ graph and the work on it; all of it is counted and limited.
 
 import numpy as np
 
-from fencepost.model.kernel.language.declare import OF_RUNS, Property
+from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.fairness import demands
+from fencepost.model.kernel.language.kinds import OfRuns
 from fencepost.model.kernel.language.layout import I64, Mask, PackedState, packed
 from fencepost.model.kernel.language.model import Transition
 from fencepost.model.kernel.report.counterexample import Counterexample, chain, counterexample_of
@@ -34,15 +35,25 @@ from fencepost.model.kernel.temporal.digraph import closure, reverse
 from fencepost.model.kernel.temporal.lasso import Run, shortest_run
 
 
-def decide(
+def decide_of_runs(
     search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
 ) -> PropertyResult:
-    """The verdict on one temporal property after an exploration."""
+    """The verdict on a property of fair runs; the first case that a run misses decides."""
     if not search.complete:
         return PropertyResult.of(wanted, "undecided", reason=search.reason)
     try:
-        if wanted.kind in OF_RUNS:
-            return _decide_of_runs(search, wanted, memory=memory, workers=workers)
+        return _decide_of_runs(search, wanted, memory=memory, workers=workers)
+    except TooLarge as hit:
+        return PropertyResult.of(wanted, "undecided", reason=f"stopped by the memory limit: {hit}")
+
+
+def decide_recoverable(
+    search: Search, wanted: Property, *, memory: int | None = None, workers: int | None = None
+) -> PropertyResult:
+    """The verdict on an `always_recoverable`."""
+    if not search.complete:
+        return PropertyResult.of(wanted, "undecided", reason=search.reason)
+    try:
         avoiding = build(search, wanted, memory=memory, workers=workers)
     except TooLarge as hit:
         return PropertyResult.of(wanted, "undecided", reason=f"stopped by the memory limit: {hit}")
@@ -52,21 +63,22 @@ def decide(
 def _decide_of_runs(
     search: Search, wanted: Property, *, memory: int | None, workers: int | None
 ) -> PropertyResult:
-    """The first choice of the parameters with a run that misses the goal decides."""
     for text, goal, trigger in wanted.cases(search.model.sizes):
         avoiding = build(search, goal, memory=memory, workers=workers)
         begin, before = _begin(search, wanted, avoiding, trigger)
         run = shortest_run(avoiding, begin, demands(wanted, search.model.labels), before)
         if run is not None:
             prefix = chain(search.model, search.levels, *_met_at(search, avoiding, run.nodes[0]))
-            reason = _reason(avoiding, run) + _after(wanted, text, len(prefix))
+            since = "" if trigger is None else f", after what leads to it in step {len(prefix)}"
+            reason = _reason(avoiding, run) + since + (f" (with {text})" if text else "")
             return PropertyResult.of(wanted, "violated", _counterexample(avoiding, run, prefix), reason)
     return PropertyResult.of(wanted, "holds")
 
 
 def _begin(search: Search, wanted: Property, avoiding: Avoiding, trigger: Property | None) -> tuple[I64, I64]:
     """The nodes from which no fair run may avoid the goal, and the steps to each of them."""
-    if wanted.kind == "eventually":
+    assert isinstance(wanted.kind, OfRuns)
+    if wanted.kind.from_starts:
         places, inside = avoiding.find(search.levels[0])
         begin = places.compress(inside)
         return begin, np.zeros(len(begin), np.int64)
@@ -99,12 +111,6 @@ def _reason(avoiding: Avoiding, run: Run) -> str:
     if avoiding.ends[run.nodes[-1]]:
         return "a run can end without it"
     return "a run can stay in the last state forever without it, for no fairness demands a step there"
-
-
-def _after(wanted: Property, text: str, steps: int) -> str:
-    """Since when the goal is missed, and for which choice of the parameters."""
-    since = f", after what leads to it in step {steps}" if wanted.kind == "leads_to" else ""
-    return since + (f" (with {text})" if text else "")
 
 
 def _decide_recoverable(search: Search, wanted: Property, avoiding: Avoiding) -> PropertyResult:

@@ -10,6 +10,7 @@ SYSTEM = System(
     name="ingest",
     summary="Ingest, the shipped library: active-active acceptance of batches.",
     model="fencepost.model.ingest:Ingest",
+    observed="fencepost.model.ingest_observed:IngestObserved",
     checks="fencepost.properties.ingest.checks:CHECKS",
     program=f"{_HERE}.scenarios:program",
     safeguards="fencepost.impl.ingest:STANDARD",

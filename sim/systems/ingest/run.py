@@ -6,7 +6,7 @@ batch comes again. The scenarios explore that: processes that accept the same ba
 again after they failed or died. HTTP and the agent's own memory are left out: they decide only which of these
 attempts happen.
 
-In scenarios without garbage collection clocks stand still, because acceptance reads them only for the age of
+In scenarios without garbage collection clocks do not move, because acceptance reads them only for the age of
 a blob. In the others the clock is the world's: a sleep lets time pass, and reading the clock is a step.
 """
 
@@ -35,7 +35,7 @@ from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
-from fencepost.properties.ingest import AsModelled, IngestRefinement
+from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.ingest.checks import CHECKS, Answer, BucketState, Outcomes
 from fencepost.properties.refinement import RunNames
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, declare, once
@@ -53,9 +53,9 @@ SETTINGS = Settings(
     checkpoint_s=1e9,
 )
 OLD_S = 3 * HORIZON_S + 1800.0
-"""After so long nobody relies on a blob any more."""
+"""Seconds after which no collector relies on a blob any more."""
 ATTEMPTS = 3
-"""How often an agent that received a 503 sends its batch."""
+"""Number of times that an agent sends a batch that is answered 503."""
 DERIVED = (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)
 CONTENTS = 2
 HORIZONS = 15
@@ -73,7 +73,13 @@ class Bucket(NamedTuple):
         return IngestRefinement(CONTENTS, HORIZONS, versioned=self.versioned, bounded=self.bounded)
 
 
-READERS = Readers(Bucket.refinement, AsModelled)
+def _covering() -> IngestRefinement:
+    """The map for coverage, of the first kind of bucket that this process followed."""
+    kind: Bucket = READERS.kinds()[0]
+    return kind.refinement().covering()
+
+
+READERS: Readers[Bucket] = Readers(Bucket.refinement, _covering)
 _fields = cached(trace_fields)
 
 
@@ -88,7 +94,7 @@ _NAMES = _names()
 
 
 def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
-    """What an agent or live state learned of a batch, as the model reads it."""
+    """Return an observation of an agent or of live state as the outcome, fields and run of a note."""
     if topic not in ("outcome", "live"):
         return None
     sha, what = (value.sha256, value.what) if topic == "outcome" else (value[1], "live")
@@ -148,18 +154,18 @@ class ScenarioRun:
     timed: bool = False
     settings: Settings = SETTINGS
     offered: list[Batch] = field(default_factory=list)
-    """What agents send until they are answered."""
+    """Batches that agents send until they are answered."""
     versioned: bool = False
     parts: bool = False
     aged: bool = False
-    """Whether an object is much older than the run."""
+    """True if an object is much older than the run."""
     bounded: bool = True
-    """Whether a landing later than the margin is excused."""
+    """True if a landing later than the margin is excused."""
     followed: bool | None = None
-    """Whether the model follows the run. By default not of a mutant: the checks are to find it first."""
+    """True if the observed machine follows the run. By default not of a mutant: the checks must find it."""
     lockstep: Lockstep | None = None
     excused: Callable[[View, str], bool] | None = None
-    """Whether an assumption was violated for the object at this key, so that no property applies to it."""
+    """Return True if no property applies to the object at a key, as an assumption was violated for it."""
 
     def env(self) -> ScenarioEnvironment:
         return ScenarioEnvironment(self.world, timed=self.timed)
@@ -175,7 +181,7 @@ class ScenarioRun:
         # Ages are compared with horizons, so a second more changes nothing.
         self.world.configure(versioned=versioned, stamped=timed, part_bytes_min=1, pause_s=OLD_S, ticks=0)
         followed = self.safeguards == STANDARD if self.followed is None else self.followed
-        # On a real store nobody knows in which order requests take effect.
+        # On a real store the order in which requests take effect is unknown.
         if followed and isinstance(self.world, World):
             # With time in a scenario, the adversary breaks the bounds of a plain bucket as well.
             self.lockstep = lockstep_of(self.world.findings, versioned=versioned, bounded=not timed)
@@ -261,9 +267,8 @@ def inventory(rows: Sequence[str], began_ns: int) -> Report:
     return Rows("the report", "bucket", began_ns, "CSV", (), (), Disk(Path()), "", tuple(rows))
 
 
-# What must hold at the end of every run. Everything that the checks read only grows, except for blobs, which
-# must
-# all be there in the end. What a process did too early it notes at once, because the end does not show it.
+# Checks of the end of every run. Everything that the checks read only grows, except for blobs, which must all
+# exist in the end. A process notes at once a step that it takes too early: the end does not show it.
 
 AT_REST_NS = START_NS + 7 * 3600 * 10**9
 COST = {"accepted": (2, 2), "duplicate": (4, 4), "conflict": (5, 4)}
@@ -284,7 +289,7 @@ def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> BucketStat
 
 
 def outcomes(run: ScenarioRun, view: View) -> Outcomes:
-    """What the processes of the run noted."""
+    """Return the observations that the processes of the run noted."""
     world: object = run.world
     landed = None
     if not run.timed and isinstance(world, World):

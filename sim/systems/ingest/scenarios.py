@@ -29,7 +29,7 @@ from fencepost.sim.world import View, World
 
 Setup = Callable[[ScenarioRun], None]
 OLD = PRESENT - 10
-"""A generation on which nobody relies any more."""
+"""A generation on which no collector relies any more."""
 OLD_AGE_S = 10 * SETTINGS.horizon_s
 
 
@@ -235,7 +235,7 @@ def _garbage(
 
 
 def _landed_late(run: ScenarioRun) -> Callable[[View, str], bool]:
-    """Whether a document landed later after its collector read the clock than bounded-landing allows."""
+    """Return True if a document landed too long after its collector read the clock for bounded-landing."""
     bound_ns = round(SETTINGS.landing_bound_s * 1e9)
 
     def excused(view: View, key: str) -> bool:

@@ -1,11 +1,12 @@
 """Ingest in simulated time: collectors accept batches and follow up, beside a reconciler, audits and garbage
 collection. All of it is the code of `fencepost.impl.ingest` as it ships.
 
-    accept       from the collector's first request until it may answer 200; one batch of `bytes`
-    follow-up    the derived objects, after the answer, by an actor of its own for each collector
-    reconcile    one steady pass, when it is due
-    audit        one full audit, when it is due
-    collect      one pass of garbage collection, when it is due; it trusts only the latest audit
+    accept       from the collector's first request until it may answer 200: one batch of `bytes`
+    follow-up    the derived objects, after the answer: an actor of its own for each collector
+
+    reconcile    one steady pass
+    audit        one full audit
+    collect      one pass of garbage collection, which trusts only the latest audit
 
 A batch that was answered 503 is sent again after the pause of the reply, as an agent does, at most `attempts`
 times. Garbage must be older than a horizon, which is a day; scenarios of minutes set it with the parameter

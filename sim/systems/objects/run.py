@@ -46,7 +46,7 @@ from fencepost.sim.systems.lockstep import Lockstep, Readers
 from fencepost.sim.systems.objects.tables import NAME, PlainRows, PlainTables
 from fencepost.sim.world import View, World
 from fencepost.sim.world.operations import BLOCKED, Call
-from fencepost.sim.world.stand_ins import process_id
+from fencepost.sim.world.replacements import process_id
 
 BUCKET, KEY = "bucket", "key"
 PLACE: Place = (BUCKET, KEY)

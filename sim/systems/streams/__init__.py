@@ -9,6 +9,7 @@ SYSTEM = System(
     name="streams",
     summary="Streams, the shipped library: durable streams with retention.",
     model="fencepost.model.streams:Streams",
+    observed="fencepost.model.streams_observed:StreamsObserved",
     checks="fencepost.properties.streams.checks:CHECKS",
     program=f"{_HERE}.scenarios:program",
     safeguards="fencepost.impl.streams:STANDARD",

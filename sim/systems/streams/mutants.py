@@ -59,7 +59,7 @@ def expiry_skew_margin(deadline_ns: int, _skew_bound_ns: int) -> int:
 
 
 def two_node_reap(_etag: str) -> Anything:
-    """Delete whatever stands below the prefix."""
+    """Delete all objects below the prefix, unconditionally."""
     return ANYTHING
 
 

@@ -2,7 +2,7 @@
 
 A crash loses a node's memory and its disk: under durability `store` both must be worth nothing. Where a disk
 outlives the crash, the scenario gives the node one, or a flagged row that it did not make in this run. Clocks
-stand still, at different moments if the scenario says so. Two activities of one node share its memory, which
+do not move; a scenario may set them to different moments. Two activities of one node share its memory, which
 no two processes may: so one of them happens inside the other, right before a request that the exploration
 chooses.
 """
@@ -32,7 +32,7 @@ from fencepost.impl.streams import (
 from fencepost.impl.streams.manifest import Manifest, manifest_key, parse_key, trace_fields
 from fencepost.impl.streams.stream import Known
 from fencepost.properties.streams.checks import CHECKS, Acknowledged, Outcomes, Seen, StreamState
-from fencepost.properties.streams.refinement import AsModelled, StreamsRefinement
+from fencepost.properties.streams.refinement import StreamsRefinement
 from fencepost.sim.systems.harness import ScenarioEnvironment, WatchingStore, declare, once
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
@@ -46,7 +46,9 @@ EXPIRING = Configuration("text/old", ttl_s=TTL_S)
 SETTINGS = Settings(landing_bound_s=0.0, skew_bound_s=20.0, backoff_s=0.0, attempts=2, index_width=2)
 LOCAL = replace(SETTINGS, durability=Durability.LOCAL)
 AT_REST_NS = START_NS + 10 * 3600 * 10**9
-READERS = Readers(lambda _: StreamsRefinement(owners=8, places=6), AsModelled)
+READERS: Readers[None] = Readers(
+    lambda _: StreamsRefinement(owners=8, places=6), StreamsRefinement().covering
+)
 _fields = cached(trace_fields)
 
 
@@ -148,7 +150,7 @@ class ScenarioRun:
     lockstep: Lockstep | None = None
     founded: Mapping[str, bytes] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
-    """Incarnations whose deletion is asked for in this scenario."""
+    """Incarnations that a client deletes in this scenario."""
 
     def found(self, act: Callable[[Node], None]) -> Manifest:
         """Have a node act before the first step; the manifest that it leaves."""

@@ -4,7 +4,8 @@
                    All writers use one node. Its sweeps reap; its scans find what no row leads to
     streams-boot   an operation is a node that starts without local state on a prefix with `depth` streams
                    and answers its first read. A tenth of them is deleted and not reaped. A scan of the same
-                   node is maintenance: until it has ended nobody reaps what the lost state led to
+                   node is maintenance: until it has ended, streams that only the
+                   lost state led to are not reaped
 
 Counters of `streams`: `objects` and `stored_mib` at the last look; `storage_dollars` for what was stored in
 the run on average, at the parameter `gib_month_dollars` (0.023).

@@ -66,16 +66,18 @@ class EventWriter:
         answer = given.get("answer", "done")
         if label.action in ("put_blob", "store_anew", "put_blob_back", "another_stores_it"):
             if answer in ("done", "reply_lost"):
-                h = given["h"] if "h" in given else before["batch"][c]
+                h = given["h"] if "h" in given else before["collector"][c].batch
                 new = after["blob"][h] - before["blob"][h]
-                yield self.blob("put", h, min(new) if new else after["known"][c])
+                # In a plain bucket a create of what exists is no event; in a versioned one it is a version.
+                if new or not self.named or self.same:
+                    yield self.blob("put", h, min(new) if new else after["collector"][c].known)
         elif label.action in ("create_manifest", "late_manifest_lands"):
             if answer in ("done", "reply_lost"):
                 which = "manifest" if after["manifest"] != before["manifest"] else "replica"
                 stands = after[which].content
                 yield manifest(stands["content"], self.generation(stands["generation"]), named=self.named)
         elif label.action == "record_conflict" and answer == "done":
-            h = before["batch"][c]
+            h = before["collector"][c].batch
             generation = self.generation(after["conflict"][h].content["generation"])
             yield record(h, generation, named=self.named)
         elif label.action in ("follow_up", "repair"):
@@ -84,7 +86,7 @@ class EventWriter:
             yield self.blob("delete", given["h"], given["generation"])
         elif label.action == "answer":
             what = {"duplicate": "duplicate", "parked": "conflict"}.get(given["reply"], "accepted")
-            yield note("outcome", before["batch"][c], what)
+            yield note("outcome", before["collector"][c].batch, what)
         yield from (
             note("live", h)
             for h, (was, shown) in enumerate(zip(before["live"], after["live"], strict=True))

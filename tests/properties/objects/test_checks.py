@@ -39,7 +39,7 @@ def test_the_checks_are_named_like_the_properties_of_the_models() -> None:
         one.name
         for machine in (Objects, Uploads, Handoff)
         for one in Model(machine).properties
-        if one.kind not in ("reachable", "refinement")
+        if one.kind.name not in ("reachable", "refinement")
     }
     assert modelled - CHECKS.keys() == NOT_CHECKED.keys()
     assert CHECKS.keys() - modelled == NOT_MODELLED.keys()

@@ -61,7 +61,7 @@ class Clients:
         return clients
 
     def findings(self) -> list[str]:
-        """What the checks find, by the name of the property."""
+        """Return the violations that the checks find, each with the name of its property."""
         state = StreamState(self.store.contents(), NAME, SETTINGS, at_rest_ns=self.store.env.now_ns())
         outcomes = Outcomes(self.acknowledged, deleted=self.ended)
         return [f"{name}: {text}" for name, check in CHECKS.items() for text in check(state, outcomes)]

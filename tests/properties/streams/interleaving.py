@@ -32,9 +32,9 @@ class Order:
 
     def __init__(self, path: Sequence[int] = (), *, switches: int = 0, lost: int = 0) -> None:
         self.switches = switches
-        """How often a thread that could go on is left for another."""
+        """Number of switches away from a thread that could go on."""
         self.lost = lost
-        """How many replies to writes get lost."""
+        """Number of replies to writes that get lost."""
         self.made: list[tuple[int, int]] = []
         """The choices so far: which, of how many."""
         self._path = path
@@ -73,7 +73,7 @@ class Threads:
         self._threads.append(greenlet(lambda: act(*args), parent=self._scheduler))
 
     def run(self) -> None:
-        """Until all have ended. What a thread raises is raised here."""
+        """Until all have ended. An exception of a thread is raised here."""
         current: Any = None
         while left := [one for one in self._threads if not one.dead]:
             ready = [one for one in left if one not in self._waiting or not self._waiting[one].held]
@@ -92,7 +92,7 @@ class Threads:
 
     @property
     def inside(self) -> bool:
-        """Whether one of the threads runs."""
+        """True if one of the threads runs."""
         return getcurrent() in self._threads
 
     def pause(self) -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from fencepost.model import Model, check
 from fencepost.model.streams import Streams
-from fencepost.properties.refinement import Automaton
-from fencepost.properties.streams.refinement import AsModelled, StreamsRefinement
+from fencepost.properties.refinement import Automaton, Driven, Follower, Reader
+from fencepost.properties.streams.refinement import StreamsRefinement
 from tests.depth import examples
 from tests.properties.ingest.shown_events import follow, walks
 from tests.properties.streams.shown_events import EventWriter
+from tests.properties.streams.test_rejected_events import ONE_LISTED
 
 AUTOMATON = Automaton(StreamsRefinement())
 OFTEN = ("create", "own", "accept", "upload", "late_upload_lands", "move", "acknowledge_append", "recreate")
@@ -28,16 +29,24 @@ def test_every_walk_of_the_model_is_allowed(sizes) -> None:
     assert {"move", "recreate", "delete_manifest", "late_upload_lands", "collect"} <= set(fired)
 
 
-@pytest.mark.slow
-def test_every_walk_of_the_bound_is_a_run_of_the_model_as_it_is_checked() -> None:
-    refinement = AsModelled()
-    automaton, driven = Automaton(refinement), set()
-    for walk in walks(refinement.model, rows=examples(10, 60), length=25, seed=5, often=OFTEN):
-        writer = EventWriter(refinement.model)
-        rows = [row for step in walk for row in writer.events(*step)]
-        driven.update(row[1:4:2] for row in rows)
-        assert follow(automaton, rows) is None, [str(step[0]) for step in walk]
-    assert {("put", "absent"), ("put", "matches"), ("delete", "anything"), ("delete", "matches")} <= driven
+def test_what_a_run_can_have_driven_is_counted() -> None:
+    """One stream with one segment, which no other owner took over."""
+    driven = Driven(Automaton(StreamsRefinement().covering()))
+    reader = Reader(driven.automaton)
+    follower = Follower(reader)
+    for row in ONE_LISTED:
+        assert follower.see(row, "x", 0) is None
+    (run,) = reader.runs()
+    driven.drive(run)
+    share = driven.share()
+    assert (share.model, share.states, share.transitions) == ("streams-observed", 12_117, 141_854)
+    assert (share.runs, share.runs_beyond_the_bound) == (1, 0)
+    assert {name for name, counts in share.actions.items() if counts["driven"]} == {
+        "created",
+        "uploaded",
+        "listed_segment",
+    }
+    assert share.driven == 3
 
 
 UNSEEN = {

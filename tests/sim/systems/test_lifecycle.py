@@ -36,7 +36,7 @@ def explored(mutant: str | None = None, **parameters: Any) -> AuditOutcome:
 
 def properties(machine: type[Machine]) -> set[str]:
     kinds = ("invariant", "step", "always_recoverable")
-    return {one.name for one in Model(machine).properties if one.kind in kinds}
+    return {one.name for one in Model(machine).properties if one.kind.name in kinds}
 
 
 def test_the_names_of_safeguards_mutants_and_properties_agree() -> None:

@@ -1,4 +1,4 @@
-"""Stand-ins for clocks, randomness and identities, which `places` puts in place while worlds run.
+"""Replacements for clocks, randomness and identities, which `places` puts in place while worlds run.
 
 Clocks. `time.time()` in a process is `world.env.now_ns()`: a reading that the scheduler may delay, on a clock
 that moves only when all processes wait. `time.sleep` waits on the same clock. A class written in C cannot be
@@ -49,9 +49,9 @@ def _steady(run: RunState, kind: int) -> int:
 
 
 def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: bool) -> Callable[[], Any]:
-    """A stand-in for a clock that is called without arguments."""
+    """A replacement for a clock that is called without arguments."""
 
-    def stand_in() -> Any:
+    def replacement() -> Any:
         run = here()
         if run is None:
             return real()
@@ -62,13 +62,13 @@ def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: boo
         reading = found / 1e9 if scale else found
         return reading if kind == SILENT else deadlines.read(run, reading, 1e9 if scale else 1)
 
-    return stand_in
+    return replacement
 
 
 def _moment(real: Callable[..., Any]) -> Callable[..., Any]:
-    """A stand-in for a function whose argument defaults to now."""
+    """A replacement for a function whose argument defaults to now."""
 
-    def stand_in(seconds: float | None = None) -> Any:
+    def replacement(seconds: float | None = None) -> Any:
         run = here()
         if seconds is None and run is not None:
             kind = kind_of(sys._getframe(1))
@@ -76,7 +76,7 @@ def _moment(real: Callable[..., Any]) -> Callable[..., Any]:
                 return real(_wall(run, kind) / 1e9)
         return real(seconds)
 
-    return stand_in
+    return replacement
 
 
 def _sleep(seconds: float) -> None:
@@ -115,7 +115,7 @@ def _strftime(form: str, *given: Any) -> str:
 
 
 class _Same(type):
-    """A class whose instances are those of the class it stands for."""
+    """A class whose instances are those of the class that it replaces."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])
@@ -171,7 +171,7 @@ _real: dict[str, Any] = dict(vars(time))
 
 
 def _clocks() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: module and name."""
+    """The replacements with their places: module and name."""
     for name in ("time", "time_ns"):
         yield time, name, _reader(_real[name], _wall, scale=name == "time")
     for name in ("monotonic", "perf_counter"):
@@ -206,12 +206,12 @@ def stream() -> Any:
 
 
 def _drawing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-    def stand_in(*args: Any, **kwargs: Any) -> Any:
+    def replacement(*args: Any, **kwargs: Any) -> Any:
         if controlled() is None or kind_of(sys._getframe(1)) == REAL:
             return real(*args, **kwargs)
         return getattr(stream(), name)(*args, **kwargs)
 
-    return stand_in
+    return replacement
 
 
 def _seed(self: Any, a: Any = None, version: int = 2) -> None:
@@ -241,7 +241,7 @@ def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
 
 
 def _randomness() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: module or class, and name."""
+    """The replacements with their places: module or class, and name."""
     for name in _FUNCTIONS:
         if hasattr(random, name):
             yield random, name, _drawing(name, getattr(random, name))
@@ -253,20 +253,20 @@ def _randomness() -> Iterator[tuple[Any, str, Any]]:
     yield uuid, "uuid1", _uuid1
 
 
-# Who a process is.
+# Identity of processes.
 
 
 def _named(real: Callable[..., Any], name: Callable[[int, int], Any]) -> Callable[..., Any]:
-    """A stand-in for a function that identifies the process, by its index and its number of restarts."""
+    """A replacement for a function that identifies the process, by its index and its number of restarts."""
 
-    def stand_in(*args: Any) -> Any:
+    def replacement(*args: Any) -> Any:
         run = controlled()
         if run is None or kind_of(sys._getframe(1)) == REAL:
             return real(*args)
         process = run.running
         return name(0, 0) if process is None else name(process.machine.index, process.incarnation)
 
-    return stand_in
+    return replacement
 
 
 def _host(index: int, _restarts: int) -> str:
@@ -304,5 +304,5 @@ _METHODS = {
 
 
 def of_method(owner: Any, name: str) -> Any:
-    """The stand-in of a method that is bound to a real class; None when it has none."""
+    """The replacement of a method that is bound to a real class; None when it has none."""
     return _METHODS.get((id(owner), name))

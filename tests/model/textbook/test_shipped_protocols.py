@@ -3,8 +3,8 @@
 from bench.tla.raft_election import RaftElection
 from bench.tla.snapshots import Snapshots
 from fencepost.model import check
-from fencepost.model.allocator import Allocator
-from fencepost.model.paxos import Paxos, Voting
+from fencepost.model.textbook.allocator import Allocator
+from fencepost.model.textbook.paxos import Paxos, Voting
 
 
 def test_paxos_that_ignores_the_highest_vote_does_not_refine_voting() -> None:

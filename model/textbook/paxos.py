@@ -134,7 +134,7 @@ class Paxos(Machine):
     def propose(s, b: int, v: int, q: frozenset[int]) -> None:
         s.require(~s.proposed.has(ballot=b))
         s.require(*(s.promised.has(acceptor=a, ballot=b) for a in q))
-        s.guard("highest-vote", s.nobody_voted(b, q, 0) | s.is_highest(b, v, q))
+        s.require(s.is_safe(b, v, q))
         s.proposed.add(ballot=b, value=v)
 
     @action(a=acceptors, m=proposed)
@@ -143,6 +143,13 @@ class Paxos(Machine):
         s.joined[a] = m.ballot
         s.voted[a] = m
         s.votes[a].add(m)
+
+    def is_safe(s, b: int, v: int, q: frozenset[int]) -> Truth:
+        return s.nobody_voted(b, q, 0) | s.is_highest(b, v, q)
+
+    @without("highest-vote", replaces=is_safe)
+    def any_value(s, b: int, v: int, q: frozenset[int]) -> bool:
+        return True
 
     def nobody_voted(s, b: int, q: frozenset[int], first: int) -> Truth:
         """Nobody of q promised b with a vote in ballot `first` or a higher one."""

@@ -25,9 +25,16 @@ class BoundedQueue(Machine):
         """How many values are in the ring."""
         return (s.written - s.read) % (2 * s.places)
 
+    def has_room(s) -> Truth:
+        return s.waiting() < s.places
+
+    @without("wait-when-full", replaces=has_room)
+    def never_waits(s) -> bool:
+        return True
+
     @action
     def put(s) -> None:
-        s.guard("wait-when-full", s.waiting() < s.places)
+        s.require(s.has_room())
         s.place[s.written % s.places] = s.written
         s.written = (s.written + 1) % (2 * s.places)
 

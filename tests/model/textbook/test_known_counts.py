@@ -3,10 +3,10 @@
 import pytest
 
 from fencepost.model import Machine, Model, Truth, check, reachable_graph, step
-from fencepost.model.bounded_queue import BoundedQueue
-from fencepost.model.peterson import Peterson
-from fencepost.model.philosophers import Philosophers
-from fencepost.model.two_phase import TwoPhase
+from fencepost.model.textbook.bounded_queue import BoundedQueue
+from fencepost.model.textbook.peterson import Peterson
+from fencepost.model.textbook.philosophers import Philosophers
+from fencepost.model.textbook.two_phase import TwoPhase
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,17 @@ class TwoPhase(Machine):
     sent_commit = Bool()
     sent_abort = Bool()
 
+    def may_commit(s) -> Truth:
+        return s.prepared.all(True)
+
+    @without("all-prepared", replaces=may_commit)
+    def may_commit_early(s) -> bool:
+        return True
+
     @action
     def commit(s) -> None:
         s.require(s.decision == "init")
-        s.guard("all-prepared", s.prepared.all(True))
+        s.require(s.may_commit())
         s.decision = "committed"
         s.sent_commit = True
 

@@ -1,0 +1,1 @@
+"""Models of textbooks: small machines with known numbers of states, and examples of the language."""
