@@ -108,7 +108,7 @@ class Watched(Layer):
         return reply
 
 
-READERS = Readers(lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(whole=1))
+READERS: Readers[None] = Readers(lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(whole=1))
 _fields = cached(trace_fields)
 Founding = tuple[Mapping[str, bytes], Sequence[tuple[Request[Any], Any]]]
 """What lies in the store, and the requests that led there."""

@@ -9,7 +9,7 @@ docs/decisions/0019.
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,11 @@ class PlainRows:
 
     def put(self, place: Place, entry: Any) -> None:
         found = Entry(*entry) if isinstance(entry, list) else entry
-        self.entries[tuple(place)] = found  # type: ignore[index]  # three texts, also where JSON has a list
+        self.entries[_tuple(place)] = found
         self._changed("put", place, astuple(found))
 
     def remove(self, place: Place) -> None:
-        self.entries.pop(tuple(place), None)  # type: ignore[call-overload]  # as above
+        self.entries.pop(_tuple(place), None)
         self._changed("remove", place)
 
     def add_event(self, ts_ns: int, node: str, text: str) -> None:
@@ -140,3 +140,9 @@ class PlainTables:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _tuple(place: Sequence[str]) -> Place:
+    """Return a place, which JSON keeps as a list."""
+    bucket, key, version = place
+    return (bucket, key, version)

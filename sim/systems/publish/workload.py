@@ -151,7 +151,8 @@ class Windowed:
         if isinstance(waiter.result, BaseException):
             raise waiter.result
         assert waiter.result is not None
-        return waiter.result
+        result: Published | Unknown = waiter.result
+        return result
 
     def _lead(self) -> None:
         self._led = True
