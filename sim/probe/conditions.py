@@ -214,11 +214,17 @@ def _create_on_deleted(bench: Bench) -> None:
     key = bench.key("deleted")
     bench.put(key, "first")
     bench.delete(key)
-    reply = bench.store.put(key, body_of("second"), when=ABSENT)
+    never = "refused to create what was deleted: a lock that is released could never be taken again"
+    _create_again(bench, key, "second", never, "a create-only put on a deleted key that was done")
+
+
+def _create_again(bench: Bench, key: str, token: str, never: str, done: str) -> None:
+    """Create the object at a deleted key; `never` is the finding if the store refuses."""
+    reply = bench.store.put(key, body_of(token), when=ABSENT)
     if reply.outcome is Outcome.EXISTS:
-        raise Broken("refused to create what was deleted: a lock that is released could never be taken again")
+        raise Broken(never)
     expect(reply, Outcome.DONE)
-    bench.must_stand(key, "second", "a create-only put on a deleted key that was done")
+    bench.must_stand(key, token, done)
 
 
 def _match_again(bench: Bench) -> None:
@@ -329,11 +335,8 @@ def _marker_is_nothing(bench: Bench, key: str, first: ask.PutReply) -> None:
     bench.must_stand(key, None, "a delete that left a marker")
     reply = bench.store.put(key, body_of("second"), when=Matches(first.etag))
     refused(reply, Outcome.MISSING, Outcome.CHANGED, otherwise="if-match wrote over a delete marker")
-    reply = bench.store.put(key, body_of("third"), when=ABSENT)
-    if reply.outcome is Outcome.EXISTS:
-        raise Broken("takes a delete marker for an object: what was deleted can never be created again")
-    expect(reply, Outcome.DONE)
-    bench.must_stand(key, "third", "creating over a delete marker")
+    never = "takes a delete marker for an object: what was deleted can never be created again"
+    _create_again(bench, key, "third", never, "creating over a delete marker")
 
 
 def _only_current_counts(bench: Bench) -> None:
