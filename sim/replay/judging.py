@@ -16,10 +16,10 @@ import pyarrow as pa
 from fencepost.impl.store.events import PHASES
 from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, refusal
 from fencepost.properties.refinement.breaches import Breach, breaches
+from fencepost.properties.refinement.long_runs import Lives
 from fencepost.properties.refinement.rules import Events, KeyKinds
 from fencepost.properties.refinement.symbols import SymbolReader, Symbols
 from fencepost.properties.refinement.text import firsts
-from fencepost.properties.refinement.windowing import Lives
 from fencepost.sim.replay.coverage import DrivenTransitions
 from fencepost.sim.replay.walk import Ends, VectorisedWalk
 from fencepost.sim.trace.schema import KINDS

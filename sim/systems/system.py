@@ -108,16 +108,29 @@ class System:
         return found
 
     def judged_properties(self) -> tuple[list[str], list[str]]:
-        """The properties of the model that the observed machine states as well, and the others."""
+        """The properties of the models that the observed machine states as well, and the others."""
         from fencepost.model import Model
 
         stated = {one.name for one in Model(load(self.observed)).properties}
-        every = [
+        every = dict.fromkeys(
             one.name
-            for one in Model(load(self.model)).properties
+            for machine in self.refining()
+            for one in Model(machine).properties
             if not (one.kind.is_goal or one.kind.explores)
-        ]
+        )
         return [name for name in every if name in stated], [name for name in every if name not in stated]
+
+    def refining(self) -> list[Any]:
+        """The models that refine the observed machine: the model of the system, and models of its parts."""
+        from fencepost.model import Model
+
+        observed = load(self.observed)
+        machines = dict.fromkeys(load(one) for one in (self.model, *self.further_models.values()))
+        links = {
+            machine: [one.refines.machine for one in Model(machine).properties if one.refines is not None]
+            for machine in machines
+        }
+        return [machine for machine, refined in links.items() if observed in refined]
 
     def without(self, safeguard: str) -> Any:
         """The table of safeguards with this one replaced by its mutant's. Equal for equal safeguards."""

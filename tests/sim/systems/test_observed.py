@@ -13,8 +13,11 @@ from fencepost.model import Machine, Model
 from fencepost.sim.systems import SYSTEMS, load
 
 TO_COME = {
+<<<<<<< HEAD
     "lifecycle": "its runs are followed by a machine that nothing ties to the model",
+=======
     "publish": "its runs are followed by a machine that is tied to the model by random walks",
+>>>>>>> s1
 }
 """Systems without an observed machine, with the reason."""
 
@@ -23,6 +26,10 @@ def expected(name: str) -> Any:
     """The system as a parameter, which fails as long as it is to come."""
     marks = [pytest.mark.xfail(reason=TO_COME[name], strict=True)] if name in TO_COME else []
     return pytest.param(name, marks=marks)
+
+
+OF_DOCUMENTS = {"lifecycle": {"named_by_walks", "driven_by_walks"}}
+"""Properties that only the documents have, by system: the models have no record of a walk."""
 
 
 ALL = [expected(name) for name in SYSTEMS]
@@ -54,8 +61,11 @@ def test_the_observed_machine_states_properties_of_the_model(name: str) -> None:
     """Under their names, so that a verdict can say which of them it covers. It can be checked by its name."""
     model, observed, _ = machines(name)
     stated = {each.name for each in Model(observed).properties if each.kind.is_safe_so_far}
-    assert stated
-    assert stated <= {each.name for each in Model(model).properties}
+    refining = SYSTEMS[name].refining()
+    known = {each.name for machine in refining for each in Model(machine).properties}
+    assert model in refining
+    assert stated & known
+    assert stated - known == OF_DOCUMENTS.get(name, set())
     assert SHIPPED[f"{name}-observed"] == SYSTEMS[name].observed
 
 
