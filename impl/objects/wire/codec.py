@@ -1,9 +1,9 @@
 """Requests to parameters and results to responses, as the SDK's own service model of S3 describes them.
 
-The model (JSON that ships with botocore) states for each operation its method, its path, where each
-parameter stands (path, query, header, body) and the shape of the XML. A client serializes parameters and
+The model (JSON that ships with botocore) states for each operation its method, its path, the place of
+each parameter (path, query, header, body) and the shape of the XML. A client serializes parameters and
 parses results with it; a server does the reverse with the same text, so the two cannot disagree on a name.
-What the model leaves out is written here:
+The model leaves out the following, which is written here:
 
 - Which operation a request is. Several share method and path and differ in a word of the query (`?tagging`),
   a parameter that only one requires (`uploadId`) or a header (`x-amz-copy-source`): of the operations whose
@@ -66,7 +66,7 @@ ROOTS = {
 _NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
 """Operations of other endpoints, which share a method and a path with ours."""
 _DUE_ANYWAY = frozenset({"ContentLength", "ChecksumAlgorithm", "ExpectedBucketOwner", "RequestPayer"})
-"""Parameters that change nothing here: the length and the checksum are those of the body, and nobody pays."""
+"""Parameters without effect here: the length and the checksum are those of the body, and there is no bill."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Call:
     operation: str
     parameters: dict[str, Any]
     streams: bool = False
-    """Whether its body is content (`Body`), not XML."""
+    """True if its body is content (`Body`), not XML."""
 
 
 class Answer(NamedTuple):
@@ -97,7 +97,7 @@ class _Route:
     """A word of the query whose value matters: `list-type=2`."""
 
     def weight(self, words: frozenset[str], query: Mapping[str, str | None], headers: frozenset[str]) -> int:
-        """How many words name this operation; -1 if one is missing."""
+        """Return the number of words that name this operation, or -1 if one is missing."""
         if not self.words <= words or not self.headers <= headers:
             return -1
         if self.value is not None and query[self.value[0]] != self.value[1]:
@@ -187,7 +187,7 @@ def _parameters(method: str, level: str) -> frozenset[str]:
 
 @functools.cache
 def _subresources(level: str) -> frozenset[str]:
-    """The words that stand alone in the query of some operation at this level: `tagging`, `uploads`."""
+    """Return the words without a value in the query of some operation at this level: `tagging`, `uploads`."""
     found = set()
     for name in model().operation_names:
         path, _, query = model().operation_model(name).http["requestUri"].partition("?")
@@ -201,13 +201,13 @@ def _subresources(level: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the parameters of an operation stand: a member of the model and its shape, by the name there."""
+    """Places of the parameters of an operation: a member of the model and its shape, by the name there."""
 
     uri: dict[str, str]
     query: dict[str, tuple[str, Any]]
     header: dict[str, tuple[str, Any]]
     headers: dict[str, str]
-    """By what the names of several headers start with."""
+    """Members by the common start of the names of several headers."""
     streams: bool
 
 
@@ -410,7 +410,7 @@ def parse_time(text: str) -> datetime:
 
 @dataclass(frozen=True)
 class _Results:
-    """Where the values of a response stand."""
+    """Places of the values of a response."""
 
     status: int
     header: dict[str, str]

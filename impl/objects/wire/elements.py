@@ -31,7 +31,7 @@ Writer = Callable[[Any], str]
 
 @functools.cache
 def content(shape: Any) -> Writer:
-    """What stands between the tags of a structure."""
+    """Return the function that writes the inside of a structure."""
     parts = {
         member: _member(member, part)
         for member, part in shape.members.items()

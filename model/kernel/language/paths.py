@@ -227,7 +227,7 @@ def _on_rows(frame: "Frame", mask: Any, work: Callable[[], T]) -> Callable[[], T
 
 
 class Marker:
-    """A constant that stands for itself, on all paths or on none."""
+    """A constant that is its own value, on all paths or on none."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -408,7 +408,7 @@ _TESTS = ("UNARY_NOT", "CONTAINS_OP")
 
 
 def _returned(code: CodeType) -> set[bool | str | None]:
-    """What a text returns: None, True, False, or "another value"."""
+    """The values that a text returns: None, True, False, or "another value"."""
     found: set[bool | str | None] = set()
     before: bool | str | None = "another value"
     for instruction in get_instructions(code):
