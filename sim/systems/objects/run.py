@@ -1,9 +1,9 @@
 """One run of a scenario: the directory of a server on the file system of the world, and requests to it.
 
-What the explored steps leave out, and why that is sound: the directory is founded once and each run begins
-with a copy, in which every file that requests lock is there; the servers have opened it before anything is
-explored. A server is a process with one request in it: threads of one process share no file of the directory
-but through the same calls. What the seam of the index leaves out is in docs/decisions/0019.
+The explored steps leave out the founding of the directory. It is founded once, and each run begins with a
+copy that has every file that requests lock. The servers have opened it before the exploration begins. A
+server is a process with one request in it: threads of one process share no file of the directory but through
+the same calls. What the seam of the index leaves out is in docs/decisions/0019.
 """
 
 import hashlib
