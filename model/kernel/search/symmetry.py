@@ -18,8 +18,8 @@ Demands on a machine
 - the claim itself is the author's, as in every checker with symmetry. It is tested. The starts are tested
 under
   every renumbering that generates the others. Each property of states is tested on every state, whenever it
-  is evaluated, under some renumberings (all of them, where states and members are few). What may happen next,
-  and step properties, are tested on a sample that grows with every level. A violation is an error with the
+  is evaluated, under some renumberings (all of them, where states and members are few). Enabled labels
+  and step properties are tested on a sample that grows with every level. A violation is an error with the
   state and the difference. The verdict says what was tested and what is left to be assumed.
 
 Computing a representative. A member (a process, a key) owns some cells of the state: those whose index

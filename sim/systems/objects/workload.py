@@ -174,7 +174,8 @@ class SimulatedDisk(Disk):
 
 
 class Processor:
-    """What one worker computes with: for one request at a time, which gives way as Python's threads do."""
+    """The processor of one worker: it computes for one request at a time, and switches as Python's threads
+    do."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
