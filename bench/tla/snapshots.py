@@ -1,4 +1,4 @@
-"""A key-value store whose transactions read a snapshot, and commit if no other transaction wrote the same keys."""
+"""A key-value store: a transaction reads a snapshot, and commits if no other one wrote the same keys."""
 
 from fencepost.model import *
 

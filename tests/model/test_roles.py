@@ -170,9 +170,9 @@ def test_a_counterexample_names_the_member_and_the_field() -> None:
         "2. take(w=0)  newest: 1 -> 2, writer[0].at: new -> works, writer[0].took: 0 -> 2, "
         "writer[0].base[nodes]: 0 -> 2",
     ]
-    trace = found.as_json()
-    assert trace[0]["state"]["writer"][0] == {"at": "new", "took": 0, "base": [0, 0], "after": -1}
-    assert trace[1]["changes"]["writer[1].at"] == ["new", "works"]
+    trace = found.trace()
+    assert trace[0].state["writer"][0] == {"at": "new", "took": 0, "base": [0, 0], "after": -1}
+    assert trace[1].changes["writer[1].at"] == ["new", "works"]
 
 
 def test_a_state_is_packed_and_unpacked() -> None:
