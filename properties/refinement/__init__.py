@@ -1,4 +1,4 @@
-"""Whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
+"""Decide whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
 
 from fencepost.properties.driven_share import Gap, Share
 from fencepost.properties.refinement.automaton import (
@@ -25,9 +25,9 @@ from fencepost.properties.refinement.refinement import (
     Refinement,
     where,
 )
+from fencepost.properties.refinement.renaming import Slide, Window, renaming
 from fencepost.properties.refinement.request_rules import Confirmed, Freed, RequestRules, Staged, not_judged
 from fencepost.properties.refinement.rules import EventRow
-from fencepost.properties.refinement.window import Slide, Window, renaming
 
 __all__ = [
     "COUNTED",

@@ -110,7 +110,7 @@ class _Value:
     scope: str
     lookup: bool
     name: str
-    """What observations call it: a value that is looked up may be so in several roles."""
+    """Its name in observations, which includes the role if the value is only looked up."""
 
 
 @dataclass(frozen=True)
@@ -498,7 +498,7 @@ def _seen(role: Role, values: list[_Value], events: Events, texts: _Texts) -> li
 
 
 def _counted(role: Role, values: list[_Value], events: Events, texts: _Texts) -> list[Rank]:
-    """Ranks of numbers: from the first of its run and scope. What is no number is out of bounds."""
+    """Ranks of numbers: from the first of its run and scope. A text that is no number is out of bounds."""
     rows = len(events)
     text = np.stack([texts.of(value.source) for value in values], axis=1).ravel()
     place = np.flatnonzero(text != NONE)

@@ -1,9 +1,11 @@
 """Lifecycle, the shipped worker: objects expire by what the change log says."""
 
+from typing import Any
+
 from fencepost.sim.systems.system import System, Workload
 
 _HERE = "fencepost.sim.systems.lifecycle"
-_SIMULATED: dict[str, tuple[str, ...]] = {
+_SIMULATED: dict[str, Any] = {
     "operations": ("write", "round", "look"),
     "maintenance": ("round",),
     "counters": (

@@ -111,7 +111,7 @@ class Watched(Layer):
 COVERED = {"streams": 2, "names": 1, "buckets": 1, "items": 1}
 """The bound at which transitions are counted. A run that leaves it counts up to there. The bound of replay
 has too many states to be explored."""
-READERS: Readers[Any] = Readers(
+READERS: Readers[None] = Readers(
     lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(**COVERED, whole=1)
 )
 _fields = cached(trace_fields)

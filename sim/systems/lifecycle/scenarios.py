@@ -105,7 +105,7 @@ def overwritten(run: ScenarioRun) -> None:
 
 def untagged(run: ScenarioRun) -> None:
     """An object loses its tag, or gets it, while a worker follows both the ages and the tags."""
-    first, second = run.world.pick("the tag", (("lost", TAG), ("added", {})))  # type: ignore[misc]  # two texts
+    first, second = run.world.pick("the tag", (("lost", TAG), ("added", {})))
     run.found([TAGGED], write(tags=second), at(4), variant=first)
     run.user(tag({} if first == "lost" else TAG), at(5))
     run.worker(ages(TAGGED), NEAR)

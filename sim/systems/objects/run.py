@@ -63,7 +63,7 @@ TEMPORARY = f"{BUCKET}/{INTERNAL}/tmp"  # noqa: S108  a folder of the server
 """Drafts, which nobody reads after a power loss: `Untouched` holds it."""
 ROWS = f".index/{NAME}"
 LOCK_OF_ROWS = ".index/writing"
-READERS = Readers(lambda writers: ObjectsRefinement(writers), ObjectsRefinement)
+READERS: Readers[int] = Readers(ObjectsRefinement, ObjectsRefinement)
 _IMAGES: dict[bool, tuple[Image, int]] = {}
 """By whether the key has a first version."""
 RECOVERY = "recovery"
