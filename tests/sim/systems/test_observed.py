@@ -4,35 +4,17 @@ If these fail, what `fencepost check` proves of a system and what `fencepost rep
 machines with nothing between them.
 """
 
-from typing import Any
-
 import pytest
 
 from fencepost.commands.models import SHIPPED
 from fencepost.model import Machine, Model
 from fencepost.sim.systems import SYSTEMS, load
 
-TO_COME = {
-<<<<<<< HEAD
-    "lifecycle": "its runs are followed by a machine that nothing ties to the model",
-=======
-    "publish": "its runs are followed by a machine that is tied to the model by random walks",
->>>>>>> s1
-}
-"""Systems without an observed machine, with the reason."""
-
-
-def expected(name: str) -> Any:
-    """The system as a parameter, which fails as long as it is to come."""
-    marks = [pytest.mark.xfail(reason=TO_COME[name], strict=True)] if name in TO_COME else []
-    return pytest.param(name, marks=marks)
-
-
 OF_DOCUMENTS = {"lifecycle": {"named_by_walks", "driven_by_walks"}}
 """Properties that only the documents have, by system: the models have no record of a walk."""
 
 
-ALL = [expected(name) for name in SYSTEMS]
+ALL = list(SYSTEMS)
 
 
 def machines(name: str) -> tuple[type[Machine], type[Machine], type[Machine]]:
@@ -73,7 +55,3 @@ def test_a_verdict_names_the_properties_that_it_covers() -> None:
     stated, others = SYSTEMS["objects"].judged_properties()
     assert stated == ["one_winner", "cas_exact", "ack_durable", "list_true"]
     assert others == ["untorn", "event_complete", "event_true", "served"]
-
-
-def test_no_system_is_excused_that_has_landed() -> None:
-    assert set(TO_COME) <= set(SYSTEMS)
