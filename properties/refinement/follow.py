@@ -50,10 +50,10 @@ class Verdict:
 class Reader:
     """Reads events of many runs one by one, and remembers every event that it has read.
 
-    How an event is read depends on the names that its run has introduced before, and on the values that its
-    writes have shown and that the map compares with later ones. Both together have one number. The events
-    that introduced the names are kept: a new event is evaluated by the columns of `rules` together with
-    those few. So a run that repeats another one, up to some step, costs one look-up an event.
+    The reading of an event depends on the names that its run has introduced before, and on the values that
+    its writes have shown and that the map compares with later ones. Both together have one number. The
+    events that introduced the names are kept: a new event is evaluated by the columns of `rules` together
+    with those few. So a run that repeats another one, up to some step, costs one look-up an event.
     """
 
     def __init__(self, automaton: Automaton) -> None:

@@ -362,7 +362,7 @@ def may_be_computed(function: Callable[..., Any]) -> bool:
 
 _PLAIN, _PERHAPS, _BRANCHES = range(3)
 _NEEDS: dict[int, tuple[int, bool, CodeType]] = {}
-"""Of texts, by their identity (they are large to compare): what results need, and if they may branch."""
+"""The needs of the result of a text, and whether it may branch; by identity, as texts are large."""
 
 
 def _need_of(code: CodeType) -> int:

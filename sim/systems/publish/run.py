@@ -2,8 +2,9 @@
 
 The explored steps leave out the founding of the catalog and the opening of the first handles. Both end
 before any other process exists. Other scenarios (`takeover`, `joiner`, every restart) have the orders and
-faults that this leaves out. A pause is no step: the adversary may continue any process late, anywhere. The scenario sets the clocks, because the protocol reads them for one purpose only: to
-decide whether a sidecar is old.
+faults that this leaves out. A pause is no step: the adversary may continue any process late, anywhere. The
+scenario sets the clocks, because the protocol reads them for one purpose only: to decide whether a sidecar is
+old.
 """
 
 import functools

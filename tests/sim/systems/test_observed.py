@@ -14,9 +14,6 @@ OF_DOCUMENTS = {"lifecycle": {"named_by_walks", "driven_by_walks"}}
 """Properties that only the documents have, by system: the models have no record of a walk."""
 
 
-ALL = list(SYSTEMS)
-
-
 def machines(name: str) -> tuple[type[Machine], type[Machine], type[Machine]]:
     """The model of a system, its observed machine, and the machine that replay maps into."""
     system = SYSTEMS[name]
@@ -24,21 +21,21 @@ def machines(name: str) -> tuple[type[Machine], type[Machine], type[Machine]]:
     return load(system.model), load(system.observed), load(system.refinement)().model.machine
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_the_model_refines_the_observed_machine(name: str) -> None:
     model, observed, _ = machines(name)
     links = [each.refines for each in Model(model).properties if each.kind.explores]
     assert [link.machine for link in links] == [observed]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_replay_judges_by_the_observed_machine(name: str) -> None:
     """Or by a subclass, which adds hidden steps and windows."""
     _, observed, replayed = machines(name)
     assert issubclass(replayed, observed)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_the_observed_machine_states_properties_of_the_model(name: str) -> None:
     """Under their names, so that a verdict can say which of them it covers. It can be checked by its name."""
     model, observed, _ = machines(name)
