@@ -44,10 +44,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Strict types in model, impl and properties."""
+    """Strict types in model, impl, properties and sim."""
     # Only a strict editable install shows a type checker that `model/` is `fencepost.model`.
     session.install("-e", ".[test,lint]", "--config-settings", "editable_mode=strict")
-    session.run("mypy", "-p", "fencepost.model", "-p", "fencepost.impl", "-p", "fencepost.properties")
+    packages = ("model", "impl", "properties", "sim")
+    session.run("mypy", *(word for name in packages for word in ("-p", f"fencepost.{name}")))
 
 
 @nox.session

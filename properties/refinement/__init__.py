@@ -10,6 +10,7 @@ from fencepost.properties.refinement.automaton import (
     Symbol,
     SymbolKind,
 )
+from fencepost.properties.refinement.comparing import Compared
 from fencepost.properties.refinement.coverage import Driven
 from fencepost.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
 from fencepost.properties.refinement.follow import Follower, Reader, Verdict, follow
@@ -41,6 +42,7 @@ __all__ = [
     "Action",
     "Actions",
     "Automaton",
+    "Compared",
     "Confirmed",
     "Driven",
     "EventRow",

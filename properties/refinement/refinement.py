@@ -34,6 +34,7 @@ import numpy as np
 
 from fencepost.model import Label, Model, Truth
 from fencepost.model.kernel.language.layout import U64
+from fencepost.properties.refinement.comparing import Compared
 from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.properties.refinement.observation import Keys, Observation, Role
 from fencepost.properties.refinement.renaming import Window
@@ -86,6 +87,8 @@ class Refinement:
     roles: tuple[Role, ...] = ()
     trace_fields: ClassVar[tuple[str, ...]] = ()
     """Trace fields that play no role and that `actions` reads. Observations leave out all others."""
+    compared: ClassVar[tuple[Compared, ...]] = ()
+    """Values that rise without end: observations have their comparison with earlier ones."""
     kinds: ClassVar[frozenset[str]] = frozenset({"put", "delete", "complete-upload"})
     """The kinds of requests that the map reads. It ignores all others."""
     notes: ClassVar[frozenset[str]] = frozenset()

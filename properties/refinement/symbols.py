@@ -76,7 +76,8 @@ class SymbolReader:
         note = events.phase.codes == events.phase.number("note")
         requests = _Requests(events, ~exact_rows)
         rows = np.flatnonzero(note | (landed & exact_rows) | requests.read)
-        found = self.rules.read_events(_as_landings(events, rows, requests, exact_rows), kinds)
+        read = _as_landings(events, rows, requests, exact_rows)
+        found = self.rules.read_events(read, kinds, landed=exact_rows[rows])
         window = self._automaton.refinement.window if windowed else None
         long = np.zeros(len(events.runs), np.bool_)
         if window is not None:

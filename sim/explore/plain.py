@@ -67,13 +67,14 @@ class Plain:
         world.judge.go_on(not self._first_only)
         world.start(self.setting.program)
         depth = 0
-        while world.violation is None or not self._first_only:
+        run, scheduler, executor = world.run, world.scheduler, world.executor
+        while run.violation is None or not self._first_only:
             new = depth == len(self._path)
             if new:
                 options = [
                     (actor, alternative)
-                    for actor in world.enabled()
-                    for alternative in world.alternatives(actor)
+                    for actor in scheduler.enabled()
+                    for alternative in scheduler.alternatives(actor)
                 ]
                 if not options:
                     world.complete()
@@ -87,7 +88,7 @@ class Plain:
                     return
                 self._path.append((options, 0))
             options, at = self._path[depth]
-            self.coverage.meet(world, world.step(*options[at]))
+            self.coverage.meet(run, executor.step(*options[at]))
             if new:
                 self.coverage.step(world)
             depth += 1

@@ -150,7 +150,8 @@ class ReducedSearch:
 
     def _node(self, world: World, enabled: list[int], record: StepRecord | None) -> Node:
         """The node after the last step of the path."""
-        alternatives = {actor: world.alternatives(actor) for actor in enabled}
+        offered = world.scheduler.alternatives
+        alternatives = {actor: offered(actor) for actor in enabled}
         if world.run.has_daemons:
             self._sleep.daemons = frozenset(
                 actor for actor in enabled if world.scheduler.is_of_a_daemon(actor)
@@ -195,10 +196,11 @@ class ReducedSearch:
 
     def _repeat(self, world: World) -> None:
         stack = self.stack
+        pending, step = world.scheduler.pending, world.executor.step
         for node in stack[:-1]:
-            if not same(node.op, world.pending(node.actor)):
+            if not same(node.op, pending(node.actor)):
                 raise Diverged(divergence(world, node.actor, node.op))
-            world.step(node.actor, node.alternative)
+            step(node.actor, node.alternative)
         last = stack[-1]
         if last.op is not None and not same(last.op, world.pending(last.actor)):
             raise Diverged(divergence(world, last.actor, last.op))
@@ -206,10 +208,11 @@ class ReducedSearch:
     def _extend(self, world: World, record: StepRecord | None) -> None:
         """Take steps to an end of the run; `record`: the last step so far."""
         steps_max = self.setting.steps_max
+        run, scheduler = world.run, world.scheduler
         new = max(0, len(self.stack) - 1)
-        while world.violation is None or not self._first_only:
+        while run.violation is None or not self._first_only:
             # Beyond a violation only when all are wanted: later steps may race with earlier ones.
-            enabled = world.enabled()
+            enabled = scheduler.enabled()
             if not enabled:
                 world.complete()
                 if world.run.threads and self._reversing:
@@ -231,7 +234,7 @@ class ReducedSearch:
                 self.merged += 1
                 self.coverage.costs.look_since(world, new)
                 return
-            if POWER_ACTOR in enabled and world.run.survivors is None:
+            if POWER_ACTOR in enabled and run.survivors is None:
                 self._prepare_power_loss(world, node)
             if self.timed == WATCHED and CLOCK_ACTOR in enabled:
                 node.backtrack.add(CLOCK_ACTOR)
@@ -297,12 +300,13 @@ class ReducedSearch:
         """Take the step of the last node, and look for its races."""
         node = self.stack[-1]
         place = len(self.stack) - 1
-        node.op = world.pending(node.actor)
-        if node.actor in world.flights or world.run.threads:
+        run, scheduler = world.run, world.scheduler
+        node.op = scheduler.pending(node.actor)
+        if node.actor in run.flights or run.threads:
             node.backtrack.update(
-                actor for actor in world.scheduler.rivals(node.actor) if actor in node.alternatives
+                actor for actor in scheduler.rivals(node.actor) if actor in node.alternatives
             )
-        record = world.step(node.actor, node.alternative)
+        record = world.executor.step(node.actor, node.alternative)
         self.steps += 1
         node.enter(record)
         if self._states.generation != self.footprints.generation:

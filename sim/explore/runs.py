@@ -18,6 +18,7 @@ from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.operations import same
 from fencepost.sim.world.process import Diverged, Recall
 from fencepost.sim.world.record import StepRecord
+from fencepost.sim.world.run import RunState
 from fencepost.sim.world.scheduler import SPINS
 from fencepost.sim.world.scheduling import Scheduling
 from fencepost.sim.world.stamps import STAMPED
@@ -219,15 +220,16 @@ class Coverage:
 
     def step(self, world: World, place: int = -1) -> None:
         """Count the step at `place` of the run: the one that was just taken."""
-        _, alternative, process, _, _, op, answer, _ = world.trace[place]
+        run = world.run
+        _, alternative, process, _, _, op, answer, _ = run.trace[place]
         if process is not None:
             self.steps[process.name] += 1
         if alternative not in _HARMLESS:
             self.faults[kind_of(alternative) if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
-        if world.run.rested:
+        if run.rested:
             self.limits.add(f"a daemon takes {world.settings.daemon_steps} steps while others can go on")
-        if world.run.held_back:
+        if run.held_back:
             self.limits.add(f"a process that gets the same reply {SPINS} times more waits for a change")
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
@@ -258,14 +260,15 @@ class Coverage:
             if promise.tested or promise.when is not None:
                 self.tested[promise.name] += promise.tested - counted
 
-    def meet(self, world: World, record: StepRecord) -> None:
+    def meet(self, run: RunState, record: StepRecord) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
-        actor = world.trace[-1][0]
-        owner = world.footprints.owner(actor) if actor >= FLIGHTS_FROM else actor
+        trace = run.trace
+        actor, _, process, *_ = trace[-1]
+        owner = run.footprints.owner(actor) if actor >= FLIGHTS_FROM else actor
         r, w = record.read & ~1, record.written
-        if len(world.trace) == 1:
+        if len(trace) == 1:
             self.touched.clear()
-        if world.trace[-1][2] is None:
+        if process is None:
             return  # time passes: that is the step of no process
         for other, (other_r, other_w) in self.touched.items():
             if other != owner and (w & other_r or r & other_w):

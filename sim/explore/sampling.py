@@ -74,7 +74,7 @@ class Sampled:
 
     def _count(self, world: World) -> None:
         self.coverage.step(world)
-        self.coverage.meet(world, world.run.record)
+        self.coverage.meet(world.run, world.run.record)
 
     def _after(self, world: World, ended: bool) -> None:
         self.schedules += 1

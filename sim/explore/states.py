@@ -48,10 +48,11 @@ class Memory:
         return self._fill(world, memories)
 
     def _fill(self, world: World, memories: Memories) -> Memories:
-        if len(memories) > len(world.processes):
+        processes = world.run.processes
+        if len(memories) > len(processes):
             return memories
         # The program has just been set up; what it picked decides what the processes start with.
-        return (memories[0],) + (memories[0],) * len(world.processes)
+        return (memories[0],) + (memories[0],) * len(processes)
 
     def _number(self, history: Any) -> int:
         try:

@@ -1,9 +1,11 @@
 """Lifecycle, the shipped worker: objects expire by what the change log says."""
 
+from typing import Any
+
 from fencepost.sim.systems.system import System, Workload
 
 _HERE = "fencepost.sim.systems.lifecycle"
-_SIMULATED: dict[str, tuple[str, ...]] = {
+_SIMULATED: dict[str, Any] = {
     "operations": ("write", "round", "look"),
     "maintenance": ("round",),
     "counters": (
@@ -23,7 +25,9 @@ SYSTEM = System(
     name="lifecycle",
     summary="Lifecycle, the shipped worker: objects expire by what the change log says.",
     model="fencepost.model.lifecycle:Lifecycle",
+    observed="fencepost.model.lifecycle_observed:LifecycleObserved",
     further_models={
+        "lifecycle-merged": "fencepost.model.lifecycle_merged:LifecycleMerged",
         "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
         "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
     },

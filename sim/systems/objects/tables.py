@@ -12,13 +12,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fencepost.impl.objects.tables import Entry, Place
 from fencepost.impl.store.requests import List, ListReply, Outcome
 
 NAME = "rows"
 _ALL = 1 << 20
+
+
+def _as_key(place: Place) -> Place:
+    """Return a place as a key of a table; a journal read from JSON has a list."""
+    return cast("Place", tuple(place))
 
 
 class PlainRows:
@@ -37,15 +42,15 @@ class PlainRows:
                     getattr(self, name)(*args)
         self.changes: list[Any] = []
 
-    # What a transaction may change; the journal has these calls.
+    # Changes of a transaction; the journal has these calls.
 
     def put(self, place: Place, entry: Any) -> None:
         found = Entry(*entry) if isinstance(entry, list) else entry
-        self.entries[tuple(place)] = found  # type: ignore[index]  # three texts, also where JSON has a list
+        self.entries[_as_key(place)] = found
         self._changed("put", place, astuple(found))
 
     def remove(self, place: Place) -> None:
-        self.entries.pop(tuple(place), None)  # type: ignore[call-overload]  # as above
+        self.entries.pop(_as_key(place), None)
         self._changed("remove", place)
 
     def add_event(self, ts_ns: int, node: str, text: str) -> None:
@@ -66,7 +71,7 @@ class PlainRows:
         if hasattr(self, "changes"):
             self.changes.append(call)
 
-    # What it may read.
+    # Reads of a transaction.
 
     def entry(self, place: Place) -> Entry | None:
         return self.entries.get(place)

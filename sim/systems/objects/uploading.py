@@ -1,5 +1,6 @@
 """Scenarios of multipart uploads: completed twice, read meanwhile, and beside the collector of garbage."""
 
+from functools import partial
 from typing import Any
 
 from fencepost.impl.objects.buckets import Buckets
@@ -61,7 +62,7 @@ def _completions(run: ScenarioRun, *names: str) -> None:
     _part(buckets, upload)
     for name in names:
         _client(run, name, upload)
-        run.serve(name, lambda server, name=name: _complete(run, name, upload, server))
+        run.serve(name, partial(_complete, run, name, upload))
 
 
 def collected(run: ScenarioRun) -> None:

@@ -166,7 +166,7 @@ class ScenarioRun:
         """Publish one of the scenario's changes, and note the outcome in the world."""
         transaction = catalog.draft(message)
         add_to_draft(transaction, self.changes[message])
-        requests, hops = meter.requests, meter.hops
+        requests, hops = meter.cost.requests, meter.cost.hops
         outcome, plan = "refused", ""
         try:
             result = catalog.publish(transaction)
@@ -176,7 +176,7 @@ class ScenarioRun:
             pass
         else:
             outcome, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
-        cost = (meter.requests - requests, meter.hops - hops)
+        cost = (meter.cost.requests - requests, meter.cost.hops - hops)
         self.world.note(f"outcome {message}", (outcome, plan, *cost))
 
     def publish_group(self, catalog: Catalog, messages: Sequence[str]) -> None:

@@ -151,7 +151,8 @@ class Windowed:
         if isinstance(waiter.result, BaseException):
             raise waiter.result
         assert waiter.result is not None
-        return waiter.result
+        published: Published | Unknown = waiter.result
+        return published
 
     def _lead(self) -> None:
         self._led = True
