@@ -60,6 +60,8 @@ KINDS = ("link", "drop", "add", "both")
 AT_WORK = ("heads", "commit", "unsure", "created", "undo")
 UNDER_WAY = ("heads-under-way", "manifest-under-way")
 OPENER = ("work", "whose", "epoch", "restores")
+RECOVERY = ("read", "seen_moved", "seen_still", "undoing", "owed")
+"""Fields of the observed machine on what some opener may have read and decided."""
 NEW_WRITER = -1
 Tables = list[Truth | bool]
 """A condition for each table."""
@@ -890,10 +892,12 @@ class Publish(Machine):
         ]
         return {
             "version": related(all_of(versions)),
-            "writer": related(all_of(outcomes)),  # an unknown outcome shows in no request
+            "writer.at": HISTORY,
+            "writer.parent": HISTORY,
+            "writer.outcome": related(all_of(outcomes)),  # an unknown outcome shows in no request
             "epoch_at": HISTORY,
             "pins_at": HISTORY,
-            "recovery": HISTORY,
+            **{f"recovery.{name}": HISTORY for name in RECOVERY},
         }
 
     # Where the checker shows what.
