@@ -63,7 +63,7 @@ class Message:
 
     @property
     def name(self) -> str:
-        """The key as the world knows it."""
+        """The key in the world: bucket and key."""
         return f"{self.bucket}/{self.key}"
 
     def content(self) -> bytes:

@@ -52,7 +52,7 @@ def to_second(ns: int) -> int:
 
 @functools.lru_cache(4096)
 def parse(value: Any) -> datetime.datetime:
-    """What the SDK's responses are parsed with."""
+    """Parse a time of a response of the SDK."""
     found = parse_timestamp(value)
     return Moment(
         found.year,

@@ -56,7 +56,7 @@ class Copy(req.Keyed[PutReply], kind="copy", reply=PutReply, reads=False):
     metadata: Metadata | None = None
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
-        # Whether it writes is decided by the source as well, so it counts as written: see `footprints`.
+        # The source decides too if it writes, so it counts as written: see `footprints`.
         read, written = footprints.changing(self.key)
         return (read | footprints.bit("key", self.source), written)
 

@@ -33,7 +33,7 @@ from fencepost.sim.world.run import RunState
 
 
 class Operation(NamedTuple):
-    """How one operation becomes a request of the store, and its reply the values of a response."""
+    """The functions that turn one operation into a request of the store, and its reply into values."""
 
     name: str
     read: Callable[[Message], Any]
@@ -132,7 +132,10 @@ _MODELLED = "the world answers " + ", ".join(sorted(OPERATIONS))
 
 
 def answer(request: Any, home: str, name: str) -> Any:
-    """What the SDK gets for `request`; `home` is the host it would go to, `name` the operation if known."""
+    """Return the response that the SDK receives.
+
+    `home` is the host of the service, `name` the operation, if the SDK names it.
+    """
     run = here()
     if run is None:
         raise used_after_the_run(request)
@@ -255,7 +258,7 @@ def _answered(run: RunState, operation: Operation, message: Message) -> codec.An
 
 
 LOST = ("closed", "timeout", "error")
-"""How a lost reply can show: the connection closed, silence, or S3's own "I do not know" (500)."""
+"""Forms of a lost reply: the connection closed, silence, or S3's own "I do not know" (500)."""
 
 
 def _lost(run: RunState, operation: Operation, message: Message) -> codec.Answer:
@@ -265,7 +268,7 @@ def _lost(run: RunState, operation: Operation, message: Message) -> codec.Answer
     if run.settings.lost_reply == "closed":
         raise ConnectionClosedError(endpoint_url=message.url)
     status, headers, body = _refused(run, message, S3Error("InternalError"))
-    # S3 sends the headers of these before it knows how they will end.
+    # S3 sends the headers of these before they have ended.
     early = operation.name in ("CompleteMultipartUpload", "CopyObject", "UploadPartCopy")
     return codec.Answer(200 if early else status, headers, body)
 

@@ -51,7 +51,7 @@ class Result:
     saturation: dict[str, float]
     """The mean share of places taken, of each cap; and how long its queue was at the most."""
     counters: dict[str, float] = field(default_factory=dict)
-    """Where the counters of a described path stood in the end."""
+    """Counters of a described path at the end of the run."""
     parts: dict[str, float] = field(default_factory=dict)
     """Requests of an operation by the part of the described path that sent them."""
     latencies_ms: dict[str, list[float]] = field(default_factory=dict, repr=False)

@@ -1,4 +1,4 @@
-"""What every feature works with: stores that write down what they do, rivals, keys, notes, and a clock.
+"""The tools of every feature: stores that record their requests, rivals, keys, notes, and a clock.
 
 A feature is a function of a `Bench`. It returns when all was well and raises one of the three endings
 (`Broken`, `NotOffered`, `Inconclusive`) when it was not; what deviates without danger is a `note`.
@@ -24,7 +24,7 @@ RIVALS_MIN = 2
 BAD_ROUNDS_MAX = 10
 """The case is clear by then."""
 ROUNDS_MIN = 10
-"""Fewer rounds than this (and than were asked for) decide nothing."""
+"""Fewer rounds than this (and than the plan has) decide nothing."""
 ROUNDS_WANTED = 40
 """Rivals are added as long as this many rounds fit into a race's time: on a store that makes losers wait for
 seconds, many rounds of few rivals tell more than one round of many."""
@@ -47,7 +47,7 @@ class Bench:
         self.rounds_bad = 0
         self.counts: Counter[str] = Counter()
         self.kept: dict[str, Any] = {}
-        """What one feature prepared for another."""
+        """Values that one feature prepared for another."""
         self.applies = True
         self._name = ""
         self._seconds = 0.0
@@ -93,7 +93,7 @@ class Bench:
 
     @property
     def readers(self) -> tuple[tuple[Store, str], ...]:
-        """Who looks after a write, with a name."""
+        """The clients that read after a write, each with a name."""
         return (self.store, "the writer"), (self.other, "another reader")
 
     def quiet(self) -> Store:
@@ -122,7 +122,7 @@ class Bench:
         self.scratch.tidy(self.kept["paged"][1] if "paged" in self.kept else ())
 
     def close(self) -> None:
-        """Send the rivals home. What stands is swept by the caller."""
+        """End the rivals. The caller removes the objects."""
         for clients in (self._threads, self._processes):
             if clients is not None:
                 clients.close()
@@ -163,7 +163,7 @@ class Bench:
     # Steps of a feature.
 
     def key(self, label: str = "") -> str:
-        """A key nobody used before, named after the feature."""
+        """Return a new key, named after the feature."""
         return self.scratch.key(f"{self._name}/{label or 'k'}")
 
     def note(self, text: str) -> None:
@@ -181,7 +181,7 @@ class Bench:
         raise NotOffered(f"does not apply: {why}")
 
     def case(self) -> None:
-        """A new history: what comes stands on its own."""
+        """Begin a new history, for a case that does not depend on earlier ones."""
         self.history.begin()
 
     def put(self, key: str, token: str, when: ask.Condition = ANYTHING, size: int = 0) -> str:
@@ -195,12 +195,12 @@ class Bench:
         expect(self.store.delete(key, when=ANYTHING), Outcome.DONE)
 
     def standing(self, key: str, store: Store | None = None) -> str | None:
-        """The token of what stands at `key`, or None."""
+        """Return the token of the object at `key`, or None."""
         reply = expect((store or self.store).get(key), Outcome.DONE, Outcome.MISSING)
         return token_of(reply.body) if reply.done else None
 
     def must_stand(self, key: str, token: str | None, after: str) -> None:
-        """What stands at `key` must be this."""
+        """Raise unless the object at `key` is this one."""
         found = self.standing(key)
         if found != token:
             raise Broken(f"after {after} the object is {_named(found)}, not {_named(token)}")
@@ -245,7 +245,7 @@ class Bench:
             self._quick = 0
 
     def rivals(self, clients: Clients) -> Sequence[str]:
-        """Who races in this round."""
+        """Return the clients that race in this round."""
         self._rivals = min(self._rivals, clients.size)
         self.rivals_max = max(self.rivals_max, self._rivals)
         return clients.names[: self._rivals]
@@ -273,7 +273,7 @@ class Bench:
         return f"0 bad of {self.rounds_done} rounds (true rate below {100 * bound:.2g} %, 95 % sure)"
 
     def bound(self) -> float | None:
-        """What rounds without a bad one say about the rate of bad ones."""
+        """Return the bound on the rate of bad rounds that so many good ones give."""
         return bound_of(self.rounds_done) if not self.rounds_bad else None
 
     def evidence(self) -> tuple[HistoryStep, ...]:

@@ -1,4 +1,4 @@
-"""Rivals who act at the same moment: threads of this process, or processes of their own.
+"""Clients that send at the same moment: threads of this process, or processes of their own.
 
     clients = ThreadClients(store, 8)
     sent = clients.together([Put(key, body_of(f"w{n}"), ABSENT) for n in range(clients.size)])
@@ -8,7 +8,7 @@ HTTP the request is already on the wire by then, all but its last byte (see `las
 the store's own check and write, not our work of building and signing a request.
 
 Threads share one client, and on a store inside this process they take turns at Python's own lock.
-Processes share nothing but the store, which is how rivals meet in production.
+Processes share nothing but the store, as rivals do in production.
 """
 
 import contextlib
@@ -29,16 +29,16 @@ from fencepost.sim.probe.last_byte import LastByteSync
 from fencepost.sim.probe.verdict import Inconclusive
 
 GATE_SECONDS_MAX = 30.0
-"""A member that never arrives must not hold the others for ever."""
+"""Limit on the wait for a client that never arrives."""
 REPLY_SECONDS_MAX = 180.0
-"""Longer than any client's own time-outs and retries."""
+"""Limit beyond any client's own time-outs and retries."""
 
 Opener = Callable[[], Store]
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One member's request, its reply or error, and when."""
+    """One client's request, its reply or error, and its times."""
 
     worker: str
     request: Any
@@ -54,7 +54,7 @@ class Sent:
 
 
 class Clients(ABC):
-    """Some members, always all at once."""
+    """Clients that always send all at once."""
 
     names: Sequence[str]
 
@@ -64,11 +64,11 @@ class Clients(ABC):
 
     @abstractmethod
     def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
-        """Send one request a member, released together, by as many members as there are requests."""
+        """Send each request by a client of its own, all released together."""
 
     @abstractmethod
     def close(self) -> None:
-        """Send everybody home; nothing is under way afterwards."""
+        """End the clients; no request is in flight afterwards."""
 
 
 class ThreadClients(Clients):
@@ -168,8 +168,8 @@ class ProcessClients(Clients):
 
 @contextlib.contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
-    """What is started here inherits deafness to Ctrl-C: it ends when its line to us closes, and not
-    with a traceback of its own in the middle of an import. A request to end waits until all are started."""
+    """Processes that are started here ignore Ctrl-C: they end when their pipe closes, without a
+    traceback in the middle of an import. A request to end waits until all are started."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -214,7 +214,7 @@ def _act(held: LastByteSync, name: str, request: Request[Any], gate: Any) -> Sen
         nonlocal started_ns
         with contextlib.suppress(threading.BrokenBarrierError):
             gate.wait(GATE_SECONDS_MAX)
-        # What happened before the release cannot have taken effect: its last byte was not sent.
+        # A request that failed before the release had no effect: its last byte was not sent.
         started_ns = clock.monotonic_ns()
 
     try:

@@ -2,9 +2,9 @@
 
 A request that is built, signed and sent after the starting signal spends most of its time in the client;
 rivals then reach the store one after another and a race inside of it hides. So the botocore client of
-an S3 store leaves this one request to us, through its own `before-send` event:
-we write the whole message but its last byte to a connection of our own, wait for the others, write the
-last byte, and hand the answer back for the store to read as ever. Signing, checksums and the meaning of
+an S3 store leaves this one request to us, through its own `before-send` event. We write the whole message but
+its last byte to a connection of our own, wait for the others, and write the last byte. The store reads the
+answer as ever. Signing, checksums and the meaning of
 the answer stay where they are; neither our client library nor our driver knows.
 
 Where it cannot be done (a store without a client, a proxy, a connection that fails before the release), the
@@ -116,7 +116,7 @@ def wire(request: Any) -> bytes:
     body = _body(request.body)
     headers = {_text(name): _text(value) for name, value in request.headers.items()}
     names = {name.lower() for name in headers}
-    # We wait for nobody's permission to send a body; the header is never part of a signature.
+    # The body is sent without waiting for `100 Continue`; the header is never part of a signature.
     headers = {name: value for name, value in headers.items() if name.lower() != "expect"}
     if "transfer-encoding" in names:
         body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
@@ -172,7 +172,7 @@ def _connect(url: str) -> socket.socket:
 
 
 def _answer(connection: socket.socket, method: str) -> Any:
-    """What botocore reads of a response."""
+    """Return a response as botocore reads it."""
     try:
         response = http.client.HTTPResponse(connection, method=method)
         response.begin()

@@ -1,13 +1,13 @@
 """Rivals released together, round after round, and what their answers may say.
 
-Every race has one judge: a pure function of what each rival wrote and received, and of what stands
-afterwards. Of a race in which all wanted the same version replaced,
+Every race has one judge: a pure function of the requests and replies of each rival, and of the
+object afterwards. Of a race in which all wanted the same version replaced,
 
 - at most one rival receives `done`;
 - the final object is the winner's, and never that of a rival that was refused;
 - no rival receives `exists` or `changed` when no write was applied.
 
-`unknown` may have been applied, so it excuses what stands, but not a second winner. `conflict` and
+`unknown` may have been applied, so it explains the object, but not a second winner. `conflict` and
 `throttled` prove nothing and excuse a round without any winner, but must not have been applied.
 """
 
@@ -39,7 +39,7 @@ class Rival:
 
 
 def judge(rivals: Sequence[Rival], before: str | None, after: str | None) -> str | None:
-    """The violation in a race for replacing `before`, after which `after` stands; None when nothing is."""
+    """Return the violation in a race to replace `before` that left `after`, or None."""
     winners = [rival for rival in rivals if rival.outcome is Outcome.DONE]
     perhaps = {rival.token for rival in rivals if rival.outcome is Outcome.UNKNOWN}
     if len(winners) > 1:
@@ -151,7 +151,7 @@ def puts_against_completes(bench: Bench) -> str:
     for number in bench.rounds():
         key = bench.key("create")
         tokens = _tokens(bench, clients, number)
-        # Turns change every round: whoever is released first must not always do the same.
+        # Turns change every round: the client that is released first must not always do the same.
         first = number % 2
         begun = _begin_all(bench, key, tokens[first::2])
         requests: list[ask.Request[ask.Reply]] = [
@@ -220,7 +220,7 @@ def _settle(
 
 
 def _conclude(bench: Bench) -> str:
-    """A race nobody ever won shows nothing."""
+    """A race without any winner shows nothing."""
     evidence = bench.conclude()
     if bench.counts["rounds without a winner"] == bench.rounds_done:
         raise Inconclusive("nobody ever won a round")

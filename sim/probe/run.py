@@ -36,7 +36,7 @@ from fencepost.sim.probe.verdict import (
 )
 
 ATTEMPTS_MAX = 3
-"""A feature whose replies were lost is asked again, with new keys."""
+"""A feature whose replies were lost is tried again, with new keys."""
 LATENCY_WEIGHT = 6
 SWEEP_SHARE = 0.9
 """Of the time for the features; removing what they wrote takes the rest."""
@@ -78,7 +78,7 @@ class Probe:
             raise
 
     def announcement(self) -> str:
-        """What `run` will do, in words."""
+        """Return the steps of `run` in words."""
         objects, requests, volume = self._estimate()
         return (
             f"Probing {self._store.url}: {_count(len(self.features))} and the latency, in at most about "
@@ -154,7 +154,7 @@ class Probe:
             started_ns = self._env.monotonic_ns()
             share = max(0, deadline_ns - started_ns) / 1e9 * feature.weight / weights
             findings.append(self._ask(feature, share))
-            # What one feature takes beyond its share is not taken from the others.
+            # A feature that takes more than its share takes nothing from the others.
             overrun_ns = self._env.monotonic_ns() - started_ns - round(share * 1e9)
             deadline_ns += max(0, overrun_ns)
             weights -= feature.weight

@@ -2,7 +2,7 @@
 
 A log records when a request came, to the second, and how long it took; not its condition, nor its body. So a
 rule reports a violation only where the log leaves no other explanation: two requests are in order only when
-the one came a full second after the other had been answered. What may be, and cannot be proven, is
+the one came a full second after the other had been answered. A possible violation that cannot be proven is
 undecided.
 
     created-once        two creates of one key succeeded, and no delete between them may have
@@ -138,7 +138,7 @@ NOT_JUDGED = (
     "requests within a second of each other, whose order the log does not show",
     "what the layout does not promise",
 )
-"""What the absence of violations says nothing about."""
+"""Facts that are not judged, even if there is no violation."""
 SECOND = 1_000_000_000
 WRITES = ("put", "complete-upload")
 

@@ -68,7 +68,7 @@ def _possible(automaton: Automaton, rows: Any, action: Action) -> bool:
 
 
 def label_coverage(automaton: Automaton, labels: set[int]) -> LabelCoverage:
-    """How many of the labels that events can show were taken, and the names of the others, by action."""
+    """Return how many of the labels that events can show were taken, and the others by action."""
     shown = [label for label in automaton.model.labels if automaton.refinement.shows(label)]
     missing = [label for label in shown if label.number not in labels]
     by_action: dict[str, list[int]] = {}

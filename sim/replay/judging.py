@@ -87,7 +87,7 @@ class Judge:
         runs = len(seen.runs)
         verdict = np.zeros(runs, np.int8)
         verdict[ends.sets == DEAD], verdict[ends.sets == OUTSIDE] = 1, 2
-        # What the model rejects is explained by the model.
+        # The model explains the runs that it rejects.
         broken = {run: one for run, one in broken.items() if verdict[run] != 1 and run not in unreadable}
         broken = {run: one for run, one in broken.items() if one.certain or verdict[run] == 0}
         for run, one in broken.items():
@@ -176,7 +176,7 @@ def _under_way(seen: Events, lives: Lives | None, run: int, row: int) -> str:
 
 
 def _gaps(seen: Events, run: int, row: int) -> str:
-    """How many events the trace of a run lacks before a row, by the numbers of its events."""
+    """Return the number of events that a run lacks before a row, by the numbers of its events, in words."""
     first = int(np.searchsorted(seen.run, run))
     missing = int(seen.seq[row]) - (row - first)
     return f" ({missing} of the numbers before it are missing: so may events be)" if missing > 0 else ""

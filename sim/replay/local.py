@@ -51,7 +51,7 @@ class Outcome:
     problems: list[Problem] = field(default_factory=list)
     coverage: LabelCoverage | None = None
     not_judged: tuple[str, ...] = ()
-    """What the verdicts say nothing about."""
+    """Facts that the verdicts do not cover."""
 
     def count(self, verdicts: pa.Table) -> None:
         """Add the verdicts of a part."""

@@ -1,4 +1,4 @@
-"""What a scenario expects of its runs, and the verdicts: objectives, measured values, the closed formula.
+"""Expectations of a scenario, and their verdicts: objectives, measured values, the closed formula.
 
 The formula that is compared with every run:
 
@@ -117,7 +117,7 @@ def _slope(
     runs: Sequence[SimulatedRun],
     chosen: Sequence[int],
 ) -> float:
-    """How much the measure grows with the swept key: least squares, as one reads it off a plot."""
+    """Return the slope of the measure over the swept key, by least squares."""
     pairs = [
         (
             numeric(check.slope_over, points[place].settings[check.slope_over]),
@@ -148,7 +148,7 @@ def numeric(key: str, value: Any) -> float:
 
 
 def timed(key: str) -> bool:
-    """Whether the values of `key` are times."""
+    """Return true if the values of `key` are times."""
     known = KEYS.get(key)
     return known is not None and known.parse in (units.duration, units.positive_duration, latency)
 

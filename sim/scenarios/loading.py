@@ -90,7 +90,7 @@ def read(file: File) -> Scenario:
 
 
 def parser(key: str) -> Any:
-    """What parses the values of `key`, which is known."""
+    """Return the parser of the values of `key`, which is known."""
     table = key.rpartition(".")[0]
     return OPEN_TABLES[table] if table in OPEN_TABLES else KEYS[key].parse
 
@@ -308,7 +308,7 @@ NEEDS = (
 
 
 def _contradiction(scenario: Scenario, key: str, why: str, shown: Mapping[str, Any]) -> NoReturn:
-    """Say it with its place: of the key, of where it is swept, or of the table it would stand in."""
+    """Raise with a place in the file: the key, its sweep, or the table that it would be in."""
     short = key.rpartition(".")[2]
     named = [path for path in (key, f"sweep.{key}", f"sweep.{short}") if path in scenario.lines]
     line = line_of(scenario.lines, named[0] if named else key)
@@ -317,7 +317,7 @@ def _contradiction(scenario: Scenario, key: str, why: str, shown: Mapping[str, A
 
 
 def timeless(settings: Mapping[str, Any], path: Path | None) -> bool:
-    """Whether operations follow one another without any time passing."""
+    """Return true if operations follow one another without any time passing."""
     given = settings.get("store.latency", KEYS["store.latency"].default)
     computed = path is not None and (
         path.compute_per_request_ns or any(step.compute_ns for step in path.steps)

@@ -123,7 +123,7 @@ def events(table: pa.Table) -> Events:
 
 
 def _group(found: pa.Array, name: str) -> pa.Array:
-    """What a group matched, null where it matched nothing."""
+    """Return the text of a group, null where it matched nothing."""
     part = pc.if_else(found.is_valid(), found.field(name), pa.scalar(None, pa.string()))
     return pc.if_else(pc.equal(part, ""), pa.scalar(None, pa.string()), part)
 

@@ -60,7 +60,7 @@ class Problem:
     where: str
     what: str
     lines: int = 0
-    """How many lines of a file are no events, where that is the problem."""
+    """Number of lines of a file that are no events, where that is the problem."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"

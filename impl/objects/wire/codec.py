@@ -1,9 +1,9 @@
 """Requests to parameters and results to responses, as the SDK's own service model of S3 describes them.
 
-The model (JSON that ships with botocore) states for each operation its method, its path, where each
-parameter stands (path, query, header, body) and the shape of the XML. A client serializes parameters and
+The model (JSON that ships with botocore) states for each operation its method, its path, the place of
+each parameter (path, query, header, body) and the shape of the XML. A client serializes parameters and
 parses results with it; a server does the reverse with the same text, so the two cannot disagree on a name.
-What the model leaves out is written here:
+The model leaves out the following, which is written here:
 
 - Which operation a request is. Several share method and path and differ in a word of the query (`?tagging`),
   a parameter that only one requires (`uploadId`) or a header (`x-amz-copy-source`): of the operations whose
@@ -66,7 +66,7 @@ ROOTS = {
 _NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
 """Operations of other endpoints, which share a method and a path with ours."""
 _DUE_ANYWAY = frozenset({"ContentLength", "ChecksumAlgorithm", "ExpectedBucketOwner", "RequestPayer"})
-"""Parameters that change nothing here: the length and the checksum are those of the body, and nobody pays."""
+"""Parameters without effect here: the length and the checksum are those of the body, and there is no bill."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Call:
     operation: str
     parameters: dict[str, Any]
     streams: bool = False
-    """Whether its body is content (`Body`), not XML."""
+    """True if its body is content (`Body`), not XML."""
 
 
 class Answer(NamedTuple):
@@ -97,7 +97,7 @@ class _Route:
     """A word of the query whose value matters: `list-type=2`."""
 
     def weight(self, words: frozenset[str], query: Mapping[str, str | None], headers: frozenset[str]) -> int:
-        """How many words name this operation; -1 if one is missing."""
+        """Return the number of words that name this operation, or -1 if one is missing."""
         if not self.words <= words or not self.headers <= headers:
             return -1
         if self.value is not None and query[self.value[0]] != self.value[1]:
@@ -187,7 +187,7 @@ def _parameters(method: str, level: str) -> frozenset[str]:
 
 @functools.cache
 def _subresources(level: str) -> frozenset[str]:
-    """The words that stand alone in the query of some operation at this level: `tagging`, `uploads`."""
+    """Return the words without a value in the query of some operation at this level: `tagging`, `uploads`."""
     found = set()
     for name in model().operation_names:
         path, _, query = model().operation_model(name).http["requestUri"].partition("?")
@@ -201,13 +201,13 @@ def _subresources(level: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the parameters of an operation stand: a member of the model and its shape, by the name there."""
+    """Places of the parameters of an operation: a member of the model and its shape, by the name there."""
 
     uri: dict[str, str]
     query: dict[str, tuple[str, Any]]
     header: dict[str, tuple[str, Any]]
     headers: dict[str, str]
-    """By what the names of several headers start with."""
+    """Members by the common start of the names of several headers."""
     streams: bool
 
 
@@ -410,14 +410,13 @@ def parse_time(text: str) -> datetime:
 
 @dataclass(frozen=True)
 class _Results:
-    """Where the values of a response stand."""
+    """Places of the values of a response."""
 
     status: int
     header: dict[str, str]
     """Member to name."""
     headers: dict[str, str]
     """Member to what the names of several headers start with."""
-    streaming: frozenset[str]
     shape: Any
 
 
@@ -432,36 +431,44 @@ def _results(operation: str) -> _Results:
         }
         for location in ("header", "headers")
     }
-    streaming = frozenset(member for member, where in parts.items() if where.get("streaming"))
-    return _Results(described.http.get("responseCode", 200), **of, streaming=streaming, shape=shape)
+    return _Results(described.http.get("responseCode", 200), **of, shape=shape)
 
 
 def write(operation: str, values: Mapping[str, Any], status: int | None = None) -> Answer:
     """The response to an operation that succeeded. `Body`, if it has one, is the caller's to send."""
     results = _results(operation)
     headers: dict[str, str] = {}
-    inside: dict[str, Any] = {}
-    for member, value in values.items():
+    in_headers = _in_headers(operation, tuple(values))
+    for member in in_headers:
+        value = values[member]
         if value is None:
             continue
         if member in results.header:
             part = None if type(value) is str else results.shape.members[member]
             headers[results.header[member]] = elements.text_of(part, value, in_header=True)
-        elif member in results.headers:
+        else:
             headers |= {f"{results.headers[member]}{name}": text for name, text in value.items()}
-        elif member not in results.streaming:
-            inside[member] = value
     body = b""
     if operation in ROOTS:
+        inside = values
+        if in_headers:
+            inside = {member: value for member, value in values.items() if member not in in_headers}
         body = _document(operation, results.shape, inside)
         headers["Content-Type"] = "application/xml"
     return Answer(status or results.status, headers, body)
 
 
+@functools.lru_cache(maxsize=1024)
+def _in_headers(operation: str, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the members of a response that its headers hold."""
+    results = _results(operation)
+    return tuple(member for member in members if member in results.header or member in results.headers)
+
+
 def _document(operation: str, shape: Any, inside: Mapping[str, Any]) -> bytes:
     payload = shape.serialization.get("payload")
     if payload is not None:
-        shape, inside = shape.members[payload], inside.get(payload, {})
+        shape, inside = shape.members[payload], inside.get(payload) or {}
     root = ROOTS[operation]
     if operation == "GetBucketLocation":  # the root is the value
         content = escape(str(inside.get("LocationConstraint") or ""))

@@ -31,7 +31,7 @@ Writer = Callable[[Any], str]
 
 @functools.cache
 def content(shape: Any) -> Writer:
-    """What stands between the tags of a structure."""
+    """Return the function that writes the inside of a structure."""
     parts = {
         member: _member(member, part)
         for member, part in shape.members.items()
@@ -75,7 +75,12 @@ def _rows(shape: Any, name: str, rows: Rows) -> str:
     if not rows.rows:
         return ""
     row = _template(shape, name, rows.members, content(shape)(rows.same))
-    return "".join([row % tuple(map(xml_text, values)) for values in rows.rows])
+    return "".join(
+        [
+            row % (values if _SPECIAL("".join(values)) is None else tuple(map(xml_text, values)))
+            for values in rows.rows
+        ]
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,8 +2,9 @@
 
 The explored steps leave out the founding of the catalog and the opening of the first handles. Both end
 before any other process exists. Other scenarios (`takeover`, `joiner`, every restart) have the orders and
-faults that this leaves out. A pause is no step: the adversary may continue any process late, anywhere. The scenario sets the clocks, because the protocol reads them for one purpose only: to
-decide whether a sidecar is old.
+faults that this leaves out. A pause is no step: the adversary may continue any process late, anywhere. The
+scenario sets the clocks, because the protocol reads them for one purpose only: to decide whether a sidecar is
+old.
 """
 
 import functools
@@ -165,7 +166,7 @@ class ScenarioRun:
         """Publish one of the scenario's changes, and note the outcome in the world."""
         transaction = catalog.draft(message)
         add_to_draft(transaction, self.changes[message])
-        requests, hops = meter.requests, meter.hops
+        requests, hops = meter.cost.requests, meter.cost.hops
         outcome, plan = "refused", ""
         try:
             result = catalog.publish(transaction)
@@ -175,7 +176,7 @@ class ScenarioRun:
             pass
         else:
             outcome, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
-        cost = (meter.requests - requests, meter.hops - hops)
+        cost = (meter.cost.requests - requests, meter.cost.hops - hops)
         self.world.note(f"outcome {message}", (outcome, plan, *cost))
 
     def publish_group(self, catalog: Catalog, messages: Sequence[str]) -> None:
