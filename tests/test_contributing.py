@@ -192,11 +192,13 @@ def test_every_benchmark_is_named() -> None:
 FOLLOWED = {
     "a fault kind": "tests/test_contributing.py:test_a_fault_kind_is_a_row_and_its_effect",
     "a kind of property of a world": "tests/test_contributing.py:test_a_kind_of_world_property_is_a_class",
-    "an S3 error code": "tests/test_contributing.py:test_an_s3_error_code_is_a_row_of_each_side",
-    "a simulate column": (
-        "tests/test_contributing.py:test_a_simulate_column_is_a_field_its_measure_and_its_head"
+    "an S3 error code": "tests/test_contributing_changes.py:test_an_s3_error_code",
+    "an S3 error code that our server": (
+        "tests/test_contributing_changes.py:test_an_s3_error_code_of_our_server"
     ),
-    "a trace source": "tests/test_contributing.py:test_a_trace_source_is_a_row_and_its_reader",
+    "a column of": "tests/test_contributing_changes.py:test_a_column_of_simulate",
+    "a measure of": ("tests/test_contributing_changes.py:test_a_measure_of_simulate"),
+    "a trace source": "tests/test_contributing_changes.py:test_a_trace_source",
     "a kind of property": "tests/model/test_kinds.py:test_",
     "a store operation": "tests/test_contributing_changes.py:test_a_store_operation",
     "a probe row": "tests/test_contributing_changes.py:test_a_probe_row",

@@ -265,8 +265,8 @@ def test_an_s3_error_code_of_our_server(monkeypatch: pytest.MonkeyPatch) -> None
         with pytest.raises(ClientError) as answered:
             world.boto3_client("s3").put_object(Bucket="box", Key="k")
         assert answered.value.response["ResponseMetadata"]["HTTPStatusCode"] == 418
-        told = answered.value.response["Error"]
-        assert (told["Code"], told["Message"], told["Pot"]) == ("OutOfTea", "There is no tea.", "box/k")
+        answer = answered.value.response["Error"]
+        assert (answer["Code"], answer["Message"], answer["Pot"]) == ("OutOfTea", "There is no tea.", "box/k")
         store = Driven("box", "")
         store.world = world
         with store, pytest.raises(Unusable, match=r"There is no tea.*make some"):
