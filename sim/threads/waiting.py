@@ -54,7 +54,7 @@ class Caller:
             run.record.touch(run.footprints.bit("sync", f"{process.machine.name}/{name}"))
 
     def number(self, kind: str) -> str:
-        """Return a name for a new object of this kind, the same in every run in which this thread makes it."""
+        """Return a name for a new object of this kind, the same in every run of this thread."""
         counts = self.state(("made", self.process), dict[str, int])
         counts[kind] = counts.get(kind, 0) + 1
         maker = self.process.name.partition("/")[2]
