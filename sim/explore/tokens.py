@@ -242,10 +242,11 @@ class _Following:
 
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
     """The actor that stepped last goes on, else the first that can; without a fault. Daemons come last."""
+    scheduler = world.scheduler
     goes_on = last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR)
-    if goes_on and not (world.run.has_daemons and world.scheduler.is_of_a_daemon(last)):
-        return last, world.alternatives(last)[0]
-    return enabled[0], world.alternatives(enabled[0])[0]
+    if goes_on and not (world.run.has_daemons and scheduler.is_of_a_daemon(last)):
+        return last, scheduler.alternatives(last)[0]
+    return enabled[0], scheduler.alternatives(enabled[0])[0]
 
 
 def name_choices(setting: Setting, choices: Sequence[Choice], footprints: Any, *, timed: int) -> list[Target]:

@@ -174,7 +174,8 @@ class Scheduler:
             return ("ok", "power_loss") if self._last else ("power_loss",)
         flight = run.flights.get(actor)
         if flight is None:
-            process = run.strand_or_setup(actor)
+            # Most actors are processes: no call for them.
+            process = run.processes[actor - 1] if 0 < actor < CLOCK_ACTOR else run.strand_or_setup(actor)
             op, retried, crashable = process.pending, process.retried, process.machine.effective
         elif flight.zombie:
             return ("land", "never")
@@ -204,6 +205,8 @@ class Scheduler:
         flight = run.flights.get(actor)
         if flight is not None:
             return flight.request
+        if 0 < actor < CLOCK_ACTOR:
+            return run.processes[actor - 1].pending
         if not actor and run.setup is None:
             return None
         return run.strand_or_setup(actor).pending
