@@ -21,6 +21,47 @@ A machine is a class with fields, actions and properties; `check` explores every
     print(result.verdict)                                  # violated
     print("\\n".join(result["never_all"].counterexample.lines()))    # the shortest way there, step by step
 
+Choices that depend on the state are plain Python. The state of each process is a role, with fields of its
+own. The behaviour while a safeguard is off is a method that replaces another one:
+
+    from fencepost.model import Int, Role, among, without
+
+    class Tickets(Machine):
+        clients = Size(2)
+        safeguards = {"one-by-one": "a client waits until no other one holds the ticket"}
+        served = Int(0, clients)
+        client = Role(clients, at=Enum("waits", "holds", "gone"), number=Int(0, clients))
+
+        def may_take(s) -> Truth:
+            return ~s.client.any(at="holds")
+
+        @without("one-by-one", replaces=may_take)
+        def takes_at_once(s) -> bool:
+            return True
+
+        @action(c=among(client, at="waits"))
+        def take(s, c: int) -> None:
+            s.require(s.may_take())
+            me = s.client[c]
+            me.at = "holds"
+            me.number = s.served
+
+        @action(c=among(client, at="holds"))
+        def leave(s, c: int) -> None:
+            me = s.client[c]
+            if me.number == s.served:
+                me.at = "gone"
+                s.served += 1
+            else:
+                me.at = "waits"
+
+        @invariant
+        def exclusion(s) -> Truth:
+            return s.client.count(at="holds") <= 1
+
+    print(check(Tickets, deadlock=False).verdict)                                # holds
+    print(check(Tickets, deadlock=False, without=["one-by-one"]).verdict)        # violated
+
 Everything a machine's author needs is here; the shipped models import all of it, as a TLA+ module EXTENDS
 others. `fencepost.model.kernel` is how it works.
 """
@@ -36,6 +77,7 @@ from fencepost.model.kernel import (
     CheckResult,
     Choice,
     Counterexample,
+    Does,
     Each,
     Enum,
     FieldOverflow,
@@ -112,6 +154,7 @@ __all__ = [
     "CheckResult",
     "Choice",
     "Counterexample",
+    "Does",
     "Each",
     "Enum",
     "FieldOverflow",

@@ -156,7 +156,7 @@ class CreateOnlyLock(Machine):
         return all_of(implies(refused[c], before.theirs(c)) for c in range(before.clients))
 
     def theirs(s, c: int) -> Truth:
-        """Whether the lock is there, and not c's."""
+        """True where the lock is there, and not c's."""
         return s.lock.is_there & ~s.lock.holds(owner=c)
 
     @reachable

@@ -2,9 +2,9 @@
 
 A lease is given for a time: its holder checks its clock and then writes, and in between come pauses, slow
 requests, a request that lands an hour later. So a lease alone protects nothing; it only makes it rare that
-two clients write. What protects the data is that each write names what it is based on: the new leader, before
-it relies on anything it reads, writes its epoch into the data (the fence), over what it has read. An earlier
-write is based on something else then, and is refused, whenever it lands.
+two clients write. The data are protected because each write names the version that it is based on. Before a
+new leader relies on anything that it reads, it writes its epoch into the data (the fence), over the version
+that it has read. An earlier write is based on another version then, and is refused, whenever it lands.
 
 Time appears as one bit: whether the lease that was last given has run out. No property needs a bound on
 clocks, pauses or landings.
@@ -49,7 +49,7 @@ class FencedLease(Machine):
         s.data.put(epoch=0, number=0)
 
     def is_running(s, c: int) -> Truth:
-        """Whether the lease of c has not run out, by c's clock at this moment."""
+        """True where the lease of c has not run out, by c's clock at this moment."""
         return (s.run_out == "running") & (s.epoch[c] == s.lease.epoch)
 
     @action
@@ -171,7 +171,7 @@ class FencedLease(Machine):
 
     @invariant
     def leader_has_read_what_stands(s) -> Truth:
-        """What the newest leader has read is what stands."""
+        """The newest leader has read the present data."""
         return all_of(
             ~(s.at[c].is_in("leads", "writes") & (s.epoch[c] == s.lease.epoch))
             | (s.number[c] == s.data.number)

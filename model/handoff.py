@@ -1,10 +1,14 @@
 """Handoff: a server process is replaced by its successor, and no connection is refused.
 
-A supervisor owns the listening socket, so connections wait in its backlog while nobody accepts. It prepares
-the incumbent (which drains: it stops accepting and answers what it has), seals it (which persists its state
-and releases the lock of the directory), begins the successor (which takes the lock and opens the state),
-waits until it is ready, and commits, which ends the incumbent. Until the commit every failure takes the
-other direction: the successor is ended, and the incumbent resumes.
+A supervisor owns the listening socket, so connections wait in its backlog while no process accepts. Its
+steps:
+
+    prepare   the incumbent drains: it stops accepting, and answers the requests that it has
+    seal      the incumbent persists its state, and releases the lock of the directory
+    begin     the successor takes the lock and opens the state
+    commit    once the successor is ready, the incumbent ends
+
+Until the commit every failure takes the other direction: the successor is ended, and the incumbent resumes.
 
 A message and its effect are one step: what the receiver does in between changes nothing that another process
 sees. The supervisor learns of a failure by the end of a process or by a timeout, and a timeout may be
@@ -234,7 +238,7 @@ class Handoff(Machine):
 
     @invariant
     def no_connection_refused(s) -> Truth:
-        """The listening socket never closes: connections wait while nobody accepts."""
+        """The listening socket never closes: connections wait while no process accepts."""
         return s.is_open()
 
     @always_recoverable

@@ -409,7 +409,7 @@ class Ingest(Machine):
     def answer(s, c: int, reply: str) -> None:
         """Answer the agent. An agent that was answered before learns nothing.
 
-        200 with `duplicate=false`, perhaps unheard; 200 with `duplicate=true`: another collector does the rest;
+        200 with `duplicate=false`, perhaps unheard; 200 with `duplicate=true`: another one completes it;
         409: the agent parks the batch.
         """
         me = s.collector[c]

@@ -1,16 +1,24 @@
 """Blockers: what a worker of a lifecycle does with an event that it cannot work on.
 
-A stream is what has a position of its own: a cursor of one delay and one shard, the tags of a shard, the
-walk of a bucket, the pending objects of an action. A worker takes the next event of a stream. An event that
-fails because something else is out of order is tried again in a later batch, and each try is counted,
-durably; one that can never succeed, or was tried too often, becomes a blocker: a durable record, after
-which the stream waits for an operator. Nothing is ever skipped but by an operator, because skipping loses a
-deletion.
+A stream has a position of its own: a cursor of one delay and one shard, the tags of a shard, the walk of a
+bucket, the pending objects of an action. A worker takes the next event of a stream. An event that fails
+because something else is out of order is tried again in a later batch, and each try is counted, durably. An
+event that can never succeed, or that was tried too often, becomes a blocker: a durable record, after which
+the stream waits for an operator. Only an operator ever skips an event, because skipping loses a deletion.
+
+    an event      waiting --work--> resolved, and the cursor passes
+                  waiting --try_later--> waiting, counted          the store does not answer
+                  waiting --block--> blocked                       it failed for good, or too often
+                  blocked --pause--> blocked                       left alone for the rest of the batch
+                  blocked --retry--> resolved                      an operator has repaired it
+                  blocked --resume--> waiting                      the worker tries again
+                  blocked --quarantine--> skipped                  an operator gives it up
 
 A batch has read ahead: events of a stream that was blocked a moment ago still arrive (`arrive`).
 """
 
 from fencepost.model import *
+from fencepost.model.lifecycle_observed import LifecycleObserved
 from fencepost.model.store import Budget
 
 
@@ -18,6 +26,7 @@ class LifecycleBlockers(Machine):
     """Streams of events, a worker, its blockers and retries, an operator."""
 
     # Constants.
+
     streams = Size(2, most=3, doc="what has a position of its own")
     events = Size(2, most=4, doc="events of each stream")
     tries = Size(2, most=4, doc="failures after which an event becomes a blocker")
@@ -35,110 +44,183 @@ class LifecycleBlockers(Machine):
         "blocker-guards": "a worker that begins reads the blockers, and leaves their streams alone",
     }
     symmetric = ("streams",)
-    shown_at = {"count-cleared": {"outages": 2}}
-    fires_at = {"arrive": "drop-after-block", "set_aside": "no-automatic-skip"}
 
     # State.
-    poison = Each(streams, Id(events, nobody=True))  # this event can never be worked on, until it is repaired
-    outage = Bool()
-    cursor = Each(streams, Int(0, events))
-    resolved, skipped = Each(streams, Flags(events)), Each(streams, Flags(events))
-    blocker = Each(streams, Bool())  # durable: of the event at the cursor
-    count = Each(streams, Int(0, tries))  # durable: of the event at the cursor
-    paused = Each(streams, Bool())  # in the memory of the worker, for the rest of the batch
-    crash_left, outage_left = Budget(crashes), Budget(outages)
-    failures = Each(
-        streams, Int(0, tries + 1)
-    )  # ghost: of the event at the cursor, since anybody did anything
+
+    outage = Bool()  # the store does not answer
+    stream = Role(
+        streams,
+        poison=Id(events, nobody=True),  # this event can never be worked on, until it is repaired
+        cursor=Int(0, events),
+        resolved=Flags(events),
+        skipped=Flags(events),
+        blocker=Bool(),  # durable: of the event at the cursor
+        count=Int(0, tries),  # durable: of the event at the cursor
+        paused=Bool(),  # in the memory of the worker, for the rest of the batch
+        failures=Int(0, tries + 1),  # ghost: of the event at the cursor, since the last success or repair
+    )
+    crash_left = Budget(crashes)
+    outage_left = Budget(outages)
     unjust = Bool()  # ghost: an event was blocked that had neither failed for good nor often
 
     @initial
     def some_poison(s) -> None:
-        for k in range(s.streams):
-            s.poison[k] = anything()
+        for me in s.stream:
+            me.poison = anything()
 
     # Definitions.
-    fails = define(lambda s, k: s.poison[k] == s.cursor[k])
-    is_waiting = define(lambda s, k: s.cursor[k] < s.events)
-    leaves_alone = define(lambda s, k: s.blocker[k], without={"blocker-guards": lambda s, k: s.paused[k]})
-    may_pause = define(lambda s, k: s.blocker[k], without={"blocker-before-pause": True})
-    is_over = define(lambda s, k: s.count[k] + 1 >= s.tries, without={"try-limit": False})
 
-    @define(
-        without={
-            "one-stream-pauses": lambda s, k: any_of(s.blocker[o] | s.paused[o] for o in range(s.streams))
-        }
-    )
+    def fails(s, k: int) -> Truth:
+        """The event at the cursor can never be worked on."""
+        return s.stream[k].poison == s.stream[k].cursor
+
+    def is_waiting(s, k: int) -> Truth:
+        """The stream has an event that is not passed."""
+        return s.stream[k].cursor < s.events
+
+    def is_blocked(s, k: int) -> Truth:
+        """The worker finds a blocker of the stream."""
+        return s.stream[k].blocker
+
+    @without("blocker-guards", replaces=is_blocked)
+    def is_remembered(s, k: int) -> Truth:
+        return s.stream[k].paused
+
     def is_stopped(s, k: int) -> Truth:
-        return s.leaves_alone(k) | s.paused[k]
+        """The worker leaves the stream alone."""
+        return s.is_blocked(k) | s.stream[k].paused
 
-    def begin_anew(s, k: int) -> None:
-        if s.is_on("count-cleared"):
-            s.count[k] = 0
-        s.failures[k] = 0
+    @without("one-stream-pauses", replaces=is_stopped)
+    def is_any_stopped(s, k: int) -> Truth:
+        return any_of(one.blocker | one.paused for one in s.stream)
 
-    # Actions: the worker.
-    @action(k=streams)
-    def work(s, k: int) -> None:
-        s.require(s.is_waiting(k), ~s.is_stopped(k), ~s.fails(k), ~s.outage)
-        s.resolve(k, s.cursor[k])
-        s.cursor[k] += 1
-        s.begin_anew(k)
+    def may_pause(s, k: int) -> Truth:
+        return s.stream[k].blocker
+
+    @without("blocker-before-pause", replaces=may_pause)
+    def may_pause_at_once(s, k: int) -> bool:
+        return True
+
+    def is_over(s, k: int) -> Truth:
+        """One more failure is one too many."""
+        return s.stream[k].count + 1 >= s.tries
+
+    @without("try-limit", replaces=is_over)
+    def is_never_over(s, k: int) -> bool:
+        return False
+
+    def works_on_arrivals(s) -> Truth:
+        """The worker works on what arrives of a stream that was blocked in the same batch."""
+        return Truth.constant(False)
+
+    @without("drop-after-block", replaces=works_on_arrivals)
+    def works_on_all_arrivals(s) -> bool:
+        return True
+
+    def skips_by_itself(s) -> Truth:
+        """The worker puts away what is blocked."""
+        return Truth.constant(False)
+
+    @without("no-automatic-skip", replaces=skips_by_itself)
+    def skips_all_by_itself(s) -> bool:
+        return True
+
+    def clear_count(s, k: int) -> None:
+        s.stream[k].count = 0
+
+    @without("count-cleared", replaces=clear_count)
+    def keep_count(s, k: int) -> None:
+        """The count goes on."""
+
+    def lose_memory(s, k: int) -> None:
+        """Of a worker that crashes."""
+        s.stream[k].paused = False
+
+    @without("count-durable", replaces=lose_memory)
+    def lose_memory_and_count(s, k: int) -> None:
+        s.stream[k].paused = False
+        s.stream[k].count = 0
+
+    # Parts of several actions.
 
     def resolve(s, k: int, at: Number) -> None:
+        """The event is worked on."""
+        me = s.stream[k]
         for e in range(s.events):
-            s.resolved[k] = pick(at == e, s.resolved[k].plus(e), s.resolved[k])
+            me.resolved = pick(at == e, me.resolved.plus(e), me.resolved)
 
-    @action(k=streams)
+    def begin_anew(s, k: int) -> None:
+        """The next failure is the first."""
+        s.clear_count(k)
+        s.stream[k].failures = 0
+
+    def unblock(s, k: int) -> None:
+        s.stream[k].blocker = False
+        s.stream[k].paused = False
+        s.begin_anew(k)
+
+    # Actions: the worker.
+
+    @action(k=stream)
+    def work(s, k: int) -> None:
+        """The next event is resolved, and the cursor passes it."""
+        s.require(s.is_waiting(k), ~s.is_stopped(k), ~s.fails(k), ~s.outage)
+        s.resolve(k, s.stream[k].cursor)
+        s.stream[k].cursor += 1
+        s.begin_anew(k)
+
+    @action(k=stream)
     def try_later(s, k: int) -> None:
         """The store does not answer: the batch ends, the position stays."""
+        me = s.stream[k]
         s.require(s.is_waiting(k), ~s.is_stopped(k), s.outage, ~s.fails(k), ~s.is_over(k))
-        s.require(s.failures[k] <= s.tries, s.count[k] < s.tries)
-        s.count[k] += 1
-        s.failures[k] += 1
+        s.require(me.failures <= s.tries, me.count < s.tries)  # keeps the space finite without a safeguard
+        me.count += 1
+        me.failures += 1
 
-    @action(k=streams)
+    @action(k=stream)
     def block(s, k: int) -> None:
         """Write the blocker: the event has failed for good, or too often."""
+        me = s.stream[k]
         s.require(s.is_waiting(k), ~s.is_stopped(k), s.fails(k) | (s.outage & s.is_over(k)))
-        s.failures[k] = pick(s.fails(k), s.failures[k], s.failures[k] + 1)
-        s.unjust = s.unjust | (~s.fails(k) & (s.failures[k] < s.tries))
-        s.blocker[k] = True
-        s.count[k] = 0
+        if ~s.fails(k):
+            me.failures += 1
+            s.unjust = s.unjust | (me.failures < s.tries)
+        me.blocker = True
+        me.count = 0
 
-    @action(k=streams)
+    @action(k=stream)
     def pause(s, k: int) -> None:
-        s.require(s.is_waiting(k), ~s.paused[k], s.blocker[k] | s.fails(k), s.may_pause(k))
-        s.paused[k] = True
+        """The worker leaves the stream alone for the rest of the batch."""
+        me = s.stream[k]
+        s.require(s.is_waiting(k), ~me.paused, me.blocker | s.fails(k), s.may_pause(k))
+        me.paused = True
 
-    @action(k=streams)
+    @action(k=stream)
     def arrive(s, k: int) -> None:
-        """An event behind the one that was blocked, which the batch had read before."""
-        s.require(s.is_waiting(k), s.blocker[k] | s.paused[k], s.cursor[k] + 1 < s.events, ~s.outage)
-        s.require(not s.is_on("drop-after-block"))
-        s.resolve(k, s.cursor[k] + 1)
-        s.cursor[k] += 2
-        s.blocker[k], s.paused[k] = False, False
-        s.begin_anew(k)
+        """The worker resolves an event behind the blocked one, which the batch had read before."""
+        me = s.stream[k]
+        s.require(s.works_on_arrivals())
+        s.require(s.is_waiting(k), me.blocker | me.paused, me.cursor + 1 < s.events, ~s.outage)
+        s.resolve(k, me.cursor + 1)
+        me.cursor += 2
+        s.unblock(k)
 
-    @action(k=streams)
+    @action(k=stream)
     def set_aside(s, k: int) -> None:
-        """Rejected: a blocked event is put away, and the stream goes on."""
-        s.require(not s.is_on("no-automatic-skip"))
-        s.require(s.blocker[k])
-        s.cursor[k] += 1
-        s.blocker[k], s.paused[k] = False, False
-        s.begin_anew(k)
+        """The worker puts a blocked event away, and the stream goes on."""
+        s.require(s.skips_by_itself(), s.stream[k].blocker)
+        s.stream[k].cursor += 1
+        s.unblock(k)
 
     @action
     def crash(s) -> None:
         s.crash_left.spend()
         for k in range(s.streams):
-            s.paused[k] = False
-            if not s.is_on("count-durable"):
-                s.count[k] = 0
+            s.lose_memory(k)
 
     # Actions: the world.
+
     @action
     def begin_outage(s) -> None:
         s.require(~s.outage)
@@ -150,66 +232,132 @@ class LifecycleBlockers(Machine):
         s.require(s.outage)
         s.outage = False
 
-    @action(k=streams)
+    @action(k=stream)
     def repair(s, k: int) -> None:
-        s.require(s.poison[k] >= 0)
-        s.poison[k] = -1
+        """The event that could never be worked on can be."""
+        s.require(s.stream[k].poison >= 0)
+        s.stream[k].poison = -1
 
     # Actions: the operator.
-    @action(k=streams)
+
+    @action(k=stream)
     def retry(s, k: int) -> None:
         """Work on the event now, and let the stream go on if that succeeds."""
-        s.require(s.blocker[k], ~s.fails(k), ~s.outage)
-        s.resolve(k, s.cursor[k])
-        s.cursor[k] += 1
-        s.clear(k)
+        s.require(s.stream[k].blocker, ~s.fails(k), ~s.outage)
+        s.resolve(k, s.stream[k].cursor)
+        s.stream[k].cursor += 1
+        s.unblock(k)
 
-    @action(k=streams)
+    @action(k=stream)
     def resume(s, k: int) -> None:
         """Remove the blocker; the worker will try again."""
-        s.require(s.blocker[k])
-        s.clear(k)
+        s.require(s.stream[k].blocker)
+        s.unblock(k)
 
-    @action(k=streams)
+    @action(k=stream)
     def quarantine(s, k: int) -> None:
-        """The only way past an event that is not resolved."""
-        s.require(s.blocker[k])
+        """Give the event up: the only way past an event that is not resolved."""
+        me = s.stream[k]
+        s.require(me.blocker)
         for e in range(s.events):
-            s.skipped[k] = pick(s.cursor[k] == e, s.skipped[k].plus(e), s.skipped[k])
-        s.cursor[k] += 1
-        s.clear(k)
-
-    def clear(s, k: int) -> None:
-        s.blocker[k], s.paused[k] = False, False
-        s.begin_anew(k)
+            me.skipped = pick(me.cursor == e, me.skipped.plus(e), me.skipped)
+        me.cursor += 1
+        s.unblock(k)
 
     # Properties.
-    operator_only_skip = invariant(
-        "A cursor passes an event only if it is resolved, or an operator quarantined it.", k=streams, e=events
-    )(lambda s, k, e: implies(s.cursor[k] > e, s.resolved[k].has(e) | s.skipped[k].has(e)))
-    blocker_is_seen = invariant("A stream that pauses has a blocker that an operator can list.", k=streams)(
-        lambda s, k: implies(s.paused[k], s.blocker[k])
+
+    @invariant(k=stream, e=events)
+    def operator_only_skip(s, k: int, e: int) -> Truth:
+        """A cursor passes an event only if it is resolved, or an operator quarantined it."""
+        me = s.stream[k]
+        return implies(me.cursor > e, me.resolved.has(e) | me.skipped.has(e))
+
+    @invariant(k=stream)
+    def blocker_is_seen(s, k: int) -> Truth:
+        """A stream that pauses has a blocker that an operator can list."""
+        return implies(s.stream[k].paused, s.stream[k].blocker)
+
+    @invariant(k=stream)
+    def isolation(s, k: int) -> Truth:
+        """A stream without a blocker of its own goes on, whatever others do."""
+        me = s.stream[k]
+        is_free = s.is_waiting(k) & ~me.blocker & ~s.fails(k) & ~s.outage & ~me.paused
+        return implies(is_free, s.can("work", k=k))
+
+    @step(k=stream)
+    def blocker_stands(before, after: "LifecycleBlockers", k: int) -> Truth:
+        """A stream goes on behind a blocker only when an operator removes it."""
+        goes_on = after.stream[k].cursor > before.stream[k].cursor
+        return implies(before.stream[k].blocker & goes_on, ~after.stream[k].blocker)
+
+    @invariant(k=stream)
+    def sustained_is_shown(s, k: int) -> Truth:
+        """An event that has failed too often has a blocker."""
+        return implies(s.stream[k].failures >= s.tries, s.stream[k].blocker)
+
+    @invariant
+    def blocked_for_cause(s) -> Truth:
+        """An event has a blocker only if it failed for good, or too often."""
+        return ~s.unjust
+
+    @always_recoverable
+    def always_worked_off(s) -> Truth:
+        """Every event is resolved or quarantined in the end."""
+        return all_of(one.cursor == s.events for one in s.stream)
+
+    @reachable(k=stream)
+    def blocked_beside(s, k: int) -> Truth:
+        """A stream can be worked off while another one is blocked."""
+        return all_of([s.stream[k].blocker, any_of(one.cursor == s.events for one in s.stream)])
+
+    @may_end
+    def worked_off(s) -> Truth:
+        return all_of(one.cursor == s.events for one in s.stream)
+
+    # Refinement: what the store shows. An item's position is the one that the cursor has behind it.
+
+    def shows_count(s, k: int) -> Does:
+        return does("counted", k=k, first=s.stream[k].count == 0)
+
+    def shows_blocker(s, k: int) -> Does:
+        return does("blocked", k=k, at=s.stream[k].cursor + 1)
+
+    def shows_save(before, after: "LifecycleBlockers", k: int, observed: LifecycleObserved) -> Does:
+        to = after.stream[k].cursor
+        return does("saved", k=k, n=0, to=to - 1, past=observed.item[k] < to, current=1)
+
+    def shows_success(before, after: "LifecycleBlockers", k: int) -> Does:
+        begins_anew = (before.stream[k].count > 0) & (after.stream[k].count == 0)
+        return does("cleared", k=k, when=begins_anew)
+
+    @refines(
+        LifecycleObserved,
+        {
+            "work": (shows_save, shows_success),
+            "try_later": shows_count,
+            "block": (shows_count, shows_blocker, "cleared"),
+            "arrive": (shows_save, "unblocked", "cleared"),
+            "set_aside": (shows_save, "unblocked"),
+            "retry": (shows_save, "unblocked", "cleared"),
+            "resume": ("unblocked", "cleared"),
+            "quarantine": ("given_up", "unblocked", shows_save, "cleared"),
+        },
+        part=("counted", "cleared", "blocked", "unblocked", "given_up", "saved"),
+        streams=streams,
+        positions=events,
+        tries=tries,
+        found=1,
     )
-    isolation = invariant("A stream without a blocker of its own goes on, whatever others do.", k=streams)(
-        lambda s, k: implies(
-            s.is_waiting(k) & ~s.blocker[k] & ~s.fails(k) & ~s.outage & ~s.paused[k], s.can("work", k=k)
-        )
-    )
-    blocker_stands = step("A stream goes on behind a blocker only when an operator removes it.", k=streams)(
-        lambda before, after, k: implies(
-            before.blocker[k] & (after.cursor[k] > before.cursor[k]), ~after.blocker[k]
-        )
-    )
-    sustained_is_shown = invariant("An event that has failed too often has a blocker.", k=streams)(
-        lambda s, k: implies(s.failures[k] >= s.tries, s.blocker[k])
-    )
-    blocked_for_cause = invariant("An event has a blocker only if it failed for good, or too often.")(
-        lambda s: ~s.unjust
-    )
-    always_worked_off = always_recoverable("Every event is resolved or quarantined in the end.")(
-        lambda s: s.cursor.all(s.events)
-    )
-    blocked_beside = reachable("A stream can be worked off while another one is blocked.", k=streams)(
-        lambda s, k: s.blocker[k] & any_of(s.cursor[o] == s.events for o in range(s.streams))
-    )
-    worked_off = may_end(lambda s: s.cursor.all(s.events))
+    def observed(s, observed: LifecycleObserved) -> dict[str, object]:
+        """Every write of a worker or an operator is one that the protocol of a lifecycle allows."""
+        streams = range(s.streams)
+        return {
+            "position": related(all_of(observed.position[k] == s.stream[k].cursor for k in streams)),
+            "waits": related(all_of(observed.waits[k] == s.stream[k].blocker for k in streams)),
+            "failures": related(all_of(observed.failures[k] == s.stream[k].count for k in streams)),
+        }
+
+    # Where the checker shows what.
+
+    shown_at = {"count-cleared": {"outages": 2}}
+    fires_at = {"arrive": "drop-after-block", "set_aside": "no-automatic-skip"}

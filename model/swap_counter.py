@@ -1,10 +1,10 @@
 """A counter that is an object, raised by reading it and writing it back over what was read.
 
-Every client is counted exactly once, whatever is lost and whoever crashes. A plain put loses counts. An
-if-match put does not, but a missing reply doubles them: the write was applied, the client does not know it,
-and repeats it over its own result. So the object lists the clients that are counted in it. Naming only the
-last one is not enough: the next one writes over that, and "I am not in it" no longer means "I was not
-counted".
+Every client is counted exactly once, whichever messages are lost and whichever clients crash. A plain put
+loses counts. An if-match put does not, but a missing reply doubles them: the write was applied, the client
+does not know it, and repeats it over its own result. So the object lists the clients that are counted in it.
+Naming only the last one is not enough: the next one writes over that, and "I am not in it" no longer means "I
+was not counted".
 
 A refusal (412) is no proof either: an SDK that repeats a request by itself gets 412 because of its own first
 attempt. The client reads again, and finds itself.

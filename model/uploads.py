@@ -66,7 +66,7 @@ class Uploads(Machine):
         return s.part.all(True)
 
     def is_published(s) -> Truth:
-        """What a completion that finds the directory can know about an earlier one."""
+        """A completion that finds the directory can tell that an earlier one has published."""
         return s.joined == "published"
 
     def may_choose(s) -> Truth:
@@ -94,7 +94,7 @@ class Uploads(Machine):
 
     @action
     def time_passes(s) -> None:
-        """Nobody touches the upload for long; a request in progress touches it at every step."""
+        """The upload rests for long; a request in progress touches it at every step."""
         s.require(~s.old & (s.directory == "open"))
         s.require(~any_of(s.at[c].is_in("locked", "joined", "published") for c in s.everyone()))
         s.old = True
@@ -193,12 +193,12 @@ class Uploads(Machine):
 
     @invariant
     def published_once(s) -> Truth:
-        """Completing twice yields one object: a repeated completion writes over nobody."""
+        """Completing twice yields one object: a repeated completion overwrites no other."""
         return s.published <= 1
 
     @invariant
     def whole_object(s) -> Truth:
-        """What is published has every part that the completion named."""
+        """A published object has every part that the completion named."""
         return implies(s.key == "upload", s.whole)
 
     @invariant
@@ -213,7 +213,7 @@ class Uploads(Machine):
 
     @invariant
     def aborted_for_good(s) -> Truth:
-        """What was aborted is never published."""
+        """An aborted upload is never published."""
         return implies(s.aborted, s.published == 0)
 
     @invariant
@@ -223,7 +223,7 @@ class Uploads(Machine):
 
     @always_recoverable
     def collected(s) -> Truth:
-        """What a crash leaves is removed in the end."""
+        """Leftovers of a crash are removed in the end."""
         return s.directory == "removed"
 
     @reachable

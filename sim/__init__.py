@@ -1,1 +1,1 @@
-"""Who drives the code: the world, the adversary, the clock, replay."""
+"""Drivers of the code: the world, the adversary, the clock, replay."""

@@ -1,9 +1,9 @@
 """Mutants of a user's own code: each protective step left out, one at a time.
 
-A check that never failed proves little. What protects code on an object store has few forms: a condition on a
-write, a look at what was written after a reply was lost, a version that is counted up, a guard that ends or
-repeats an attempt, the order in which things are deleted. `mutations` finds them in a module, and `mutated`
-is the module without one of them. Nothing is written: `loading` gives the tree to the import system.
+A check that never failed proves little. Code on an object store protects itself in few ways: by a condition
+on a write, a read after a reply was lost, a version that is counted up, a guard that ends or repeats an
+attempt, the order of deletes. `mutations` finds them in a module, and `mutated` is the module without one of
+them. Nothing is written: `loading` gives the tree to the import system.
 
 Left alone: functions that are handed to properties (`world.always(..., check)`), because a broken check shows
 nothing about the code, and what the program itself does to set its world up.
@@ -44,7 +44,7 @@ class Mutation:
     number: int
     """Which mutation of the file it is."""
     again: int = 0
-    """How many of the same kind come before it on the line."""
+    """Number of sites of the same kind before it on the line."""
 
     @property
     def name(self) -> str:
@@ -82,11 +82,11 @@ def loading(mutation: Mutation) -> Iterator[None]:
             return compile(mutated(mutation), self.path, "exec")
         return real(self, name)
 
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]  # put back below
+    setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010  put back below; the base has another signature
     try:
         yield
     finally:
-        SourceFileLoader.get_code = real  # type: ignore[method-assign]  # as it was
+        setattr(SourceFileLoader, "get_code", real)  # noqa: B010
 
 
 Site = tuple[int, str, str, Callable[[], None]]
@@ -270,7 +270,7 @@ def _used(node: ast.AST) -> set[str]:
 
 
 def _depend(one: ast.AST, other: ast.AST) -> bool:
-    """Whether two statements cannot change places."""
+    """Return true if two statements cannot change places."""
     leave = any(isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break) for node in (one, other))
     return leave or bool(_bound(one) & _used(other) or _bound(other) & _used(one))
 

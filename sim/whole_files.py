@@ -1,8 +1,7 @@
 """Files that appear whole or not at all: they are written beside their name, and renamed.
 
-Who may read them is the user's to say (umask), while a temporary file is its owner's alone. A name that
-stands for something else than a file, as /dev/stdout or a pipe does, is written to: renaming would put a file
-in its place.
+The user decides by the umask which others may read them; a temporary file is its owner's alone. A name of
+something else than a file, as /dev/stdout or a pipe, is written to: renaming would put a file in its place.
 """
 
 import os

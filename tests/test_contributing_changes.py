@@ -1,13 +1,12 @@
 """The changes of CONTRIBUTING.md's table "To add ... edit ...", made as the table says, and their effect.
 
-Each test makes one change in the registry that the table names and sees it work. The rows of a fault kind and
-of a kind of property are followed in tests/test_contributing.py, that of a system in tests/docs.
+Each test makes one change in the registry that the table names and sees it work. Other rows are followed in
+tests/test_contributing.py, which lists the test of every row.
 """
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -15,21 +14,16 @@ from typing import Any, cast
 import click
 import numpy as np
 import pytest
-from botocore.exceptions import ClientError
 
 from fencepost.commands import entry
-from fencepost.commands import replay as replaying
 from fencepost.commands.exit_codes import Exit
 from fencepost.examples import zoo
 from fencepost.impl.store import ABSENT, Outcome
 from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.store.requests import Put, Reply, Request
-from fencepost.impl.store.s3 import endings
-from fencepost.reports import simulate_text
+from fencepost.impl.store.requests import Reply, Request
 from fencepost.reports.folder import Findings
 from fencepost.reports.page import page
-from fencepost.results import OperationStats, ReplayResult
 from fencepost.sim.des import Profile, Setup, StoreModel, Workload, simulate
 from fencepost.sim.probe import Feature
 from fencepost.sim.probe import features as probed
@@ -63,18 +57,6 @@ def test_a_store_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_bucket", Touching())
     store.put("k", b"", when=ABSENT)
     assert [store.send(Touch(key)).outcome for key in ("k", "other")] == [Outcome.DONE, Outcome.MISSING]
-
-
-def test_an_s3_error_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A code is a row; without it the same answer is a refusal that a user must look into."""
-    response = {"Error": {"Code": "TryLater"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
-    error = ClientError(cast("Any", response), "PutObject")
-    request = Put("k", b"", when=ABSENT)
-    with pytest.raises(Exception, match="TryLater"):
-        endings.ended(request, error, "s3://b")
-    codes = {**endings.CODES, "TryLater": endings.Ending(Outcome.THROTTLED)}
-    monkeypatch.setattr(endings, "CODES", codes)
-    assert endings.ended(request, error, "s3://b").outcome is Outcome.THROTTLED
 
 
 def test_a_probe_row(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,19 +133,6 @@ def test_a_latency_distribution() -> None:
     assert stats.p50 < stats.p99
 
 
-def test_a_column_of_simulate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A column is a head and a function of the measures of an operation."""
-    columns: dict[str, Callable[[OperationStats], float]] = {
-        **simulate_text.COLUMNS,
-        "kB sent": lambda stats: stats.bytes_sent / 1000,
-    }
-    monkeypatch.setattr(simulate_text, "COLUMNS", columns)
-    exit_of("simulate", "cap-tail", "--sweep", "store.in_flight=20", "--jobs", "1")
-    heads, row = capsys.readouterr().out.splitlines()[2:4]
-    assert "kB sent" in heads
-    assert len(row.split()) > len(simulate_text.COLUMNS)
-
-
 def test_a_section_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """A section is a name, a heading and a function; the navigation follows."""
     added = ("weather", "Weather", lambda found: f"{len(found.results)} clouds")
@@ -208,38 +177,3 @@ def test_a_capacity_scenario(
     monkeypatch.setattr(loading, "LIBRARY", tmp_path)
     assert exit_of("simulate", "--list") == Exit.HOLDS
     assert "my-study" in capsys.readouterr().out
-
-
-def test_a_trace_source(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """A source judges its input and refuses what contradicts it; the command does the rest."""
-
-    def judge(options: Any, _folder: Path) -> ReplayResult:
-        lines = Path(options["traces"][0]).read_text().splitlines()
-        counts: dict[str, Any] = {"events": len(lines), "accepted": 1, "rejected": 0, "undecided": 0}
-        return ReplayResult(
-            model="none",
-            engine="local",
-            runs=1,
-            seconds=0.0,
-            events_per_second=0.0,
-            violations=(),
-            verdict="holds",
-            **counts,
-        )
-
-    added = replaying.Source(judge, lambda options: None)
-    monkeypatch.setitem(replaying.SOURCES, "journal", added)
-    option = next(one for one in replaying.command.params if one.name == "source")
-    monkeypatch.setattr(option, "type", click.Choice(replaying.SOURCES))
-    file = tmp_path / "journal.txt"
-    file.write_text("one\ntwo\n")
-    assert exit_of("replay", str(file), "--from", "journal", "--json", "-") == Exit.HOLDS
-    assert json.loads(capsys.readouterr().out)["events"] == 2
-
-
-def test_a_replaced_field_is_noticed() -> None:
-    """The measures of an operation are one class, so a column cannot name one that is gone."""
-    stats = OperationStats(count=1, p50=1.0, p99=1.0, requests=1.0, serial_hops=1.0)
-    assert simulate_text.COLUMNS["p50 ms"](replace(stats, p50=7.0)) == 7.0

@@ -62,9 +62,12 @@ class RaftElection(Machine):
         s.voted_for[n] = pick(grants, m.source, s.voted_for[n])
         s.network.send(type=pick(grants, "vote", "refuse"), term=s.term[n], source=n, target=m.source)
 
-    @define(without={"one-vote": True})
     def may_vote(s, n: Number, candidate: Number) -> Truth:
         return (s.voted_for[n] == -1) | (s.voted_for[n] == candidate)
+
+    @without("one-vote", replaces=may_vote)
+    def votes_again(s, n: Number, candidate: Number) -> bool:
+        return True
 
     @action(m=network)
     def count(s, m: Any) -> None:

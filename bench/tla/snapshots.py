@@ -1,4 +1,4 @@
-"""A key-value store whose transactions read a snapshot, and commit if no other transaction wrote the same keys."""
+"""A key-value store: a transaction reads a snapshot, and commits if no other one wrote the same keys."""
 
 from fencepost.model import *
 
@@ -30,10 +30,16 @@ class Snapshots(Machine):
         s.require(s.open.has(t), s.seen[t][k] != -1)
         s.seen[t][k], s.written[t] = -1, s.written[t].plus(k)
 
+    def is_first(s, t: int) -> Truth:
+        return (s.written[t] & s.missed[t]).is_empty()
+
+    @without("first-committer-wins", replaces=is_first)
+    def last_wins(s, t: int) -> bool:
+        return True
+
     @action(t=transactions)
     def commit(s, t: int) -> None:
-        s.require(s.open.has(t))
-        s.guard("first-committer-wins", (s.written[t] & s.missed[t]).is_empty())
+        s.require(s.open.has(t), s.is_first(t))
         for other in range(s.transactions):
             now = s.missed[other] | s.written[t]
             s.missed[other] = pick(s.open.has(other) & (other != t), now, s.missed[other])

@@ -15,6 +15,7 @@ from fencepost.model import (
     invariant,
     may_end,
     step,
+    without,
 )
 
 
@@ -38,6 +39,21 @@ class FencedCounter(Machine):
     seen_count = Each(writers, Int(0, claims))
     seen_version = Each(writers, Int(0, 2 * claims))
 
+    def may_write(s, w: int) -> Truth:
+        """The object is as the writer has read it."""
+        return s.version == s.seen_version[w]
+
+    @without("compare-and-swap", replaces=may_write)
+    def writes_over_anything(s, w: int) -> bool:
+        return True
+
+    def may_add(s, w: int) -> Truth:
+        return s.epoch == s.mine[w]
+
+    @without("epoch-check", replaces=may_add)
+    def adds_in_any_epoch(s, w: int) -> bool:
+        return True
+
     @action(w=writers)
     def read_to_claim(s, w: int) -> None:
         s.require(s.at[w] == "begins", s.epoch < s.claims)
@@ -46,39 +62,36 @@ class FencedCounter(Machine):
 
     @action(w=writers)
     def claim(s, w: int) -> None:
-        s.require(s.at[w] == "claiming", s.seen_epoch[w] < s.claims)
-        s.guard("compare-and-swap", s.version == s.seen_version[w])
+        s.require(s.at[w] == "claiming", s.seen_epoch[w] < s.claims, s.may_write(w))
         s.write(w, s.seen_epoch[w] + 1, s.seen_count[w])
         s.mine[w] = s.seen_epoch[w] + 1
         s.at[w] = "claimed"
 
     @action(w=writers)
     def read_to_add(s, w: int) -> None:
-        s.require(s.at[w] == "claimed")
-        s.guard("epoch-check", s.epoch == s.mine[w])
+        s.require(s.at[w] == "claimed", s.may_add(w))
         s.at[w] = "adding"
         s.read(w)
 
     @action(w=writers)
     def add(s, w: int) -> None:
-        s.require(s.at[w] == "adding", s.seen_count[w] < s.claims)
-        s.guard("compare-and-swap", s.version == s.seen_version[w])
+        s.require(s.at[w] == "adding", s.seen_count[w] < s.claims, s.may_write(w))
         s.write(w, s.seen_epoch[w], s.seen_count[w] + 1)
         s.at[w] = "added"
 
     @action(w=writers)
     def find_a_later_epoch(s, w: int) -> None:
-        s.require(s.is_on("epoch-check"), s.at[w] == "claimed", s.epoch != s.mine[w])
+        s.require(s.at[w] == "claimed", not s.may_add(w))
         s.at[w] = "fenced"
 
     @action(w=writers)
     def lose_claim(s, w: int) -> None:
-        s.require(s.is_on("compare-and-swap"), s.at[w] == "claiming", s.version != s.seen_version[w])
+        s.require(s.at[w] == "claiming", not s.may_write(w))
         s.at[w] = "begins"
 
     @action(w=writers)
     def lose_add(s, w: int) -> None:
-        s.require(s.is_on("compare-and-swap"), s.at[w] == "adding", s.version != s.seen_version[w])
+        s.require(s.at[w] == "adding", not s.may_write(w))
         s.at[w] = "claimed"
 
     @action(w=writers)

@@ -244,12 +244,12 @@ def run(
         if not once:
             with _page(worker, found, listen):
                 service.run(stopping.is_set)
-            return _tallied(worker)
+            return _counted(worker)
         done = service.round()
         while any(one in AT_ONCE for one in done.handled.values()) and not stopping.is_set():
             done = service.round()
         _report_failures(done, reported)
-        result = _tallied(worker)
+        result = _counted(worker)
     return result._replace(code=Exit.UNDECIDED) if done.failed else result
 
 
@@ -297,7 +297,7 @@ def scan(store: str, state: str, bucket: str | None, **timing: float) -> Result:
         wanted = {name: worker.records.bucket(name).wanted_ns for name in buckets}
         Walks(worker).run()
         left = [name for name, ns in wanted.items() if (worker.records.bucket(name).walked_ns or 0) < ns]
-        result = _tallied(worker)
+        result = _counted(worker)
     if not left:
         return result
     text = (
@@ -341,17 +341,17 @@ def _working(worker: Worker, concurrency: int) -> Iterator[threading.Event]:
                 signal.signal(number, handler)
 
 
-def _tallied(worker: Worker) -> Result:
-    tally = worker.looker.tally
+def _counted(worker: Worker) -> Result:
+    counters = worker.expirer.counters
     expired: dict[str, int] = {}
-    for (_, _, kind), count in tally.expired.items():
+    for (_, _, kind), count in counters.expired.items():
         expired[kind] = expired.get(kind, 0) + count
     blockers = [one.id for one in worker.blockers.every()]
     found = {
-        "evaluated": tally.evaluated.total(),
+        "evaluated": counters.evaluated.total(),
         "expired": expired,
-        "locked": tally.locked.total(),
-        "errors": tally.errors.total(),
+        "locked": counters.locked.total(),
+        "errors": counters.errors.total(),
         "blockers": blockers,
     }
     text = f"evaluated {found['evaluated']}, deleted {sum(expired.values())}, locked {found['locked']}"

@@ -65,14 +65,14 @@ class LifecycleServer(Service):
 
 
 def families(worker: Worker, status: Callable[[], Status]) -> Iterator[Family]:
-    """What this process did; and, where the store answers, what it shows."""
-    tally = worker.looker.tally
-    yield _family("evaluated_total", "Versions looked at.", ("bucket", "rule_hash"), tally.evaluated)
+    """Yield the metrics of this process; if the store answers, those of the lifecycle as well."""
+    counters = worker.expirer.counters
+    yield _family("evaluated_total", "Versions looked at.", ("bucket", "rule_hash"), counters.evaluated)
     labels: tuple[str, ...] = ("bucket", "rule_hash", "action")
-    yield _family("expired_total", "Versions and uploads deleted.", labels, tally.expired)
+    yield _family("expired_total", "Versions and uploads deleted.", labels, counters.expired)
     labels = ("bucket", "rule_hash")
-    yield _family("skipped_object_lock_total", "Deletions that an object lock kept.", labels, tally.locked)
-    yield _family("errors_total", "Attempts that failed.", ("bucket", "kind"), tally.errors)
+    yield _family("skipped_object_lock_total", "Deletions that an object lock kept.", labels, counters.locked)
+    yield _family("errors_total", "Attempts that failed.", ("bucket", "kind"), counters.errors)
     try:
         shown = status()
     except (StoreError, Unavailable):

@@ -4,10 +4,10 @@
     lifecycle/v1/blockers/STREAM.json           the item at which a stream waits for an operator
     lifecycle/v1/quarantine/STREAM/ITEM.json    an item that an operator gave up, and why
 
-A stream is what has a position of its own: a cursor, the walk of a bucket, the pending list of an action.
-What the store does not answer is tried again in later passes, up to 30 times or for 4 hours; what cannot be
-worked on at all, 5 times. Then it becomes a blocker. The count begins anew with every success, with the
-blocker, and with everything that an operator does.
+A stream has a position of its own: a cursor, the walk of a bucket, the pending list of an action. An item for
+which the store does not answer is tried again in later passes, up to 30 times or for 4 hours. An item that
+cannot be worked on at all is tried 5 times. Then it becomes a blocker. The count begins anew with every
+success, with the blocker, and with everything that an operator does.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a stream could not work on."""
+    """An event, key or record that a stream could not work on."""
 
     name: str
     """Its position in the stream: of an event, a key of the bucket, a record."""
@@ -84,7 +84,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How often an item has failed without a success in between, and since when."""
+    """The failures of an item without a success in between, and the time of the first."""
 
     tries: int
     fatal: int
@@ -115,7 +115,7 @@ class Blockers(Documents):
         """The blocker is durable when it returns."""
         blocker = Blocker(Stream(stream), item, reason, count.tries, count.since_ns, now_ns)
         self.create(named("blockers", stream), _encode(blocker))
-        # A count that outlives its blocker only has the next one stand sooner.
+        # If the count outlives its blocker, the next blocker comes sooner; nothing else changes.
         self.succeeded(stream)
 
     def failing(self, stream: str) -> str | None:

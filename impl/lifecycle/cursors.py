@@ -6,9 +6,9 @@ Each shard of the log has one for every delay, along the ages, and one close beh
     lifecycle/v1/cursors/near/SHARD.json
 
 A position is the time of an event and its offset within the shard, as text that sorts. A cursor names the
-actions that it is swept for. An action begins with a walk; what the walk found not due has its event after
-the time at which the walk began less the delay, so the cursors of the action are moved back to there, and
-its name is added, in one write for each. Only then may the record of the action say that it is complete.
+actions that it is swept for. An action begins with a walk. A version that the walk found not due has its
+event after the beginning of the walk less the delay. So the cursors of the action are moved back to that
+time, and its name is added, in one write for each. Only then may the record of the action call it complete.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ PACE = Pace(items=1_000, seconds=5.0)
 
 
 def position(ts_ns: int, offset: int) -> str:
-    """Of an event."""
+    """Return the position of an event."""
     return f"{ts_ns:020d}-{offset:015d}"
 
 
@@ -89,7 +89,7 @@ def seed(
 def is_seeded(
     context: Context, action: Action, shards: Iterable[str], timing: Timing = STANDARD_TIMING
 ) -> bool:
-    """Whether every cursor of the action names it, without which its record must not call it complete."""
+    """Return True if every cursor of the action names it; otherwise its record must not call it complete."""
     for shard in shards:
         for key in keys_of(action, shard, timing):
             cursor = Cursor(context, key, pace=PACE)

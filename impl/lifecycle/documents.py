@@ -46,7 +46,7 @@ class Documents:
         return made.created or made.body == put.body
 
     def change(self, key: str, change: Callable[[Fields | None], Fields | None]) -> Fields | None:
-        """Replace what stands at the key; `change` returns None to leave it. Returns what stands then."""
+        """Replace the document at the key and return it; `change` returns None to leave it as it is."""
         sent: Fields | None = None
         for attempt in range(SWAPS_MAX):
             found, etag = self.read_with_etag(key)

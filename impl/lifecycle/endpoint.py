@@ -1,7 +1,7 @@
 """A bucket of any S3 endpoint as a target. It has no log that can be read, so walks do all the work.
 
-What no store offers is a deletion that is one step with the whole guard, so between the guard's look and the
-deletion something may happen. What becomes of it:
+No store offers a deletion that is one step with the whole guard, so the object may change between the guard's
+look and the deletion. The outcome, if in that moment the object is
 
     overwritten               If-Match on the deletion refuses it, where the store evaluates that
                               (`evaluates_if_match`). Where not, the new object is deleted, or hidden.
@@ -10,7 +10,7 @@ deletion something may happen. What becomes of it:
     the rules changed
     a version, an upload      their names are never used again, so nothing else is deleted
 
-Times stand for the end of their second, as stores show no more: nothing is deleted early. A walk lists the
+A time counts as the end of its second, as stores show no more: nothing is deleted early. A walk lists the
 bucket once; what it lists is the first look at an object, unless rules need its tags or its locks.
 """
 
@@ -42,7 +42,7 @@ class _Walk:
     after: str
     """The last key of the page that was handed out."""
     standing: dict[str, Standing] = field(default_factory=dict)
-    """What this page listed, for one look at each key."""
+    """The versions that this page listed, for one look at each key."""
 
 
 class EndpointTarget:
@@ -67,7 +67,7 @@ class EndpointTarget:
             return self._rules()
 
     def evaluates_if_match(self) -> bool:
-        """Whether the store keeps an object that is to be deleted with another ETag; tried on ours."""
+        """Return True if the store refuses a deletion with another ETag; tried on an object of ours."""
         key = f"{OURS}tried/{self._context.env.new_id()}"
         with self._failures():
             made = self._store.put(key, b"may be deleted", when=ABSENT)
@@ -81,7 +81,7 @@ class EndpointTarget:
                     for row in self._versions(key):
                         self._store.delete(key, when=ANYTHING, version=row.version)
 
-    # What stands.
+    # Versions at a key.
 
     def standing(self, bucket: str, key: str) -> Standing:
         listed = self._walk.standing.pop(key, None) if self._walk is not None else None
@@ -175,7 +175,7 @@ class EndpointTarget:
                 if len(page) >= PAGE and max(page) > after:
                     break
             if page and max(page) <= after:
-                page.append(f"{after}!")  # the last key has to lie behind `after`; at this one nothing stands
+                page.append(f"{after}!")  # the last key has to lie behind `after`; this one has no versions
             page = sorted({*page})
             walk.after = page[-1] if page else after
             return page
@@ -183,7 +183,7 @@ class EndpointTarget:
     def _groups(
         self, after: str, rules: Sequence[Rule]
     ) -> Iterator[tuple[str, list[ask.VersionInfo] | None]]:
-        """Keys, with all that stands at them where that was listed; without those that are done."""
+        """Yield the keys that are not done, with their versions where those were listed."""
         top = ""
         has_uploads = any(Kind.ABORT_MPU in rule.kinds() for rule in rules)
         for key, rows in itertools.chain(self._listed(), self._listed_uploads() if has_uploads else ()):

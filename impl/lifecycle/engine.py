@@ -3,7 +3,7 @@
 A snapshot is made of the rules of every bucket and the states of their actions, and has a number that
 rises. Events are routed to an action only while its state says that it is complete and driven by events.
 All actions of one delay are swept together, so a sweep reads the log once for each delay, not once for each
-rule.
+rule. For example
 
     snapshot = compile_policies(1, {"bucket": rules}, states)
     for delay_ns in snapshot.delays:                # one pass each, this far behind the clock
@@ -45,7 +45,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An event of the log: what stood at a key, or at one of its versions, before and after."""
+    """An event of the log: the content of a key, or of one of its versions, before and after."""
 
     bucket: str
     key: str
@@ -64,7 +64,7 @@ class Class(Enum):
 
 
 def classify(change: Change) -> Class:
-    """What kind of event it is. Where content and tags both changed, the content decides."""
+    """Return the kind of the event. Where content and tags both changed, the content decides."""
     old, new = change.old, change.new
     if new is None:
         return Class.IRRELEVANT if old is None else Class.REMOVAL
@@ -75,7 +75,7 @@ def classify(change: Change) -> Class:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is durable of an action, as far as routing depends on it."""
+    """The durable state of an action, as far as routing depends on it."""
 
     mode: Mode
     is_complete: bool
@@ -160,7 +160,7 @@ class Snapshot:
         return self._all[bucket].matching(key) if bucket in self._all else []
 
     def has(self, bucket: str, key: ActionKey) -> bool:
-        """Whether the action is in the policy: a deletion for another one is stale."""
+        """Return True if the action is in the policy: a deletion for another one is stale."""
         return (bucket, key) in self.actions
 
 

@@ -1,4 +1,4 @@
-"""How far each stream is behind, against what the retention of the log leaves it, and what follows.
+"""The lag of each stream, as a share of the time that the retention of the log leaves it.
 
 An event is lost when it is as old as the log keeps events; a stream looks at it when it is as old as its
 delay. So a stream may be behind by the difference of the two. From half of that on its actions are marked
@@ -6,8 +6,8 @@ LAG_HIGH; from 0.8 their buckets are scanned at once, beside the events; from 0.
 durably, before any event is lost. They return only by `reseed`.
 
 The stream close behind the clock counts for every action that it is swept for: of a rule with tags for their
-changes, of every rule for removals, which may make an older version the current one. What is behind is the
-oldest event that was not looked at: a stream of a quiet shard is not.
+changes, of every rule for removals, which may make an older version the current one. The lag is the age of
+the oldest event that was not looked at, so the stream of a quiet shard has none.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What a lifecycle reads: a log of changes in shards, each with its events in the order of their positions.
+"""The log that a lifecycle reads: changes in shards, each with its events in the order of their positions.
 
 The events of a shard become visible in their order, and `settled_ns` is the time up to which none can be
 missing any more. A log that lost its beginning shows where it begins; a cursor before that is a loss.
@@ -39,7 +39,7 @@ class Event:
 
 class Log(Protocol):
     has_uploads: bool
-    """Whether multipart uploads that begin are events of it."""
+    """True if the log has events of multipart uploads that begin."""
 
     @property
     def retention_ns(self) -> int | None:
@@ -169,7 +169,7 @@ class ChangeLogReader:
         return None
 
     def settled_ns(self, shard: str) -> int:
-        # What this process has changed, and what processes that died have, would hold it up.
+        # Unflushed changes, of this process and of processes that died, would hold it up.
         self._log.flush(self._index)
         return self._index.settled_ns()
 

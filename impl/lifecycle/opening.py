@@ -1,4 +1,4 @@
-"""What a lifecycle works on, opened by name: a directory of `objects`, or a bucket of an S3 endpoint.
+"""Open the store of a lifecycle by name: a directory of `objects`, or a bucket of an S3 endpoint.
 
     with open_lifecycle("/var/lib/objects", env) as opened:                 # driven by its change log
     with open_lifecycle("s3://bucket?endpoint=http://127.0.0.1:9000", env)  # by walks alone
@@ -48,14 +48,14 @@ class Opened:
     """The only one; empty where there are several."""
     details: Details | None = None
     tried: EndpointTarget | None = None
-    """Of several endpoints, the one that stands for all."""
+    """The endpoint that is tried in place of all."""
 
     def own_rules(self) -> Structures:
         """The rules that an endpoint's bucket has itself."""
         return [] if self.details is None else self.details.lifecycle()
 
     def evaluates_if_match(self) -> bool:
-        """Whether an object that is overwritten in the moment of its deletion stays for certain."""
+        """True if the store keeps an object that is overwritten in the moment of its deletion."""
         return self.tried is None or self.tried.evaluates_if_match()
 
 

@@ -1,4 +1,4 @@
-"""What an operator does with a lifecycle: look at what waits, have it go on, pause, scan, return to events.
+"""Operate a lifecycle: list blocked items, let their streams go on, pause, scan, return to events.
 
     operator = Operator(worker)
     for blocker in operator.blockers(bucket="b"):
@@ -9,7 +9,7 @@
     operator.run_now()
     operator.reseed(delay_ns=7 * DAY_NS)
 
-Nothing but `retry` works on objects. Everything is durable when it returns, and a service that runs sees it
+Only `retry` works on objects. Everything is durable when it returns, and a service that runs sees it
 within a second.
 """
 
@@ -28,7 +28,7 @@ from fencepost.impl.lifecycle.worker import Failure, Handled, Worker
 
 
 class Refused(Exception):
-    """What the operator wants is not possible, with what to do instead."""
+    """The request of the operator is not possible; the message names an alternative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class Operator:
     def pause(self, reason: str, bucket: str | None = None, action: ActionKey | None = None) -> None:
         """Do nothing more for an action, for a bucket, or for all; a pass under way may end first.
 
-        What events drove begins anew afterwards, with a walk; after a pause of all it goes on where it was,
-        if the log still has that.
+        An action that events drove begins anew afterwards, with a walk. After a pause of all it goes on where
+        it was, if the log still has that.
         """
         if not reason:
             raise Refused("give a reason: the status shows it")

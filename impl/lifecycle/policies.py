@@ -22,7 +22,7 @@ from fencepost.impl.objects.wire.errors import S3Error, refuse
 
 _PUT, _BODY = "PutBucketLifecycleConfiguration", "LifecycleConfiguration"
 Refusal = S3Error
-"""What S3 answers to rules that it does not take, and to a bucket that does not exist."""
+"""The answers of S3 to rules that it refuses, and to a bucket that does not exist."""
 Structures = list[dict[str, Any]]
 """Rules as the service model of S3 has them."""
 

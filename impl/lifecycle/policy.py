@@ -1,4 +1,4 @@
-"""What the rules of a bucket mean: pure functions of a rule, one version of an object, and a time.
+"""The meaning of the rules of a bucket: pure functions of a rule, one version of an object, and a time.
 
 A rule of PutBucketLifecycleConfiguration holds several actions: an age of the current version, a date, an age
 of noncurrent versions, a number of newer ones, an age of unfinished uploads, the removal of lone delete
@@ -54,7 +54,7 @@ class Degraded(Enum):
 
 
 class What(Enum):
-    """What is to be done with a version."""
+    """The kind of deletion of a version."""
 
     NOTHING = "nothing"
     EXPIRE = "expire"
@@ -69,9 +69,9 @@ class Timing:
     day_ns: int = DAY_NS
     """The length of a day: tests compress time."""
     small_delay_ns: int = 60 * SECOND_NS
-    """How far behind the clock changes of tags and of versions are looked at."""
+    """The delay behind the clock at which changes of tags and of versions are looked at, in nanoseconds."""
     lookback_ns: int = 3600 * SECOND_NS
-    """How much further than its delay an action begins, and its log must reach back."""
+    """The time by which an action begins earlier than its delay, and its log must reach back, in ns."""
     scan_every_ns: int | None = None
     """Between two walks of a bucket; None leaves it to the kinds of its actions."""
 
@@ -117,7 +117,7 @@ class Rule:
 
     @property
     def is_predicate_sensitive(self) -> bool:
-        """Whether a change of the tags alone can make an object match."""
+        """Return True if a change of the tags alone can make an object match."""
         return bool(self.tags)
 
     def kinds(self) -> tuple[Kind, ...]:
@@ -202,7 +202,7 @@ class Version:
     newer_since_ns: tuple[int, ...] = ()
     """Of the newer noncurrent versions, the times at which they became that, newest first."""
     is_only: bool = True
-    """Whether the object has no other version."""
+    """True if the object has no other version."""
 
 
 def in_order(versions: Sequence[Version]) -> list[Version]:
@@ -324,7 +324,7 @@ def decide_mode(
     reaches_back_ns: int | None = None,
     timing: Timing = STANDARD_TIMING,
 ) -> tuple[Mode, Degraded]:
-    """How the action is driven, given for how long the log keeps events and how far back it reaches today.
+    """Return the mode of the action, for the time that the log keeps events and the time it reaches back now.
 
     None is without end, as in a log that is never pruned and older than any object. A log that is young is no
     better than one that was pruned: an object may be older than its first event.
@@ -341,7 +341,7 @@ def decide_mode(
 
 
 def scan_every_ns(rule: Rule, kind: Kind, timing: Timing = STANDARD_TIMING) -> int:
-    """How often a walk looks for what the events have missed, or, where none drive the action, for all."""
+    """Return the interval of walks, in ns: they find what events miss, or all if none drive the action."""
     day_ns = timing.day_ns
     if timing.scan_every_ns is not None:
         return timing.scan_every_ns

@@ -1,4 +1,4 @@
-"""What is durable of a lifecycle besides its cursors and blockers.
+"""The durable documents of a lifecycle, besides its cursors and blockers.
 
 lifecycle/v1/buckets/BUCKET.json            modes of the actions, the walk under way, the last one
 lifecycle/v1/pending/ACTION/ID.json         a version that began to match and is not due yet
@@ -68,7 +68,7 @@ class BucketState:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What an operator wants of all workers."""
+    """The wishes of an operator that concern all workers."""
 
     paused_for: str = ""
     """Why nothing is worked on; empty while it is."""
@@ -110,7 +110,7 @@ class Records(Documents):
 
         return _decode(self.change(named("buckets", name), changed))
 
-    # What an operator wants.
+    # The wishes of an operator.
 
     def control(self) -> Control:
         fields = self.read(CONTROL) or {}

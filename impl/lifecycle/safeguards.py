@@ -22,37 +22,37 @@ T = TypeVar("T")
 
 
 def identity(looked_at: Live, live: Live) -> bool:
-    """Whether what is to be deleted is what was looked at."""
+    """Return True if the version to delete is the one that was looked at."""
     return looked_at.identity == live.identity
 
 
 def look_again(is_changed: bool) -> bool:
-    """Whether an object that changed after the look is looked at again."""
+    """Return True if an object that changed after the look is looked at again."""
     return is_changed
 
 
 def policy(is_in_force: bool) -> bool:
-    """Whether the action may still delete."""
+    """Return True if the action may still delete."""
     return is_in_force
 
 
 def policy_per_action(action: ActionKey, rules: Sequence[Rule]) -> bool:
-    """Whether the action is in force under these rules, whatever became of others."""
+    """Return True if the action is in force under these rules; edits of other rules do not matter."""
     return any(rule.is_enabled and action in rule.actions() for rule in rules)
 
 
 def lock(is_locked: bool) -> bool:
-    """Whether the object is protected from deletion."""
+    """Return True if the object is protected from deletion."""
     return is_locked
 
 
 def due_again(version: Version, _event: Seen | None) -> Version:
-    """The version with the time from which its age counts: its own, not that of the event."""
+    """Return the version with the time from which its age counts: its own, not that of the event."""
     return version
 
 
 def live_evaluation(version: Version, _event: Seen | None) -> Version:
-    """The version with what filters look at: as it is, not as the event had it."""
+    """Return the version that filters evaluate: as it is, not as the event had it."""
     return version
 
 
@@ -60,80 +60,80 @@ def live_evaluation(version: Version, _event: Seen | None) -> Version:
 
 
 def overwrites_are_ages(change: Change) -> bool:
-    """Whether an age begins with the event."""
+    """Return True if an age begins with the event."""
     return classify(change) is Class.AGE
 
 
 def wait_until_due(is_early: bool) -> bool:
-    """Whether an event is passed only later, as its own object is not due yet."""
+    """Return True if the event must wait, because its own object is not due yet."""
     return is_early
 
 
 def tag_cutoff(small_delay_ns: int, _delays: Sequence[int]) -> int:
-    """How far behind the clock changes of tags are followed."""
+    """Return the delay behind the clock, in nanoseconds, at which changes of tags are followed."""
     return small_delay_ns
 
 
 def pending_first(waiting: Sequence[T]) -> Sequence[T]:
-    """What is made pending, durably, before its event is passed."""
+    """Return the versions to make pending, durably, before their event is passed."""
     return waiting
 
 
 def demotion_first(is_full: bool) -> bool:
-    """Whether the action is left to scans, durably, before the event is passed."""
+    """Return True if the action is left to scans, durably, before the event is passed."""
     return is_full
 
 
 def flush_lag(until_ns: int, settled_ns: int) -> int:
-    """Up to when events are read: none can become visible before that any more."""
+    """Return the time up to which events are read: none can become visible before it any more."""
     return min(until_ns, settled_ns)
 
 
 def worker_epoch(epoch: int | None) -> int | None:
-    """The epoch below which no worker changes what the present one holds."""
+    """Return the epoch below which no worker changes what the present one holds."""
     return epoch
 
 
 def strict_past(position: str) -> str:
-    """The position strictly after which a pass begins."""
+    """Return the position strictly after which a pass begins."""
     return position
 
 
 def whole_positions(position: str) -> str:
-    """The same, compared as a whole: events of one time differ by their offsets."""
+    """Return the position with its offset, which distinguishes events of one time."""
     return position
 
 
-# How an action begins, and goes on after a loss.
+# The beginning of an action, and its state after a loss.
 
 
 def seed_before_activate(is_named: bool) -> bool:
-    """Whether an action that its record calls complete is active: every cursor of it names it."""
+    """Return True if an action that its record calls complete is active: all its cursors name it."""
     return is_named
 
 
 def walk_began(began_ns: int, _now_ns: int) -> int:
-    """The time before which a walk has seen everything."""
+    """Return the time before which the walk has visited everything."""
     return began_ns
 
 
 def delay_back(back_ns: int) -> int:
-    """How far before the walk a cursor begins."""
+    """Return the time, in nanoseconds, by which a cursor begins before the walk."""
     return back_ns
 
 
 def rewind_for_new_only(beginning: Sequence[T], _enabled: Sequence[T]) -> Sequence[T]:
-    """The actions whose cursors a walk moves back: those that begin with it, of all that are enabled."""
+    """Return the actions whose cursors a walk moves back: of all enabled ones, those that begin with it."""
     return beginning
 
 
 def loss_degrades(is_lost: bool) -> bool:
-    """Whether the actions of a cursor are left to scans, durably, before it passes what the log lost."""
+    """Return True if the actions of a cursor are left to scans, durably, before it passes a loss."""
     return is_lost
 
 
 def lag_degrades(is_late: bool) -> bool:
-    """Whether a stream's actions are left to scans, durably, before the log loses what it has not read."""
+    """Return True if a stream's actions are left to scans before the log loses unread events."""
     return is_late
 
 
@@ -141,65 +141,65 @@ def lag_degrades(is_late: bool) -> bool:
 
 
 def drained_marker(is_drained: bool) -> bool:
-    """Whether a cursor whose log vanished is removed: it had been read to its end, and that was recorded."""
+    """Return True if a cursor whose log vanished is removed: a record says that it was read to its end."""
     return is_drained
 
 
 def drained_per_stream(is_past: bool, _of_shard: Sequence[str]) -> bool:
-    """Whether the cursor itself was past the end of its shard, whatever is recorded of others."""
+    """Return True if the cursor itself was past the end of its shard; records of others do not matter."""
     return is_past
 
 
 def drained_position(last: str) -> str:
-    """Up to where vanished shards held events, which an action may need that begins later."""
+    """Return the last position in vanished shards; an action that begins later may need events before it."""
     return last
 
 
-# What cannot be worked on.
+# Items that cannot be worked on.
 
 
 def drop_after_block(is_resolved: bool) -> bool:
-    """Whether a sweep goes on with the next event of the stream."""
+    """Return True if a sweep goes on with the next event of the stream."""
     return is_resolved
 
 
 def blocker_before_pause() -> bool:
-    """Whether a stream gets a durable blocker before it pauses."""
+    """Return True if a stream gets a durable blocker before it pauses."""
     return True
 
 
 def one_stream_pauses(blockers: Blockers, stream: str) -> bool:
-    """Whether a blocker stops the stream: its own."""
+    """Return True if the stream has a blocker of its own."""
     return blockers.of(stream) is not None
 
 
 def blocker_guards(is_blocked: bool) -> bool:
-    """Whether a worker leaves the stream alone."""
+    """Return True if a worker leaves the stream alone."""
     return is_blocked
 
 
 def no_automatic_skip(is_quarantined: bool) -> bool:
-    """Whether an item that fails is passed."""
+    """Return True if an item that fails is passed."""
     return is_quarantined
 
 
 def count_durable(count: Count) -> Count:
-    """How often the item has failed, of what the store counted."""
+    """Return the count of failures of the item, as the store has it."""
     return count
 
 
 def forced_reseed(state: ActionState) -> ActionState:
-    """What an operator returns to events: incomplete, so that the next walk begins it."""
+    """Return the state of an action that an operator returns to events: the next walk begins it."""
     return replace(state, is_complete=False)
 
 
 def count_cleared(has_failed: bool) -> bool:
-    """Whether the count of an item that succeeds is removed."""
+    """Return True if the count of an item that succeeds is removed."""
     return has_failed
 
 
 def try_limit(is_over: bool) -> bool:
-    """Whether an item that failed so often becomes a blocker."""
+    """Return True if an item that failed so often becomes a blocker."""
     return is_over
 
 

@@ -4,9 +4,9 @@
     service.run(stop=lambda: is_terminating)
 
 A round looks at every shard, bucket, stream and pending list. Each gets a share of time, after which the next
-one has its turn; what is left goes on in the next round, which then follows at once. What fails is tried
-again in the next round, and keeps nothing else from its turn. A round begins every minute, and as soon as a
-policy was put or an operator wants something. A cursor is saved every 1,000 events or 5 seconds.
+one has its turn; what is left goes on in the next round, which then follows at once. A part that
+fails is tried again in the next round; the others have their turns. A round begins every minute, and as soon
+as a policy was put or an operator wants something. A cursor is saved every 1,000 events or 5 seconds.
 
 Any number of services may run: of several one at a time has the lease of a stream.
 """
@@ -34,9 +34,9 @@ MEASURES = 50
 """In the time that the retention of the log leaves the slowest stream, lags are measured so often, however
 long a round takes: what falls behind must be left to scans before its events are lost."""
 POLL_S = 1.0
-"""How often it looks whether an operator wants something."""
+"""The interval at which the wishes of an operator are read, in seconds."""
 AT_ONCE = (Handled.STOPPED, Handled.ANEW)
-"""What the next round goes on with at once."""
+"""Results after which the next round begins at once."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Round:
     handled: dict[str, Handled] = field(default_factory=dict)
     """By stream."""
     failed: dict[str, str] = field(default_factory=dict)
-    """What did not come to its end, with the reason; the next round tries again."""
+    """The parts of the round that failed, with the reason; the next round tries again."""
     lags: list[StreamLag] = field(default_factory=list)
     paused_for: str = ""
 

@@ -6,8 +6,8 @@
 A new shard is swept from where it begins, or from as far back as an action needs, whichever is earlier. When
 the writer of a shard departs, each of its cursors gets a record once it is past the last event. After the
 log of the shard has vanished, a cursor with that record is removed. One without it is evidence: events were
-lost that it had not read. What it was swept for is left to scans, and it stays until an operator accepts the
-loss. An action that begins later needs what a vanished shard held as long as that is young enough.
+lost that it had not read. The actions that it names are left to scans, and it stays until an operator accepts
+the loss. An action that begins later needs what a vanished shard held as long as that is young enough.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ DRAINED = f"{FOLDER}drained/"
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """What vanished shards mean for an action that begins."""
+    """The effect of vanished shards on an action that begins."""
 
     until_ns: int = 0
     """No event of any of them is later."""
     is_lost: bool = False
-    """Of one of them nobody knows whether it was read to its end."""
+    """True if no record says that one of them was read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +148,10 @@ class Shards:
             return Held("", frozenset(), "")
         return Held(fields["position"], frozenset(fields.get("serves", ())), etag)
 
-    # What an action that begins, and an operator, has to know.
+    # Departed shards, for an action that begins and for an operator.
 
     def departed(self, shards: Collection[str] | None = None) -> Departed:
-        """Of all but these, or but those that the log has."""
+        """Return the effect of all vanished shards: all but these, or but those that the log has."""
         known = self._log.shards() if shards is None else shards
         gone = [position for stream, position in self._markers() if stream.shard not in known]
         last = self._worker.safeguards.drained_position(max(gone, default=""))

@@ -1,4 +1,4 @@
-"""What an operator sees of a lifecycle: each bucket and action, each cursor with its lag, what waits.
+"""The status of a lifecycle: each bucket and action, each cursor with its lag, blockers, pending versions.
 
 Everything is read from the state, so any process can show it, whether a service runs or not.
 """
@@ -27,7 +27,7 @@ class CursorStatus:
     position_ns: int
     """The time of the last event that is resolved."""
     lag_s: float
-    """How far behind the events it should have resolved it is."""
+    """The time by which it is behind the events that it should have resolved, in seconds."""
     serves: tuple[str, ...]
     """The actions that it is swept for, as BUCKET/ACTION."""
     blocker: str | None = None
@@ -102,7 +102,7 @@ class Status:
     quarantined: int
     """Items that operators gave up."""
     has_log: bool
-    """Whether events drive anything; otherwise walks do it all."""
+    """True if events drive actions; otherwise walks do all work."""
     log_begins_ns: int | None = None
     """The log has everything since then; left out where it has all that ever happened."""
     paused_for: str | None = None
@@ -115,7 +115,7 @@ def blocker_status(one: Blocker) -> BlockerStatus:
 
 
 def status_of(worker: Worker, store: str, bucket: str | None = None) -> Status:
-    """Of all buckets, or of one."""
+    """Return the status of all buckets, or of one."""
     found = [_cursor_status(worker, stream) for stream in worker.streams()]
     every = [blocker_status(one) for one in worker.blockers.every()]
     actions: dict[str, list[Action]] = {}

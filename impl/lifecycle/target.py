@@ -1,4 +1,4 @@
-"""The buckets that a lifecycle works in: what stands at a key, and its deletion under a guard."""
+"""The buckets that a lifecycle works in: the versions at a key, and their deletion under a guard."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Unworkable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A version, a delete marker or an upload as it stands."""
+    """A version, a delete marker or an upload, as the store has it."""
 
     version: Version
     content: str = ""
@@ -31,7 +31,7 @@ class Live:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What must not have changed between a look and the deletion. Neighbours are evaluated anew."""
+        """The part that must not change between a look and the deletion. Neighbours are evaluated anew."""
         one = self.version
         return one.version_id, one.mtime_ns, one.size, self.content, one.tags, one.is_delete_marker
 
@@ -59,7 +59,7 @@ class Result(Enum):
 
 
 Guard = Callable[[Standing], Result | None]
-"""Refuses a deletion, given what stands there when it is made."""
+"""Refuses a deletion, given the versions at the key in that moment."""
 
 
 class Target(Protocol):

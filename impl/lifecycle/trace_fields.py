@@ -1,24 +1,80 @@
-"""What a trace of a worker shows of the bodies that it writes: see `properties/lifecycle/refinement`."""
+"""The trace fields of the documents that a worker writes: see `properties/lifecycle/refinement`.
 
+    cursors/...    epoch=3 generation=4 leased=1 names=1f0c position=17-3 reach=17 revision=9 serves=2 stream=
+    buckets/...    after=-6b31 beginning=1 begins=1f0c began=17 driven=2 drives=88a1 epoch=3 revision=9 walk=1
+    retries/...    failing=I revision=2 tries=2
+    blockers/...   blocked=I
+    pending/...    revision=1, as every other document that has one
+
+Sets are shown by their sizes (`serves`, `beginning`, `driven`) and fingerprints (`names`, `begins`,
+`drives`). `reach` is the time of the position and the delay of the cursor: the earliest time at which a walk
+may have begun for which the cursor is early enough. `after` is the last key that a walk has done, in
+hexadecimal digits.
+"""
+
+import hashlib
 import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
 
 from fencepost.impl.lifecycle.documents import CURSORS, FOLDER
 from fencepost.impl.lifecycle.policy import Mode
 
+KEY_BYTES = 16
+"""The length of the part of a key that a trace shows."""
+
 
 def trace_fields(key: str, body: bytes) -> str:
-    place = key.partition(FOLDER)[2]
+    """Return the trace fields of a document; none for an object that is no document of a lifecycle."""
+    _, folder, place = key.partition(FOLDER)
     if not place:
         return ""
     try:
         fields = json.loads(body)
     except ValueError:
         return ""
-    if key.partition(CURSORS)[2]:
-        generation, leased = ("even", "odd")[fields["generation"] % 2], int("epoch" in fields)
-        return f"generation={generation} serves={len(fields.get('serves', []))} leased={leased}"
-    if place.startswith("buckets/"):
-        walk = fields["walk"]
-        driven = sum(mode == Mode.EVENT_DRIVEN.value for mode, _, _ in fields["actions"].values())
-        return f"walk={int(walk is not None)} beginning={len(walk[1]) if walk else 0} driven={driven}"
-    return f"failed={'again' if fields['tries'] > 1 else 'first'}" if place.startswith("retries/") else ""
+    kind = place.partition("/")[0]
+    shown: dict[str, object] = {}
+    if kind == "cursors":
+        shown = _of_cursor(f"{folder}{place}", fields)
+    elif kind == "buckets":
+        shown = _of_bucket(fields)
+    elif kind == "retries":
+        shown = {"tries": fields["tries"], "failing": quote(fields["item"], safe="")}
+    elif kind == "blockers":
+        shown = {"blocked": quote(fields["item"], safe="")}
+    if "revision" in fields:
+        shown["revision"] = fields["revision"]
+    return " ".join(f"{name}={value}" for name, value in sorted(shown.items()))
+
+
+def _of_cursor(key: str, fields: Mapping[str, Any]) -> dict[str, object]:
+    delay = key.removeprefix(CURSORS).split("/")[1]
+    position, names = fields["position"], fields.get("serves", [])
+    return {
+        "serves": len(names),
+        "names": fingerprint(names),
+        "position": position or "-",
+        "reach": int(position[:20] or 0) + (int(delay) if delay.isdecimal() else 0),
+        "generation": fields["generation"],
+        "epoch": fields.get("epoch", 0),
+        "leased": int("epoch" in fields),
+        "stream": quote(key, safe=""),
+    }
+
+
+def _of_bucket(fields: Mapping[str, Any]) -> dict[str, object]:
+    driven = [key for key, (mode, _, _) in fields["actions"].items() if mode == Mode.EVENT_DRIVEN.value]
+    began_ns, beginning, after = fields["walk"] or (None, [], "")
+    shown: dict[str, object] = {"walk": int(fields["walk"] is not None), "beginning": len(beginning)}
+    if began_ns is not None:
+        shown |= {"begins": fingerprint(beginning), "began": began_ns}
+        shown["after"] = f"-{after.encode()[:KEY_BYTES].hex()}"
+    shown |= {"driven": len(driven), "drives": fingerprint(driven), "epoch": fields.get("epoch", 0)}
+    return shown
+
+
+def fingerprint(names: Iterable[str]) -> str:
+    """Return a short text that is equal for equal sets, and hardly ever for others."""
+    return hashlib.sha256(json.dumps(sorted(names)).encode()).hexdigest()[:8]

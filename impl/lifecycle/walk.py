@@ -2,8 +2,8 @@
 
 A walk deletes what is due and leaves what is not. It goes on after a crash at the last page that was done.
 When it ends, the cursors of the actions that begin with it are moved back to before its beginning and name
-them, each in one write; only then does the state of the bucket call the actions complete, in one write. An
-action that an active state claims and a cursor does not name has lost its place, and begins again.
+them, each in one write. Only then does the state of the bucket call the actions complete, in one write. An
+action that the state calls complete and that a cursor does not name has lost its place, and begins again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.ahead import in_order
 from fencepost.impl.lifecycle.blockers import Item
 from fencepost.impl.lifecycle.engine import Action, Snapshot
-from fencepost.impl.lifecycle.look import Looked
+from fencepost.impl.lifecycle.expiration import Evaluation
+from fencepost.impl.lifecycle.ordered_map import in_order
 from fencepost.impl.lifecycle.policy import Degraded, Kind, Mode, decide_mode, scan_every_ns
 from fencepost.impl.lifecycle.records import ActionState, BucketState, WalkState, without_beginning
 from fencepost.impl.lifecycle.shards import Departed, Shards
@@ -54,7 +54,7 @@ class Walks:
             self.walk(bucket, prepared)
 
     def prepare(self) -> Prepared:
-        """What the walks of all buckets have in common."""
+        """Read the parts that the walks of all buckets share."""
         self._look_at_shards()
         snapshot = self.worker.snapshot()
         served: dict[str, frozenset[str]] = {}
@@ -104,7 +104,7 @@ class Walks:
     ) -> Handled:
         failing = self.worker.blockers.failing(stream)
 
-        def work(key: str) -> Looked | Failure:
+        def work(key: str) -> Evaluation | Failure:
             return self.look(bucket, key, snapshot)
 
         results = in_order(keys, work, pool=self.worker.pool, most=self.worker.concurrency)
@@ -118,16 +118,16 @@ class Walks:
                     failing = None
         return Handled.RESOLVED
 
-    def look(self, bucket: str, key: str, snapshot: Snapshot) -> Looked | Failure:
+    def look(self, bucket: str, key: str, snapshot: Snapshot) -> Evaluation | Failure:
         try:
-            return self.worker.looker.look(bucket, key, snapshot.of_path(bucket, key))
+            return self.worker.expirer.expire(bucket, key, snapshot.of_path(bucket, key))
         except (Unavailable, Unworkable) as error:
             return error
 
     def _settle(
-        self, bucket: str, key: str, result: Looked | Failure, stream: str, walk: WalkState
+        self, bucket: str, key: str, result: Evaluation | Failure, stream: str, walk: WalkState
     ) -> Handled:
-        if not isinstance(result, Looked):
+        if not isinstance(result, Evaluation):
             return self.worker.failed(stream, Item(key, bucket, key), result, walk.began_ns)
         if not result.stale:
             return Handled.RESOLVED
@@ -150,7 +150,7 @@ class Walks:
 
         def change(state: BucketState) -> bool:
             known = {str(one.key) for one in enabled}
-            # What is paused keeps why it is left to scans; what events drove begins anew.
+            # A paused action keeps the reason why it is left to scans. One that events drove begins anew.
             left = {
                 key: one
                 for key, one in state.actions.items()
@@ -214,7 +214,7 @@ class Walks:
         )
 
     def _mode(self, action: Action, since_ns: int) -> tuple[Mode, Degraded]:
-        """How the action is driven whose walk began then: it needs the events of a time before."""
+        """Return the mode of an action whose walk began then: it needs the events of a time before."""
         log, kind = self.worker.log, action.key.kind
         if kind is Kind.ABORT_MPU and not log.has_uploads:
             return Mode.SCAN_ONLY, Degraded.NONE

@@ -4,9 +4,9 @@
     worker.run()                # one pass of everything; repeat it
 
 A sweep works for the actions that its cursor names, and for no other: an action that is not named yet is set
-up by its walk, which moves the cursor back in the same write. A name that has nobody behind it, because its
-rule is gone or left to scans, is removed from the cursor before the sweep passes an event, so that the action
-begins anew should it come back. Every answer but "resolved" ends the sweep in front of its event.
+up by its walk, which moves the cursor back in the same write. If the rule of a name is gone or left to scans,
+the name is removed from the cursor before the sweep passes an event. So the action begins anew if it comes
+back. Every answer but "resolved" ends the sweep in front of its event.
 """
 
 from collections import Counter
@@ -21,13 +21,13 @@ from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.ahead import in_order
 from fencepost.impl.lifecycle.blockers import Blockers, Item, Stream
 from fencepost.impl.lifecycle.documents import FOLDER
 from fencepost.impl.lifecycle.engine import Action, Class, Snapshot, State, classify, compile_policies
+from fencepost.impl.lifecycle.expiration import Evaluation, Expirer
 from fencepost.impl.lifecycle.leases import Alone
 from fencepost.impl.lifecycle.log import Event, Log
-from fencepost.impl.lifecycle.look import Looked, Looker
+from fencepost.impl.lifecycle.ordered_map import in_order
 from fencepost.impl.lifecycle.policy import (
     STANDARD_TIMING,
     Degraded,
@@ -83,13 +83,13 @@ class Worker:
         self.records = Records(context)
         self.blockers = Blockers(context)
         self.safeguards = safeguards
-        self.looker = Looker(target, context.env, timing, safeguards)
+        self.expirer = Expirer(target, context.env, timing, safeguards)
         self.pending_max = PENDING_MAX
         self.leases = Alone()
         self.pool: Executor | None = None
         """Looks at objects one after the other without."""
         self.concurrency = CONCURRENCY
-        """How many are looked at, and deleted, at a time."""
+        """The number of objects that are looked at, and deleted, at a time."""
         self.proceed: Callable[[], bool] = lambda: True
         """Called between two items of a stream; False ends the pass."""
         self.tries_max, self.fatal_tries_max = TRIES_MAX, FATAL_TRIES_MAX
@@ -107,8 +107,8 @@ class Worker:
             self.sweep(stream)
 
     def snapshot(self) -> Snapshot:
-        """Of the policies as they are. Who is swept for is up to the cursors, so every action counts as
-        complete that is not left to scans."""
+        """Compile the policies as they are. Every action that is not left to scans counts as complete: the
+        cursors name those that they are swept for."""
         policies: dict[str, list[Rule]] = {}
         states = {}
         for bucket in self.target.buckets():
@@ -161,7 +161,7 @@ class Worker:
         return handled
 
     def is_stopped(self, stream: Stream) -> bool:
-        """Whether the stream waits for an operator."""
+        """Return True if the stream waits for an operator."""
         if not self.is_blocked(stream.key):
             return False
         blocker = self.blockers.of(stream.key)
@@ -208,7 +208,7 @@ class Worker:
         stopped: list[str] = []
         found = self._found(stream, cursor, snapshot, until_ns, retry, stopped)
 
-        def work(one: tuple[Event, list[Action]]) -> Looked | Handled | Failure:
+        def work(one: tuple[Event, list[Action]]) -> Evaluation | Handled | Failure:
             return self._look(stream, *one)
 
         at_once = self.concurrency
@@ -265,14 +265,14 @@ class Worker:
             return []
         return snapshot.by_age(change.bucket, change.key, stream.delay_ns, is_upload=change.is_upload)
 
-    def _look(self, stream: Stream, event: Event, wanted: list[Action]) -> Looked | Handled | Failure:
+    def _look(self, stream: Stream, event: Event, wanted: list[Action]) -> Evaluation | Handled | Failure:
         """Of several events at a time: whatever it changes besides the object is left to `_settle`."""
         if not wanted:
             return Handled.RESOLVED
         now_ns = self.context.env.now_ns()
         is_early = stream.delay_ns is not None and event.age_from_ns + stream.delay_ns > now_ns
         try:
-            looked = self.looker.look(event.change.bucket, event.change.key, wanted, event.change.new)
+            looked = self.expirer.expire(event.change.bucket, event.change.key, wanted, event.change.new)
         except (Unavailable, Unworkable) as error:
             return error
         if is_early:
@@ -283,11 +283,11 @@ class Worker:
         return looked
 
     def _settle(
-        self, stream: Stream, cursor: Cursor, event: Event, result: Looked | Handled | Failure
+        self, stream: Stream, cursor: Cursor, event: Event, result: Evaluation | Handled | Failure
     ) -> Handled:
         if isinstance(result, Handled):
             return result
-        if not isinstance(result, Looked):
+        if not isinstance(result, Evaluation):
             item = Item(event.position, event.change.bucket, event.change.key)
             return self.failed(stream.key, item, result)
         self.set_aside(event.change.key, self.unawaited(stream, event, result))
@@ -297,11 +297,11 @@ class Worker:
             return Handled.ANEW
         return Handled.RESOLVED
 
-    def unawaited(self, stream: Stream, event: Event, looked: Looked) -> list[tuple[Action, Live]]:
-        """What matches, is not due yet, and may have no event that is still ahead.
+    def unawaited(self, stream: Stream, event: Event, looked: Evaluation) -> list[tuple[Action, Live]]:
+        """Return the versions that match, are not due yet, and may have no event that is still ahead.
 
-        A change of tags comes late. A version that this event is about is looked at for the last time if the
-        event is as old as the action needs any; its due time can have become later than that when the
+        A change of tags comes late. If the event is as old as the action needs any, this is the last look at
+        a version that the event is about. The due time of the version can have become later since, when the
         version that replaced it was removed.
         """
         if stream.delay_ns is None:
@@ -314,13 +314,13 @@ class Worker:
         ]
 
     def failed(self, stream: str, item: Item, error: Failure, since_ns: int = 0) -> Handled:
-        """Count it; what failed too often becomes a blocker, durably, and waits for an operator.
+        """Count a failure; an item that failed too often gets a durable blocker, and waits for an operator.
 
-        What an operator gave up is passed. For a walk, whose keys come again, that is true of the walk since
-        then; but what can never be worked on need not be given up again.
+        An item that an operator gave up is passed. A walk passes it only if it was given up since the walk
+        began, because keys come again; an item that can never be worked on need not be given up again.
         """
         is_fatal = isinstance(error, Unworkable)
-        self.looker.tally.failed(item.bucket, "unworkable" if is_fatal else "unavailable")
+        self.expirer.counters.fail(item.bucket, "unworkable" if is_fatal else "unavailable")
         given_up_ns = self.blockers.quarantined_ns(stream, item.name)
         is_given_up = given_up_ns is not None and (is_fatal or given_up_ns >= since_ns)
         if self.safeguards.no_automatic_skip(is_given_up):
@@ -340,7 +340,7 @@ class Worker:
     def is_blocked(self, stream: str) -> bool:
         return self.safeguards.blocker_guards(self.safeguards.one_stream_pauses(self.blockers, stream))
 
-    # What is left to lists and scans.
+    # Versions that are left to lists and scans.
 
     def set_aside(self, key: str, waiting: list[tuple[Action, Live]]) -> None:
         """Record these, durably; where the list is full, demote the action instead."""
@@ -400,7 +400,7 @@ class Worker:
 
     def look_again(self, action: Action, entry: Pending) -> Handled:
         try:
-            looked = self.looker.look(action.bucket, entry.key, [action])
+            looked = self.expirer.expire(action.bucket, entry.key, [action])
         except (Unavailable, Unworkable) as error:
             return self.failed(pending_stream(action), Item(entry.record, action.bucket, entry.key), error)
         if not looked.waiting and not looked.stale:  # the rule of a stale one may come back

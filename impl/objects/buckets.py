@@ -29,6 +29,7 @@ from fencepost.impl.objects.credentials import ROOT
 from fencepost.impl.objects.index import Index, NewTables
 from fencepost.impl.objects.recorded import RecordedStore
 from fencepost.impl.objects.safeguards import STANDARD, Safeguards
+from fencepost.impl.objects.wire.conditions import require_done
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.disk import WouldWait, open_cached
@@ -267,22 +268,3 @@ def check_name(name: str) -> None:
 
 def _is_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and ".." not in name and not _ADDRESS.fullmatch(name)
-
-
-def require_done(outcome: Outcome) -> None:
-    """Raise S3's error for an outcome of the store that is not `done`."""
-    if outcome is not Outcome.DONE:
-        refuse(CODES[outcome])
-
-
-CODES = {
-    Outcome.EXISTS: "PreconditionFailed",
-    Outcome.CHANGED: "PreconditionFailed",
-    Outcome.MISSING: "NoSuchKey",
-    Outcome.UNCHANGED: "NotModified",
-    Outcome.PAST_END: "InvalidRange",
-    Outcome.GONE: "NoSuchUpload",
-    Outcome.CONFLICT: "ConditionalRequestConflict",
-    Outcome.THROTTLED: "SlowDown",
-    Outcome.UNKNOWN: "InternalError",
-}

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, unquote
 
 from fencepost.impl.objects import object_state
 from fencepost.impl.objects.buckets import Buckets, Document
-from fencepost.impl.objects.conditions import holds
 from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
+from fencepost.impl.objects.wire.conditions import holds
 from fencepost.impl.objects.wire.elements import http_date
 from fencepost.impl.objects.wire.errors import S3Error, refuse
+from fencepost.impl.objects.wire.parameters import copy_source
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.files.reading import Opened
 from fencepost.impl.store.files.versions import NULL, Keep, entry_of, is_version
@@ -79,13 +79,7 @@ class Context:
     @contextlib.contextmanager
     def source(self, p: Mapping[str, Any]) -> Iterator[Source]:
         """The object that `x-amz-copy-source` names, if the caller may read it."""
-        text, _, version = p["CopySource"].partition("?versionId=")
-        bucket, _, key = unquote(text).removeprefix("/").partition("/")
-        if not key or not bucket:
-            refuse(
-                "InvalidArgument",
-                "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
-            )
+        bucket, key, version = copy_source(p)
         if not self.caller.may_use(bucket):
             refuse("AccessDenied")
         named = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
@@ -156,9 +150,3 @@ _COPY_STEP = 1 << 20
 
 def moment(ns: int) -> datetime:
     return datetime.fromtimestamp(ns // 1_000_000 / 1000, UTC)
-
-
-def encoder(p: Mapping[str, Any]) -> Callable[[str], str]:
-    if p.get("EncodingType") not in (None, "url"):
-        refuse("InvalidArgument", "Invalid Encoding Method specified in Request")
-    return (lambda text: quote(text, safe="/")) if "EncodingType" in p else (lambda text: text)

@@ -6,7 +6,6 @@ parts are joined, or a digest of the parts' digests (`COMPOSITE`), as the client
 
 import base64
 import contextlib
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,14 +14,15 @@ from urllib.parse import quote
 
 from fencepost.impl.objects import object_state
 from fencepost.impl.objects.bucket_settings import OWNER
-from fencepost.impl.objects.buckets import require_done
-from fencepost.impl.objects.conditions import COPY_IF, condition, quoted, unquoted
-from fencepost.impl.objects.context import Context, copy_bytes, encoder, moment
+from fencepost.impl.objects.context import Context, copy_bytes
 from fencepost.impl.objects.object_state import CHECKSUMS
 from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, COPY_BYTES_MAX, WRITING, Receiving
+from fencepost.impl.objects.wire import listings
+from fencepost.impl.objects.wire import parameters as rules
 from fencepost.impl.objects.wire.body import DIGESTS
+from fencepost.impl.objects.wire.conditions import COPY_IF, condition, quoted, require_done
 from fencepost.impl.objects.wire.errors import refuse
-from fencepost.impl.store.bucket import fingerprint_of_parts, group_of
+from fencepost.impl.store.bucket import fingerprint_of_parts
 from fencepost.impl.store.files import FileStore
 from fencepost.impl.store.files.uploads import IncomingPart, PartInfo
 from fencepost.impl.store.requests import (
@@ -32,12 +32,10 @@ from fencepost.impl.store.requests import (
     CreateUpload,
     Metadata,
     Outcome,
-    UploadInfo,
 )
 
 PART_BYTES_MIN = 5 << 20
 OBJECT_BYTES_MAX = 5 << 40
-PAGE_MAX = 1000
 _AT = ("Bucket", "Key", "UploadId")
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "CreateMultipartUpload": (*WRITING, "ChecksumType", "ChecksumAlgorithm"),
@@ -60,7 +58,7 @@ class Multipart:
     context: Context
 
     def create_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        request = CreateUpload(p["Key"], p.get("ContentType", BINARY), Metadata(p.get("Metadata", {})))
+        request = CreateUpload(p["Key"], p.get("ContentType", BINARY), Metadata(rules.metadata(p)))
         sums = _chosen(p)
         with self.context.buckets.entered(p["Bucket"]) as (store, document):
             extra = self.context.written(p, document) | sums
@@ -83,25 +81,21 @@ class Multipart:
 
     @contextlib.contextmanager
     def _part(self, store: FileStore, p: Mapping[str, Any]) -> Iterator[IncomingPart]:
-        if not 1 <= p["PartNumber"] <= 10_000:
-            refuse("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
-        with store.incoming_part(p["Key"], p["UploadId"], p["PartNumber"]) as part:
+        with store.incoming_part(p["Key"], p["UploadId"], rules.part_number(p)) as part:
             if part is None:
                 refuse("NoSuchUpload", upload_id=p["UploadId"])
             yield part
 
     def upload_part_copy(self, p: Mapping[str, Any]) -> dict[str, Any]:
+        rules.part_number(p)
+        rules.copy_range(p)
         with (
             self.context.source(p) as source,
             self.context.store(p) as store,
             self._part(store, p) as part,
         ):
-            start, stop = 0, source.info.size
-            if "CopySourceRange" in p:
-                found = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})", p["CopySourceRange"])
-                if found is None or int(found[2]) >= stop or int(found[1]) > int(found[2]):
-                    refuse("InvalidArgument", argument="x-amz-copy-source-range", value=p["CopySourceRange"])
-                start, stop = int(found[1]), int(found[2]) + 1
+            start, end = rules.copy_range(p, source.info.size)
+            stop = source.info.size if end is None else end
             if stop - start > COPY_BYTES_MAX:
                 refuse("InvalidRequest", "The specified copy source is larger than 5 GiB: copy it in parts")
             digests = {name: DIGESTS[name.lower()]() for name in self._algorithm(store, p)}
@@ -124,19 +118,14 @@ class Multipart:
         return [begun["ChecksumAlgorithm"]] if "ChecksumAlgorithm" in begun else []
 
     def complete_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        named = p.get("MultipartUpload", {}).get("Parts", [])
-        parts = tuple((part.get("PartNumber", 0), unquoted(part.get("ETag", ""))) for part in named)
-        if not parts:
-            refuse("MalformedXML")
-        if any(left[0] >= right[0] for left, right in itertools.pairwise(parts)):
-            refuse("InvalidPartOrder")
+        parts = rules.completed_parts(p)
         when = condition(p)
         with self.context.buckets.entered(p["Bucket"]) as (store, document):
             uploaded = store.parts(p["Key"], p["UploadId"])
             if uploaded is None:
                 return self._repeated(store, p, parts)
             known = {part.number: part for part in uploaded}
-            for wanted, (number, etag) in zip(named, parts, strict=True):
+            for wanted, (number, etag) in zip(p["MultipartUpload"]["Parts"], parts, strict=True):
                 if number not in known or known[number].etag != etag or _differ(wanted, known[number]):
                     refuse("InvalidPart", upload_id=p["UploadId"], part_number=str(number), etag=etag)
             small = [number for number, _ in parts[:-1] if known[number].size < PART_BYTES_MIN]
@@ -179,81 +168,29 @@ class Multipart:
             require_done(store.send(AbortUpload(p["Key"], p["UploadId"])).outcome)
         return {}
 
-    def list_multipart_uploads(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        limit, text = _limit(p, "MaxUploads", "max-uploads"), encoder(p)
-        prefix, delimiter = p.get("Prefix", ""), p.get("Delimiter", "")
+    def list_multipart_uploads(self, p: Mapping[str, Any]) -> Mapping[str, Any]:
+        limit = rules.page_limit(p, "MaxUploads")
         after = (p.get("KeyMarker", ""), p.get("UploadIdMarker", ""))
-        shown: list[UploadInfo] = []
-        groups: list[str] = []
-        more, last = False, ("", "")
         with self.context.store(p) as store:
-            found = store.uploads(prefix)
-        for one in found:
-            group = group_of(one.key, prefix, delimiter)
-            passed = (one.key, one.upload) <= after if after[1] else one.key <= after[0]
-            if passed or (
-                group and (group in groups or (after[0].endswith(delimiter) and group == after[0]))
-            ):
-                continue
-            if len(shown) + len(groups) == limit:
-                more = True
-                break
-            if group:
-                groups.append(group)
-                last = (group, "")
-            else:
-                shown.append(one)
-                last = (one.key, one.upload)
-        uploads = [
-            {
-                "Key": text(one.key), "UploadId": one.upload, "Initiated": moment(one.started_ns),
-                "Owner": OWNER, "Initiator": OWNER, "StorageClass": "STANDARD",
-            }
-            for one in shown
-        ]  # fmt: skip
-        return {
-            "Bucket": p["Bucket"], "Prefix": text(prefix), "MaxUploads": limit, "IsTruncated": more,
-            "Delimiter": text(delimiter) if delimiter else None,
-            "KeyMarker": text(after[0]), "UploadIdMarker": after[1],
-            "Uploads": uploads, "EncodingType": p.get("EncodingType"),
-            "CommonPrefixes": [{"Prefix": text(group)} for group in groups],
-            "NextKeyMarker": text(last[0]) if more else None,
-            "NextUploadIdMarker": last[1] if more else None,
-        }  # fmt: skip
+            found = store.uploads(p.get("Prefix", ""))
+        entries = [listings.UploadEntry(one.key, one.upload, one.started_ns) for one in found]
+        return listings.uploads(p, listings.cut(entries, p, limit, after), owner=OWNER)
 
-    def list_parts(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        limit, after = _limit(p, "MaxParts", "max-parts"), p.get("PartNumberMarker", 0)
+    def list_parts(self, p: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.context.store(p) as store:
             found = store.parts(p["Key"], p["UploadId"])
             begun = store.upload_extra(p["Key"], p["UploadId"]) or {}
         if found is None:
             refuse("NoSuchUpload", upload_id=p["UploadId"])
-        rest = [part for part in found if part.number > after]
-        page = rest[:limit]
-        parts = [
-            {
-                "PartNumber": part.number,
-                "ETag": quoted(part.etag),
-                "Size": part.size,
-                "LastModified": moment(part.modified_ns),
-                **_sums(part),
-            }
-            for part in page
+        entries = [
+            listings.PartEntry(part.number, part.etag, part.size, part.modified_ns, _sums(part))
+            for part in found
         ]
-        more = len(rest) > len(page)
         return {
-            "Bucket": p["Bucket"], "Key": p["Key"], "UploadId": p["UploadId"], "Parts": parts,
-            "MaxParts": limit, "PartNumberMarker": after, "IsTruncated": more, "StorageClass": "STANDARD",
-            "NextPartNumberMarker": page[-1].number if page else 0, "Owner": OWNER, "Initiator": OWNER,
-            "ChecksumAlgorithm": begun.get("ChecksumAlgorithm"), "ChecksumType": begun.get("ChecksumType"),
-        }  # fmt: skip
-
-
-def _limit(p: Mapping[str, Any], name: str, argument: str) -> int:
-    limit: int = p.get(name, PAGE_MAX)
-    if limit < 0:
-        refuse("InvalidArgument", argument=argument, value=str(limit))
-    return min(limit, PAGE_MAX)
+            **listings.parts(p, entries, owner=OWNER),
+            "ChecksumAlgorithm": begun.get("ChecksumAlgorithm"),
+            "ChecksumType": begun.get("ChecksumType"),
+        }
 
 
 def _chosen(p: Mapping[str, Any]) -> dict[str, str]:

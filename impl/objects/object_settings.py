@@ -10,8 +10,9 @@ from typing import Any
 
 from fencepost.impl.objects import object_state
 from fencepost.impl.objects.bucket_settings import access_policy, access_wanted
-from fencepost.impl.objects.buckets import Document, require_done
+from fencepost.impl.objects.buckets import Document
 from fencepost.impl.objects.context import Context, version_of
+from fencepost.impl.objects.wire.conditions import require_done
 from fencepost.impl.objects.wire.errors import refuse
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.reading import Opened

@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote
 
 from fencepost.impl.objects.wire.errors import refuse
+from fencepost.impl.objects.wire.parameters import content_encoding
 
 HEADERS = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLanguage", "Expires")
 CHECKSUMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
@@ -35,7 +36,10 @@ _ACCESS = {"private": "", "bucket-owner-full-control": "", "bucket-owner-read": 
 
 def written(p: Mapping[str, Any], lock: Mapping[str, Any] | None, now: datetime) -> dict[str, str]:
     """Return the values that a write gives its object; `lock` is the bucket's configuration."""
-    found = {name: _header(p[name]) for name in HEADERS if name in p}
+    found = {name: _header(p[name]) for name in HEADERS if name in p and name != "ContentEncoding"}
+    encoding = content_encoding(p)
+    if encoding:
+        found["ContentEncoding"] = encoding
     access = access_of(p)
     if access:
         found["Access"] = access

@@ -6,7 +6,6 @@ refused, so that no condition, encryption or retention is ignored in silence. Th
 `multipart`, `bucket_settings` and `object_settings`; `surface` has them all.
 """
 
-import base64
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,20 +14,22 @@ from typing import Any
 
 from fencepost.impl.objects import object_state
 from fencepost.impl.objects.bucket_settings import OWNER
-from fencepost.impl.objects.buckets import Buckets, Document, require_done
-from fencepost.impl.objects.conditions import (
+from fencepost.impl.objects.buckets import Buckets, Document
+from fencepost.impl.objects.context import Context, copy_bytes, moment, version_of
+from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
+from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
+from fencepost.impl.objects.wire import listings
+from fencepost.impl.objects.wire import parameters as rules
+from fencepost.impl.objects.wire.conditions import (
     COPY_IF,
     READ_IF,
     check_reading,
     condition,
     quoted,
     range_of,
+    require_done,
     unquoted,
 )
-from fencepost.impl.objects.context import Context, copy_bytes, encoder, moment, version_of
-from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
-from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
-from fencepost.impl.objects.wire.elements import Rows, iso_moment
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.bucket import group_of
 from fencepost.impl.store.errors import Misuse
@@ -50,19 +51,8 @@ from fencepost.impl.store.requests import (
 COPY_BYTES_MAX = 5 << 30
 CHECKSUM_PARAMETERS = tuple(f"Checksum{name}" for name in CHECKSUMS)
 WRITING = ("Bucket", "Key", "ContentType", "Metadata", *HEADERS, "StorageClass", "ACL", "Tagging", *LOCKING)
-_SHOWN = tuple(
-    f"Response{name}"
-    for name in (
-        "CacheControl",
-        "ContentDisposition",
-        "ContentEncoding",
-        "ContentLanguage",
-        "ContentType",
-        "Expires",
-    )
-)
 _LISTED = ("Bucket", "Prefix", "Delimiter", "MaxKeys", "EncodingType", "OptionalObjectAttributes")
-_READ = ("Bucket", "Key", "VersionId", *READ_IF, "Range", "PartNumber", *_SHOWN, "ChecksumMode")
+_READ = ("Bucket", "Key", "VersionId", *READ_IF, "Range", "PartNumber", *rules.SHOWN, "ChecksumMode")
 KNOWN: Mapping[str, tuple[str, ...]] = {
     "ListBuckets": ("Prefix", "MaxBuckets", "ContinuationToken", "BucketRegion"),
     "CreateBucket": (
@@ -86,7 +76,6 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "ListObjectsV2": (*_LISTED, "ContinuationToken", "StartAfter", "FetchOwner"),
     "ListObjectVersions": (*_LISTED, "KeyMarker", "VersionIdMarker"),
 }  # fmt: skip
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
 _REGION = re.compile(r"EU|[a-z]{2}(-[a-z]+){1,3}-\d")
 
 
@@ -195,7 +184,7 @@ class Operations:
                         md5,
                         "",
                         p.get("ContentType", BINARY),
-                        Metadata(p.get("Metadata", {})),
+                        Metadata(rules.metadata(p)),
                         extra=Metadata(extra),
                     )
                     reply = incoming.publish(known)
@@ -207,7 +196,7 @@ class Operations:
 
     @contextlib.contextmanager
     def get_object(self, p: Mapping[str, Any]) -> Iterator[Content]:
-        if self.caller == ANONYMOUS and p.keys() & {*_SHOWN}:
+        if self.caller == ANONYMOUS and p.keys() & {*rules.SHOWN}:
             refuse(
                 "InvalidRequest",
                 "Request specific response headers cannot be used for anonymous GET requests.",
@@ -215,7 +204,12 @@ class Operations:
         with self.context.reading(p) as (found, version):
             info, extra = found.info(p["Key"]), found.attributes.extra
             check_reading(p, info.etag, info.modified_ns)
-            values = {"AcceptRanges": "bytes", **described(info, extra), "VersionId": version, **shown(p)}
+            values = {
+                "AcceptRanges": "bytes",
+                **described(info, extra),
+                "VersionId": version,
+                **rules.overridden(p),
+            }
             if p.get("ChecksumMode") != "ENABLED" or "Range" in p:
                 values = {name: value for name, value in values.items() if not name.startswith("Checksum")}
             start, stop, status = 0, info.size, 200
@@ -265,15 +259,10 @@ class Operations:
                 return reply
 
     def delete_objects(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = p["Delete"].get("Objects", [])
-        if not 0 < len(wanted) <= 1000:
-            refuse("MalformedXML")
+        wanted = rules.objects_to_delete(p)
         bypass = self.context.may_bypass(p)
         deleted, errors = [], []
         with self.buckets.entered(p["Bucket"]) as (store, document):
-            for one in wanted:
-                if one.keys() - {"Key", "VersionId", "ETag"}:
-                    refuse("NotImplemented", header=min(one.keys() - {"Key", "VersionId", "ETag"}))
             for one in wanted:
                 named = {name: one[name] for name in ("Key", "VersionId") if name in one}
                 try:
@@ -291,28 +280,26 @@ class Operations:
         return {"Errors": errors, **({} if p["Delete"].get("Quiet") else {"Deleted": deleted})}
 
     def copy_object(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        replaces, retags = _directive(p, "MetadataDirective"), _directive(p, "TaggingDirective")
+        when = condition(p)
+        rules.check_changes(p, when)
+        replaces, retags = rules.replaces(p, "MetadataDirective"), rules.replaces(p, "TaggingDirective")
         if not retags and "Tagging" in p:
             p = {name: value for name, value in p.items() if name != "Tagging"}
         with self.context.source(p) as source:
             info = source.info
             if info.size > COPY_BYTES_MAX:
                 refuse("InvalidRequest", "The specified copy source is larger than 5 GiB: copy it in parts")
-            if (p["Bucket"], p["Key"], "") == source.place and not replaces:
-                refuse(
-                    "InvalidRequest", "This copy request is illegal: it changes neither object nor metadata"
-                )
             with self.buckets.entered(p["Bucket"]) as (store, document):
                 wanted = {name: value for name, value in p.items() if replaces or name not in HEADERS}
                 extra = self.context.written(wanted, document)
                 extra |= object_state.copied(source.extra, headers=not replaces, tags=not retags)
-                with store.incoming(p["Key"], condition(p), document.keep) as incoming:
+                with store.incoming(p["Key"], when, document.keep) as incoming:
                     md5 = copy_bytes(source.fd, 0, info.size, incoming.write)
                     known = Attributes(
                         info.etag if "-" not in info.etag else md5,
                         "",
                         p.get("ContentType", BINARY) if replaces else info.content_type,
-                        Metadata(p.get("Metadata", {})) if replaces else info.metadata,
+                        Metadata(rules.metadata(p)) if replaces else info.metadata,
                         extra=Metadata(extra),
                     )
                     reply = incoming.publish(known)
@@ -342,121 +329,63 @@ class Operations:
 
     # Listings.
 
-    def list_objects_v2(self, p: Mapping[str, Any]) -> dict[str, Any]:
+    def list_objects_v2(self, p: Mapping[str, Any]) -> Mapping[str, Any]:
         token = p.get("ContinuationToken", "")
-        after = _untoken(token) if token else p.get("StartAfter", "")
-        page, more, last = self._page(p, after, with_owner=p.get("FetchOwner", False))
-        text = encoder(p)
-        return {
-            **page,
-            "KeyCount": len(page["Contents"].rows) + len(page["CommonPrefixes"]),
-            "ContinuationToken": token or None,
-            "NextContinuationToken": _token(last) if more else None,
-            "StartAfter": text(p["StartAfter"]) if "StartAfter" in p else None,
-        }
+        after = rules.key_of(token) if token else p.get("StartAfter", "")
+        page, following = self._page(p, after, with_owner=p.get("FetchOwner", False))
+        return listings.objects_v2(p, page, following)
 
-    def list_objects(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        marker = p.get("Marker", "")
-        page, more, last = self._page(p, marker, with_owner=True)
-        text = encoder(p)
-        return {**page, "Marker": text(marker), "NextMarker": text(last) if more else None}
+    def list_objects(self, p: Mapping[str, Any]) -> Mapping[str, Any]:
+        page, following = self._page(p, p.get("Marker", ""), with_owner=True)
+        return listings.objects_v1(p, page, following)
 
-    def _page(
-        self, p: Mapping[str, Any], after: str, *, with_owner: bool
-    ) -> tuple[dict[str, Any], bool, str]:
-        limit, prefix, delimiter = _limit(p), p.get("Prefix", ""), p.get("Delimiter", "")
-        text = encoder(p)
+    def _page(self, p: Mapping[str, Any], after: str, *, with_owner: bool) -> tuple[Mapping[str, Any], str]:
+        """Return a page, and the key or group after which the next one begins, if there is one."""
+        limit, prefix = rules.page_limit(p, "MaxKeys"), p.get("Prefix", "")
+        delimiter = p.get("Delimiter", "")
         objects: list[ObjectInfo] = []
         groups: list[str] = []
-        more, last = False, after
+        more = False
         with self.context.store(p) as store:
             if limit:
                 # A group that ends the page before is passed as a whole.
                 start = (
                     after + "\U0010ffff" if after and group_of(after, prefix, delimiter) == after else after
                 )
-                reply = store.send(List(prefix, after=start, delimiter=delimiter, limit=min(limit, 1000)))
+                reply = store.send(List(prefix, after=start, delimiter=delimiter, limit=limit))
                 require_done(reply.outcome)
                 objects, groups, more = [*reply.objects], [*reply.prefixes], bool(reply.next)
-        if objects or groups:
-            last = max([*(info.key for info in objects), *groups], key=str.encode)
-        owner = {"Owner": OWNER} if with_owner else {}
-        contents = Rows(
-            ("Key", "LastModified", "ETag", "Size"),
-            [
-                (text(info.key), iso_moment(info.modified_ns), quoted(info.etag), str(info.size))
-                for info in objects
-            ],
-            {"StorageClass": "STANDARD", **owner},
-        )
-        page = {**_about_page(p, limit, groups), "IsTruncated": more, "Contents": contents}
-        return page, more, last
+        last = max([*(info.key for info in objects), *groups], key=str.encode) if more else ""
+        entries = [listings.ObjectEntry(info.key, info.modified_ns, info.etag, info.size) for info in objects]
+        return listings.objects(p, entries, groups, more=more, owner=OWNER if with_owner else None), last
 
-    def list_object_versions(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        limit, text = _limit(p), encoder(p)
+    def list_object_versions(self, p: Mapping[str, Any]) -> Mapping[str, Any]:
+        limit = rules.page_limit(p, "MaxKeys")
         key, version = p.get("KeyMarker", ""), p.get("VersionIdMarker", "")
         if version and not key:
             refuse("InvalidArgument", "A version-id marker cannot be specified without a key marker.")
         if version:
             version_of({"VersionId": version})
         with self.context.store(p) as store:
-            page = store.versions(
-                p.get("Prefix", ""), p.get("Delimiter", ""), (key, version), min(limit, 1000)
+            page = store.versions(p.get("Prefix", ""), p.get("Delimiter", ""), (key, version), limit)
+        entries = [
+            listings.VersionEntry(
+                row.key, row.version, row.latest, row.modified_ns, row.marker, row.etag, row.size
             )
-        versions, markers = [], []
-        for row in page.versions:
-            about = {
-                "Key": text(row.key), "VersionId": row.version, "IsLatest": row.latest, "Owner": OWNER,
-                "LastModified": iso_moment(row.modified_ns),
-            }  # fmt: skip
-            if row.marker:
-                markers.append(about)
-            else:
-                size = {"ETag": quoted(row.etag), "Size": row.size, "StorageClass": "STANDARD"}
-                versions.append({**about, **size})
-        ends: dict[str, Any] = {}
-        if page.more and limit:
-            last = page.versions[-1] if page.versions else None
-            group = page.prefixes[-1] if page.prefixes else ""
-            by_group = last is None or group.encode() > last.key.encode()
-            ends = {"NextKeyMarker": text(group if by_group or last is None else last.key)}
-            ends |= {"NextVersionIdMarker": last.version} if last is not None and not by_group else {}
+            for row in page.versions
+        ]
+        last = (entries[-1].key, entries[-1].version) if entries else ("", "")
+        group = page.prefixes[-1] if page.prefixes else ""
+        if group.encode() > last[0].encode():
+            last = (group, "")
         return {
-            **_about_page(p, limit, page.prefixes),
-            "KeyMarker": text(key), "VersionIdMarker": version,
-            "IsTruncated": page.more and limit > 0, "Versions": versions, "DeleteMarkers": markers, **ends,
-        }  # fmt: skip
+            **listings.versions(p, entries, page.prefixes, owner=OWNER),
+            **listings.ended(p, page.more and limit > 0, last, "NextVersionIdMarker"),
+        }
 
 
 def region_of(document: Document) -> str:
     return {"": "us-east-1", "EU": "eu-west-1"}.get(document.location, document.location)
-
-
-def _directive(p: Mapping[str, Any], name: str) -> bool:
-    """Return True if the directive of a copy is REPLACE."""
-    value = p.get(name, "COPY")
-    if value not in ("COPY", "REPLACE"):
-        refuse("InvalidArgument", f"Unknown {name}.", argument=name, value=value)
-    return bool(value == "REPLACE")
-
-
-def _limit(p: Mapping[str, Any]) -> int:
-    limit: int = p.get("MaxKeys", 1000)
-    if limit < 0:
-        refuse("InvalidArgument", argument="max-keys", value=str(limit))
-    return limit
-
-
-def _about_page(p: Mapping[str, Any], limit: int, groups: list[str]) -> dict[str, Any]:
-    text = encoder(p)
-    return {
-        "Name": p["Bucket"],
-        "Prefix": text(p.get("Prefix", "")),
-        "Delimiter": text(p["Delimiter"]) if p.get("Delimiter") else None,
-        "MaxKeys": limit,
-        "EncodingType": p.get("EncodingType"),
-        "CommonPrefixes": [{"Prefix": text(group)} for group in groups],
-    }
 
 
 def _part(
@@ -465,9 +394,7 @@ def _part(
     """The bytes of one part, and how many parts there are."""
     if "Range" in p:
         refuse("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
-    number, sizes = p["PartNumber"], object_state.part_sizes(extra) or [size]
-    if not 1 <= number <= 10_000:
-        refuse("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
+    number, sizes = rules.part_number(p), object_state.part_sizes(extra) or [size]
     if number > len(sizes):
         refuse("InvalidPartNumber", part_number=str(number), actual_part_count=str(len(sizes)))
     start = sum(sizes[: number - 1])
@@ -500,23 +427,3 @@ def described(info: ObjectInfo, extra: Mapping[str, str]) -> dict[str, Any]:
         "Metadata": dict(info.metadata),
         **object_state.described(extra),
     }
-
-
-def shown(p: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the response headers that the query overrides."""
-    found = [name for name in _SHOWN if name in p]
-    for name in found:
-        if _CONTROL.search(str(p[name])):
-            refuse("InvalidArgument", "Header value cannot be represented using ISO-8859-1.", argument=name)
-    return {name.removeprefix("Response"): p[name] for name in found}
-
-
-def _token(last: str) -> str:
-    return base64.urlsafe_b64encode(last.encode()).decode()
-
-
-def _untoken(token: str) -> str:
-    try:
-        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
-    except ValueError:
-        refuse("InvalidArgument", "The continuation token provided is incorrect")

@@ -36,10 +36,10 @@ from starlette.types import Message, Receive, Scope, Send
 from fencepost.impl.http.limits import ClientGone, Gate, Limits, client_watched, read_body
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
 from fencepost.impl.objects.buckets import Buckets, Document
-from fencepost.impl.objects.conditions import check_reading, quoted, range_of, unquoted
 from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
 from fencepost.impl.objects.rest_description import describe
 from fencepost.impl.objects.wire.codec import parse_time
+from fencepost.impl.objects.wire.conditions import check_reading, quoted, range_of, unquoted
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 from fencepost.impl.store.files.attributes import Attributes

@@ -1,4 +1,4 @@
-"""What tables hold at a version: runs read in order and folded into rows by key, through a cache.
+"""The rows of tables at a version: runs read in order and folded by key, through a cache.
 
 Why caching is sound without invalidation. The rows of a version are a function of its runs, in their order,
 and of its columns. A run names its fragment by path and digest; a path belongs to one plan and is created
@@ -45,7 +45,7 @@ Run = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one run changed."""
+    """The changes of one run."""
 
     before: Mapping[Any, Row | None]
     """The rows before it, by the keys that it touches; None where there was none."""
@@ -62,7 +62,7 @@ class Contents:
     rows: Mapping[Any, Row]
     """By key."""
     tail: tuple[Layer, ...] = ()
-    """What the last runs changed, as many as are recorded one by one."""
+    """The changes of the last runs, as many as are recorded one by one."""
 
     def cut(self, length: int) -> "Contents":
         """The table after its first `length` runs. The changes of all later runs must be recorded."""
@@ -79,7 +79,7 @@ class Contents:
         return Contents(self.schema, self.runs[:length], rows, self.tail[:left])
 
     def shared_runs(self, document: Version) -> int:
-        """How many of the first runs of `document` give rows that can be derived from these contents."""
+        """Return how many of the first runs of `document` give rows that these contents lead to."""
         certain = len(self.runs) - len(self.tail)
         if (
             document.key != self.schema.key

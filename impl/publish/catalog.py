@@ -7,8 +7,8 @@
         catalog.snapshot().rows("person")
 
 One `Catalog` is one writer (or reader) on one branch and belongs to one thread; with `GroupCommit` many
-threads share one. `Published` means visible and durable; `Unknown` means that nobody knows yet; everything
-else is an error after which nothing is or will be visible.
+threads share one. `Published` means visible and durable; `Unknown` means that the outcome is not known yet;
+everything else is an error after which nothing is or will be visible.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,7 +144,7 @@ class Catalog:
         self._handle = handle
         self._owns_store = owns_store
         self.notices: list[Notice] = []
-        """What the recovery at opening found."""
+        """The findings of the recovery at opening."""
 
     @staticmethod
     def open(
@@ -308,7 +308,7 @@ class Catalog:
         raise Invalid(f"attempts is {attempts}; try at least once")
 
     def settle(self, unknown: Unknown) -> Published | Unknown | None:
-        """What became of an unknown plan: Published, None for never, or still Unknown."""
+        """Return the end of an unknown plan: Published, None for never, or still Unknown."""
         # The sidecar first: it is deleted only after the plan has ended.
         sidecar = self._handle.context.sidecar(unknown.plan)
         published = next((m for m in self.log(unknown.base) if m.plan == unknown.plan), None)
@@ -404,7 +404,7 @@ class Catalog:
 
 
 def _changed(then: Manifest, now: Manifest, draft: Draft) -> str | None:
-    """What `draft` touches or relies on and that changed since the transaction began.
+    """Return a table or schema that `draft` touches or relies on and that changed since it began.
 
     Pins, not manifest ids: the transaction may have begun on another branch.
     """

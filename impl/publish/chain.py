@@ -80,7 +80,7 @@ class News:
 
     entries: tuple[Entry, ...]
     whole: bool = True
-    """Whether no entry in between is left out. False when the known id is before the boundary by now."""
+    """True if no entry in between is left out. False when the known id is before the boundary by now."""
 
 
 class Chain:

@@ -2,7 +2,7 @@
 
 Nothing here trusts a clock. Old manifests may be deleted because the boundary moved before, and everybody who
 finds or creates an id reads the boundary afterwards. Fragments and lineages of unpublished plans may be
-deleted because a *sweep* manifest on every branch has first made such plans void: a plan whose id sorts
+deleted because a *sweep* manifest on every branch has first made such plans void. A plan whose id sorts
 before the sweep's horizon and whose base is before the sweep can never commit. The clock only chooses a
 polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
 """
@@ -22,7 +22,7 @@ from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.requests import Delete, Outcome
 
 ATTEMPTS_MAX = 5
-"""How often everything is read again because another cleanup moves on: our own limit."""
+"""Attempts to read everything while other cleanups move on: our own limit."""
 BATCH = 100
 """Deletes in one parallel step."""
 
@@ -75,7 +75,7 @@ def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
 
 
 def _retained(context: BranchContext) -> _Retained:
-    """What a manifest after a boundary, or a held one, needs.
+    """Collect what the manifests after a boundary, and the held ones, need.
 
     Boundaries, then holds, then manifests: a writer whose hold comes after our read meets the boundary that
     we noted, or holds a manifest that we read afterwards. So the noted boundary counts, and if a manifest

@@ -3,8 +3,8 @@
 `execute` is the only code that moves heads and manifests; writers and recovery both call it.
 
 **Heads**: one version object per touched table, all in parallel. A version that already occupies the place is
-read and judged (`late-head`): own, from a request whose reply was lost or from another executor of the same
-plan; dead, and stepped over; of a later epoch, which fences us; or a rival's.
+read and judged (`late-head`). It is our own (from a request whose reply was lost, or from another executor of
+the same plan), or dead (and stepped over), or of a later epoch (which fences us), or a rival's.
 
 **Expectations** decide whether the plan may commit on a manifest. All of them are checked for every new
 parent. Each only changes for the worse, because pins, epochs, `schema_since` and sweeps rise: a plan that is
@@ -40,7 +40,7 @@ RETRIES_MAX = 5
 CLAIMS_MAX = 100
 """The same for a claim, which has no expectations to lose."""
 
-# How a plan can end. `Published` and `Unknown` are results for users; the others lead to an error.
+# The ends of a plan. `Published` and `Unknown` are results for users; the others lead to an error.
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def place_heads(
 
 
 def judge(context: BranchContext, found: Version, plan: PublishPlan, action: Action, epoch: int) -> Head:
-    """What `found`, at the place of a head of `plan`, is to an executor of `epoch`."""
+    """Judge the version `found` at the place of a head of `plan`, for an executor of `epoch`."""
     against = context.safeguards.epoch_check(epoch, found.epoch)
     return context.safeguards.late_head(found, plan, action.base, against)
 
@@ -207,13 +207,13 @@ def _commit(
 
 
 def _above_boundary(context: BranchContext, created: Manifest) -> bool:
-    """Whether an id that contains our plan was above the boundary when it was created."""
+    """Return True if an id that contains our plan was above the boundary when it was created."""
     boundary = context.chain.boundary.read()
     return context.safeguards.boundary_check_after_create(created.id, boundary)
 
 
 def _contains(newest: Manifest, placed: Mapping[str, Placed], plan: PublishPlan) -> bool:
-    """Whether `newest` pins a head of ours: then the plan was published, perhaps before the boundary."""
+    """Return True if `newest` pins a head of ours: the plan was published, perhaps before the boundary."""
     return any(
         (entry := newest.tables.get(action.table)) is not None
         and action.entry is not None
@@ -256,7 +256,7 @@ def refusal(
 def _changed(
     context: BranchContext, plan: PublishPlan, parent: Manifest, winners: Sequence[Manifest]
 ) -> str | None:
-    """What changed since the plan was made and that it depends on."""
+    """Return the first change since the plan was made that it depends on, in words."""
     touched = next((a.table for a in plan.actions if parent.pin(a.table) != a.base), None)
     if touched is not None and plan.kind != "merge":
         return f"table {touched} was written by plan {parent.plan} or one before it"

@@ -1,4 +1,4 @@
-"""What the components of publish share: one branch in the store, and one writer's or reader's view of it."""
+"""The state that the components of publish share: a branch in the store, and a writer's or reader's view."""
 
 import enum
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
 
 MAIN = "main"
 GRACE_S = 60.0
-"""How long an unfenced sidecar counts as a live write. Only politeness depends on it."""
+"""Seconds for which an unfenced sidecar counts as a live write. Only politeness depends on it."""
 RETRY = RetryPolicy("publish", StoreUnavailable, attempts=6, backoff_s=0.1)
 """Five retries, about two seconds of pauses."""
 
@@ -93,7 +93,7 @@ class Mode(enum.StrEnum):
 
 
 class Handle:
-    """One writer's or reader's view of one branch: the manifest it knows, its epoch, its sidecars to retire.
+    """One writer's or reader's view of one branch: its manifest, its epoch, its sidecars to retire.
 
     For one thread at a time; group commit serialises several.
     """
@@ -163,7 +163,7 @@ class Handle:
         return self.latest
 
     def draft(self, kind: str, **details: Any) -> PublishPlan:
-        """A plan of this handle on the manifest it knows, with these details only."""
+        """Make a plan of this handle on its manifest, with these details only."""
         latest = self._latest
         fields: dict[str, Any] = {
             "branch": self.context.branch,

@@ -118,7 +118,7 @@ class Manifest:
     swept_id: int = 0
     swept_horizon: str = ""
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """What a branch was created from: branch, id, tables digest."""
+    """The source of a new branch: branch, id, tables digest."""
     merged: Mapping[str, str] = field(default_factory=dict)
     """Incarnation of a merged branch: the tables digest after the last merge."""
     undoes: str = ""
@@ -214,7 +214,7 @@ def read_version(body: bytes, what: str = "version") -> Version:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What becomes of one table."""
+    """The change of one table."""
 
     table: str
     verbs: tuple[str, ...]
@@ -232,7 +232,7 @@ class Action:
 
     @property
     def contested(self) -> bool:
-        """Whether the head belongs to a lineage that other plans extend too."""
+        """True if the head belongs to a lineage that other plans extend too."""
         return (
             self.moves_head
             and self.entry is not None
@@ -297,7 +297,7 @@ class PublishPlan:
 
     @property
     def recoverable(self) -> bool:
-        """Whether it leaves traces before its manifest, so that it needs a sidecar."""
+        """True if the plan writes objects before its manifest, so that it needs a sidecar."""
         return (bool(self.moving) or self.hold is not None) and not self.undoes
 
     def to_bytes(self) -> bytes:
@@ -321,7 +321,7 @@ class PublishPlan:
         )
 
 
-# What a plan makes. Pure: see the top of this module.
+# The objects that a plan makes. Pure: see the top of this module.
 
 
 def version_document(plan: PublishPlan, action: Action, number: int) -> bytes:

@@ -1,10 +1,10 @@
-"""What publish raises. The classes differ by who has to act.
+"""The errors of publish. The classes differ by who has to act.
 
     PublishError
     ├── Invalid            the caller: the rows or tables do not allow the change; nothing was published
     │   ├── Dangling       an edge would point at a missing row
     │   └── Absent         the catalog, branch, table or snapshot does not exist (any more)
-    ├── StaleView          nobody: another write was first. Nothing was published, for ever; begin again
+    ├── StaleView          the caller: another write was first. Nothing was published, for ever; begin again
     ├── Fenced             another writer took over; final for this handle, reopen the catalog to go on
     ├── HeadAhead          the operator: the HEAD of a table is ahead of its manifest; run `repair`
     ├── StoreUnavailable   the store's operator: no answer; nothing was published

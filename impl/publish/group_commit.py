@@ -47,8 +47,8 @@ class GroupCommit:
         lock: Callable[[], AbstractContextManager[object]] = threading.Lock,
         signal: Callable[[], Signal] = threading.Event,
     ) -> None:
-        """How threads wait for each other is two primitives that a harness can replace. The lock is held only
-        over a few lines that send no request."""
+        """Share `catalog` among threads. A harness can replace the two primitives by which they wait for each
+        other. The lock is held only over a few lines that send no request."""
         self._catalog = catalog
         self._signal = signal
         self._lock = lock()

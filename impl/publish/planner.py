@@ -27,7 +27,7 @@ from fencepost.impl.store.requests import Put
 _REMOVING = frozenset({"delete", "overwrite", "drop"})
 _SCHEMA = frozenset({"create", "drop", "add-column", "drop-column", "add-edge", "drop-edge"})
 _NEW_SCHEMA = frozenset({"register", "tombstone", "alter"})
-"""What these verbs are called in the actions of a plan."""
+"""The names of these verbs in the actions of a plan."""
 ALL_TABLES = "*"
 """In the place of a table that was read: which tables there are, with their keys, edges and columns."""
 
@@ -162,7 +162,7 @@ class Planner:
         self._members.append(draft.message)
 
     def changed_read(self, draft: Draft) -> str | None:
-        """What `draft` has read and an earlier draft changed; `draft` may write it too."""
+        """Return a table that `draft` has read and an earlier draft changed; `draft` may write it too."""
         verbs = {name: set(table.verbs) for name, table in self._tables.items()}
         changed = {name for name, found in verbs.items() if found - {"rewrite"}}
         if any(found & _NEW_SCHEMA for found in verbs.values()):

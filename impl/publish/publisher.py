@@ -3,8 +3,8 @@
 stage      the probe of the next manifest, the fragments, the sidecar, old sidecars to retire   one step
 execute    heads, then the manifest; recovery calls it as well                                  two steps
            and the boundary check                                                               one step
-conclude   what is true about a plan that was not published: `StaleView` and `Fenced` mean
-           invisible for ever; where that is not certain, the result is `Unknown`
+conclude   the result of a plan that was not published. `StaleView` and `Fenced` mean invisible
+           for ever. Where that is not certain, the result is `Unknown`.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def _check_news(handle: Handle, plan: PublishPlan, parent: Manifest, probed: obj
 
 
 def conclude(handle: Handle, plan: PublishPlan, result: PlanResult) -> Published | Unknown:
-    """What is true about `plan`, after cleaning up behind it."""
+    """Clean up behind `plan`, and return or raise its result."""
     if isinstance(result, Published):
         handle.learn([result.manifest])
         _retire(handle, plan)
@@ -127,7 +127,7 @@ def _refused(handle: Handle, plan: PublishPlan, result: Refused) -> Unknown | No
 
 
 def _blocked(handle: Handle, plan: PublishPlan, result: Blocked) -> PublishError:
-    """Some head could not be created, so nobody can complete the plan."""
+    """Return the error of a plan of which some head could not be created, so that no process completes it."""
     if result.why is Why.FENCED:
         if not result.moved:
             _retire(handle, plan)
@@ -140,7 +140,7 @@ def _blocked(handle: Handle, plan: PublishPlan, result: Blocked) -> PublishError
 
 
 def _take_back(handle: Handle, plan: PublishPlan, why: Why, parent: Manifest, moved: set[str] | None) -> bool:
-    """Undo our own heads (`moved`; None for all). True if nobody can ever commit the plan."""
+    """Undo our own heads (`moved`; None for all). True if the plan can never be committed."""
     tables = {action.table for action in plan.actions if action.contested} if moved is None else moved
     newest = undo_own(handle, plan, parent, tables)
     if newest is not None:

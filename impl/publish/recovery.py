@@ -47,12 +47,12 @@ from fencepost.impl.publish.safeguards import Head, Standing
 from fencepost.impl.store.requests import Get, Outcome
 
 ATTEMPTS_MAX = 5
-"""How often a plan is classified again because others moved meanwhile."""
+"""Attempts to classify a plan while others move."""
 SUPERSEDED = "others were first; recovery will look again"
 
 
 class Slot(enum.Enum):
-    """What occupies the place of a plan's head."""
+    """The kinds of version at the place of a plan's head."""
 
     EMPTY = "empty"
     MINE = "mine"
@@ -63,15 +63,15 @@ class Slot(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What became of one sidecar."""
+    """The end of one sidecar."""
 
     plan: str
     branch: str
     classified: str
     done: str
-    """left, retired, rolled-forward, rolled-back. Rolled back is for ever. Retired unsettled means that it
-    blocks nobody: it may still be published if it is of an earlier epoch (its owner stages it once more, and
-    recovery rolls it forward), or if it only creates tables.
+    """left, retired, rolled-forward, rolled-back. Rolled back is for ever. A plan that is retired unsettled
+    blocks no writer. It may still be published if it is of an earlier epoch (its owner stages it once more,
+    and recovery rolls it forward), or if it only creates tables.
     """
     text: str
     epoch: int
@@ -130,7 +130,7 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
 
 
 def _may_look_again(handle: Handle, result: PlanResult) -> bool:
-    """Whether another look may help, at a newer manifest."""
+    """Return True if another look, at a newer manifest, may help."""
     if isinstance(result, Unknown):
         return False
     if isinstance(result, Refused):
@@ -268,7 +268,7 @@ def finish_undo(handle: Handle, found: Version) -> bool:
 
 
 def held(context: BranchContext, plan: PublishPlan) -> bool:
-    """Whether the manifest that `plan` holds is still retained. Call it after the sidecar was written."""
+    """Return True if the manifest that `plan` holds is retained. Call it after writing the sidecar."""
     assert plan.hold is not None
     branch, id_ = plan.hold
     return context.on(branch).chain.boundary.read() < id_

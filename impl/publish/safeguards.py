@@ -27,7 +27,7 @@ class Epoch(enum.Enum):
 
 
 class Standing(enum.Enum):
-    """What the owner of a sidecar can still be."""
+    """The states in which the owner of a sidecar can still be."""
 
     LIVE = "live"
     EXPIRED = "expired"
@@ -35,7 +35,7 @@ class Standing(enum.Enum):
 
 
 class Head(enum.Enum):
-    """What a version object is that occupies the place of one's own head."""
+    """The kinds of version object that occupy the place of one's own head."""
 
     OWN = "own"
     DEAD = "dead"
@@ -49,12 +49,12 @@ def create_only_manifest() -> Condition:
 
 
 def sidecar_before_heads(fragments: Sequence[Put], sidecar: Put) -> Sequence[Put]:
-    """What the stage step writes: the sidecar exists before any head moves."""
+    """Return the writes of the stage step: the sidecar exists before any head moves."""
     return [*fragments, sidecar]
 
 
 def whole_plan_in_sidecar(plan: PublishPlan) -> PublishPlan:
-    """What the sidecar contains: the whole plan, so that recovery does not execute a part of it."""
+    """Return the content of the sidecar: the whole plan, so that recovery never executes a part of it."""
     return plan
 
 
@@ -66,14 +66,14 @@ def epoch_check(mine: int, theirs: int) -> Epoch:
 
 
 def grace_window(plan_epoch: int, chain_epoch: int, age_ns: int, grace_ns: int) -> Standing:
-    """Whether a sidecar may belong to a live writer. A clock decides only between live and expired."""
+    """Return True if a sidecar may belong to a live writer. A clock decides only between live and expired."""
     if plan_epoch < chain_epoch:
         return Standing.FENCED
     return Standing.LIVE if age_ns < grace_ns else Standing.EXPIRED
 
 
 def shared_head(plan: PublishPlan, winners: Sequence[Manifest]) -> bool:  # noqa: ARG001 - all winners alike
-    """Whether losing to `winners` is a conflict: always, whichever tables they touched."""
+    """Return True if losing to `winners` is a conflict: always, whichever tables they touched."""
     return True
 
 
@@ -83,7 +83,7 @@ def pins_re_evaluated_on_retry(plan: PublishPlan, parent: Manifest) -> str | Non
 
 
 def reads_checked_within_group(read: Sequence[str], changed: Collection[str]) -> str | None:
-    """What a draft has read and an earlier draft of its group changed, or None."""
+    """Return a table that a draft has read and an earlier draft of its group changed, or None."""
     return next((table for table in read if table in changed), None)
 
 
@@ -93,12 +93,12 @@ def inbound_check_on_removal(removed: Sequence[object], pointed_at: Mapping[obje
 
 
 def boundary_check_after_create(created: int, boundary: int) -> bool:
-    """Whether a create that succeeded was a success: ids up to the boundary may have been deleted before."""
+    """Return True if a create that succeeded was a success: ids up to the boundary may have been deleted."""
     return created > boundary
 
 
 def read_back_on_unknown(put: Put) -> bool:  # noqa: ARG001 - no create may be left unclear
-    """Whether to read the key and look for one's own plan when the reply to a create was lost."""
+    """Return True to read the key and look for one's own plan when the reply to a create was lost."""
     return True
 
 

@@ -185,7 +185,7 @@ def write_runs(table: WorkingTable, plan_id: str) -> tuple[Contents, list[Put]]:
 
 
 def runs_to_merge(sizes: Sequence[tuple[int, int]], rows: int) -> int:
-    """How many of the last runs, of these rows and bytes, a new run with so many rows merges."""
+    """Return the number of last runs, of these rows and bytes, that a new run of so many rows merges."""
     merged = size = 0
     while rows:
         more = _runs_of_size(sizes[: len(sizes) - merged], rows)

@@ -19,7 +19,7 @@ from fencepost.impl.store.requests import List
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was read, and every fault as a sentence."""
+    """The counts of what was read, and every fault as a sentence."""
 
     manifests: int
     tables: int
@@ -69,7 +69,7 @@ def edge_faults(tables: Mapping[str, Contents]) -> Iterator[str]:
 
 
 def is_unexplained(document: Version, latest: Manifest, sidecars: Collection[str]) -> bool:
-    """Whether a version above the pin of `latest` blocks writers and no sidecar explains it.
+    """Return True if a version above the pin of `latest` blocks writers and no sidecar explains it.
 
     `sidecars` are the ids of the plans that have one.
     """

@@ -48,7 +48,7 @@ from fencepost.model.kernel.language.model import Label, Model, Successors
 from fencepost.model.kernel.language.numbers import Number, count_of, least, most, total
 from fencepost.model.kernel.language.process import Process
 from fencepost.model.kernel.language.records import Recorded
-from fencepost.model.kernel.language.refinement import HISTORY, NOTHING, does, either, refines, related
+from fencepost.model.kernel.language.refinement import HISTORY, NOTHING, Does, does, either, refines, related
 from fencepost.model.kernel.language.roles import Role
 from fencepost.model.kernel.language.views import Array, Sequence
 from fencepost.model.kernel.report.counterexample import Counterexample, Step
@@ -73,6 +73,7 @@ __all__ = [
     "Choice",
     "Column",
     "Counterexample",
+    "Does",
     "Each",
     "Enum",
     "Explorer",

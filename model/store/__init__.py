@@ -67,7 +67,7 @@ A read is a look at the key: it has no effect, so losing its answer equals not h
 that reads twice where it matters has two steps for it.
 
 An ETag is a fingerprint of content (S3 answers A, B, A with the first ETag again): `etag` names the part that
-stands for it, and whether that part can come back is the protocol's own business.
+represents it, and the protocol decides if that part can come back.
 
 Left out: lists (read the keys one by one, in as many steps as the list has pages), multipart uploads (an
 upload that was overtaken is a flag of the protocol), stores that break their promises.

@@ -2,10 +2,10 @@
 
     lock = Key(owner=Id(clients), take=Int(0, 3), etag="take")
 
-The state of a key is one bit for "there" and the bits of its parts; where nothing stands every part has its
+The state of a key is one bit for "there" and the bits of its parts; where no object is, every part has its
 first value, so that equal situations are equal states. To the kernel each part is a field of its own, named
 `lock.owner`, with cells, kinds and dimensions that symmetry can see. Inside an action `s.lock` is a view:
-`s.lock.is_there`, `s.lock.owner` (a number that names a member is -1 where nothing stands),
+`s.lock.is_there`, `s.lock.owner` (a number that names a member is -1 where no object is),
 `s.lock.holds(owner=c)`, and the requests. A request takes its `answer` first, a plain string and usually a
 parameter of the action; it keeps the rows where that can be the answer. So every label writes constants, and
 a counterexample shows the store's answers.
@@ -63,7 +63,7 @@ class Record(Field[R, NoReturn]):
         return {part: field.access(f"{name}.{part}", sizes, slots) for part, field in self.parts.items()}
 
     def firsts(self, sizes: Mapping[str, int]) -> dict[str, object]:
-        """The value of each part where nothing stands."""
+        """The value of each part where no object is."""
         return {part: field.first(sizes) for part, field in self.parts.items()}
 
 
@@ -91,7 +91,7 @@ class RecordAccess(Access):
 
 
 class View(NoValue):
-    """What an action holds of one record: a place in the rows at hand."""
+    """A record inside an action: a place in the present rows."""
 
     frame: Frame
     access: RecordAccess
@@ -141,7 +141,7 @@ RESERVED = frozenset({THERE, "answer", "match", "late", "version", "do", "is", "
 
 
 class Standing(str):
-    """What stands at a key, as a counterexample prints it: `absent`, or `owner=0 take=2`."""
+    """The object at a key, as a counterexample prints it: `absent`, or `owner=0 take=2`."""
 
     __slots__ = ("content",)
     content: Mapping[str, object] | None
@@ -176,17 +176,17 @@ class KeyView(View):
 
     @property
     def is_there(self) -> Truth:
-        """Whether an object stands at the key."""
+        """True where an object is at the key."""
         there: Truth = self.part(THERE)
         return there
 
     def current(self, name: str) -> Any:
-        """A part of the object that stands there; its first value where none does."""
+        """A part of the object at the key; its first value where there is none."""
         return self.part(name)
 
     @must_call
     def holds(self, **content: Any) -> Truth:
-        """Whether an object stands there and has these values in these parts."""
+        """True where the object at the key has these values in these parts."""
         for name in content:
             if name not in self.access.content:
                 complete(content, self.access.content, f"`{self.access.name}`")
@@ -196,7 +196,7 @@ class KeyView(View):
 
     @must_call
     def create(self, answer: str, *, late: Any = None, **content: Any) -> Reply:
-        """Put, only where nothing stands (If-None-Match: *)."""
+        """Put, only where no object is (If-None-Match: *)."""
         return self._send("create", answer, None, late, content)
 
     @must_call
@@ -206,17 +206,17 @@ class KeyView(View):
 
     @must_call
     def put(self, answer: str = "done", *, late: Any = None, **content: Any) -> Reply:
-        """Put over whatever stands there: the last one wins."""
+        """Put, over any object: the last one wins."""
         return self._send("put", answer, None, late, content)
 
     @must_call
     def delete(self, answer: str = "done", *, match: Any = None, late: Any = None) -> Reply:
-        """Delete: whatever stands there, or with `match` only the object with this ETag."""
+        """Delete any object, or with `match` only the one with this ETag."""
         return self._send("delete" if match is None else "delete-match", answer, match, late, None)
 
     @must_call
     def assign(self, other: "KeyView", **parts: Any) -> None:
-        """Copy what stands at `other`, with these parts changed: for renaming states, not for protocols."""
+        """Copy the object at `other`, with these parts changed: for renaming states, not for protocols."""
         values = {name: other.part(name) for name in self.access.ways}
         self.access.put(self.frame, self.flat, values | parts)
 
@@ -248,7 +248,7 @@ class KeyView(View):
         return Truth.constant(True)
 
     def takes_effect(self, operation: str, match: Any) -> Truth:
-        """Where the operation would change what stands there, if it landed now."""
+        """True where the operation would change the object, if it landed now."""
         if operation == "create":
             return ~self.is_there
         if operation == "put":
@@ -279,7 +279,7 @@ class Key(Record[KeyView]):
 
     versioned = False
     places: AnyExtent = 1
-    """How many versions of it there can be."""
+    """The largest number of its versions."""
 
     def __init__(self, *, etag: str | None = None, **parts: AnyField) -> None:
         self.etag = etag_of(parts, etag)
@@ -328,7 +328,7 @@ class KeyAccess(RecordAccess):
 
 
 def etag_of(parts: Mapping[str, AnyField], etag: str | None) -> str | None:
-    """The part that stands for the ETag."""
+    """The part that represents the ETag."""
     taken = [part for part in parts if is_own(part) or hasattr(KeyView, part)]
     if taken:
         raise ModellingMistake(f"a key's part cannot be called {names(taken)}: the name is taken")
@@ -344,7 +344,7 @@ def etag_of(parts: Mapping[str, AnyField], etag: str | None) -> str | None:
 
 
 def leaves_object(operation: str | Choice) -> Truth | bool:
-    """Whether an object stands at the key once the operation has taken effect."""
+    """True if an object is at the key once the operation has taken effect."""
     if isinstance(operation, str):
         return operation in WRITES
     assert isinstance(operation.kind, EnumKind)
@@ -352,7 +352,7 @@ def leaves_object(operation: str | Choice) -> Truth | bool:
 
 
 def is_own(part: str) -> bool:
-    """Whether the name is one that keys and late requests give to parts themselves."""
+    """True if the name is one that keys and late requests give to parts themselves."""
     return part in RESERVED or (part.startswith("at") and part[2:].isdigit())
 
 

@@ -63,7 +63,7 @@ class LateView(View):
 
     @property
     def is_free(self) -> Truth:
-        """Whether no request waits here."""
+        """True where no request waits here."""
         free: Truth = self.part(DO) == NOTHING
         return free
 
@@ -223,7 +223,7 @@ class LateAccess(RecordAccess):
 
 
 def _operations(key: Key, only: Sequence[str] | None) -> tuple[str, ...]:
-    """What can be late for this key."""
+    """The operations that can be late for this key."""
     known = [op for op in POSSIBLE if op not in CARRY_MATCH or key.etag is not None]
     if not key.versioned:
         known.remove(DELETE_VERSION)

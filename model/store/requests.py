@@ -64,14 +64,14 @@ WORDS = ("done", *REFUSED, *NOT_NOW, "unknown")
 
 
 class Reply(str):
-    """What the sender learns: done, exists, changed, missing, conflict, throttled or unknown.
+    """The sender's view of an outcome: done, exists, changed, missing, conflict, throttled or unknown.
 
     It is the same for all rows of the action, so plain Python may branch on it: `if reply == "done"`.
     """
 
     __slots__ = ("applied",)
     applied: bool
-    """Whether the request has taken effect. The sender may not know: for ghost fields only."""
+    """True if the request has taken effect. The sender may not know: for ghost fields only."""
 
     def __new__(cls, operation: str, answer: str) -> Self:
         known = POSSIBLE[operation]
@@ -97,7 +97,7 @@ class Reply(str):
     __hash__ = str.__hash__
 
     def to(self, *, refused: Any = None, **follows: Any) -> Any:
-        """The value for this reply; `refused` stands for exists, changed and missing."""
+        """The value for this reply; `refused` is exists, changed and missing."""
         if self in follows:
             return follows[self]
         if refused is not None and self in REFUSED:
@@ -115,7 +115,7 @@ V = TypeVar("V", bound="OneCellView")
 
 
 def is_fault(answer: str | bool) -> bool:
-    """Whether this is not an orderly answer."""
+    """True if this is not an orderly answer."""
     if not isinstance(answer, str):
         return answer
     if answer not in KNOWN:
@@ -160,7 +160,7 @@ class BudgetView(OneCellView):
 
     @property
     def is_left(self) -> Truth:
-        """Whether one more fault fits."""
+        """True where one more fault fits."""
         kind = self._access.kind
         assert isinstance(kind, IntKind)
         return self.spent < kind.most
@@ -278,7 +278,7 @@ def restart(s: Machine | Member, member: "int | Number | str" = 0, *volatile: st
         restart(s.writer[w], "at", "kind")      # some of them
         restart(s, w, "at", "kind")             # of arrays with one element for each process
 
-    What is not named stays: the store, requests that are under way, and what the process keeps on disk.
+    Everything else stays: the store, requests that are under way, and the disk of the process.
     """
     if isinstance(s, Member):
         reset(s, *((member,) if isinstance(member, str) else ()), *volatile)

@@ -46,12 +46,12 @@ class VersionedKeyView(KeyView):
 
     @property
     def is_there(self) -> Truth:
-        """Whether the newest version is an object."""
+        """True where the newest version is an object."""
         return self._is(self.newest) == OBJECT
 
     @property
     def written(self) -> Number:
-        """How many versions there have been: the number of the next one."""
+        """The number of versions so far, which is the number of the next one."""
         return most(pick(self._is(n) != FREE, n + 1, 0) for n in range(self.access.places))
 
     @property
@@ -61,7 +61,7 @@ class VersionedKeyView(KeyView):
 
     @must_call
     def has_version(self, number: "int | Number") -> Truth:
-        """Whether this version is an object that can still be read by its number."""
+        """True where this version is an object that can still be read by its number."""
         there: Truth = self._is(number) == OBJECT
         return there
 
@@ -72,7 +72,7 @@ class VersionedKeyView(KeyView):
 
     @must_call
     def any_version(self, **content: Any) -> Truth:
-        """Whether some version, standing or not, is an object with these parts."""
+        """True where some version, the newest or not, is an object with these parts."""
         return any_of(
             self.has_version(number) & self._has(number, content) for number in range(self.access.places)
         )

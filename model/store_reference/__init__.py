@@ -1,4 +1,4 @@
-"""What a store does, as a sequential object to step: the second opinion that every backend is held against.
+"""The behaviour of a store, as a sequential object to step: every backend is compared with it.
 
 Written from what is recorded of S3, not from any backend; `model` imports nothing that ships. A state is
 frozen and can be hashed, an operation and an answer are tuples that say what they are when printed:

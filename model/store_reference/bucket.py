@@ -32,7 +32,7 @@ class Upload:
     content_type: str
     metadata: Metadata
     stood: int
-    """The number of the write that stood at the key when the upload was created, or 0."""
+    """The number of the write at the key when the upload was created, or 0."""
     parts: tuple[tuple[int, str, bytes], ...] = ()
 
 
@@ -42,9 +42,9 @@ class State:
 
     versioned: bool = False
     part_bytes_min: int = 5 * 1024 * 1024
-    """Of every part but the last of an upload."""
+    """The least size of every part of an upload but the last."""
     count: int = 0
-    """Of all writes and uploads so far: numbers the next."""
+    """The number of all writes and uploads so far, by which the next are numbered."""
     keys: tuple[tuple[str, tuple[Write, ...]], ...] = ()
     """The writes of every key, oldest first, keys in order. Without versions only the last is kept."""
     uploads: tuple[Upload, ...] = ()
@@ -55,7 +55,7 @@ class State:
         return found[0][1] if found and found[0][0] == key else ()
 
     def current(self, key: str) -> Write | None:
-        """The object that stands at the key; a delete marker stands for none."""
+        """The object at the key; a delete marker is none."""
         writes = self.writes(key)
         return writes[-1] if writes and not writes[-1].marker else None
 

@@ -22,7 +22,7 @@ def list_objects(
 
 
 def _group(key: str, prefix: str, delimiter: str) -> str:
-    """What stands for the key in a listing by groups: all up to the first delimiter behind the prefix."""
+    """The group of a key in a listing: all up to the first delimiter behind the prefix."""
     head, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
     return prefix + head + found if found else ""
 

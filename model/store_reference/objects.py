@@ -19,7 +19,7 @@ def put(
 
 
 def _add(state: State, key: str, write: Write) -> tuple[State, Write]:
-    """Let `write` stand at the key, above what stood there when versions are kept."""
+    """Put `write` at the key, above earlier versions if these are kept."""
     state = replace(state, count=state.count + 1)
     write = replace(write, number=state.count)
     below = state.writes(key) if state.versioned else ()
@@ -27,7 +27,7 @@ def _add(state: State, key: str, write: Write) -> tuple[State, Write]:
 
 
 def _find(state: State, key: str, version: int) -> Write | None:
-    """The object asked for; delete markers cannot be read."""
+    """The object of a request; delete markers cannot be read."""
     if not version:
         return state.current(key)
     found = [write for write in state.writes(key) if write.number == version and not write.marker]
@@ -79,7 +79,7 @@ def delete(state: State, key: str, when: When) -> tuple[State, Answer]:
 
 
 def delete_version(state: State, key: str, version: int) -> tuple[State, Answer]:
-    """Removes one version for good, be it there or not; what was below may come to stand."""
+    """Remove one version for good, if it is there; the one below may become the object."""
     if not state.versioned:
         return state, ("unsupported",)
     writes = state.writes(key)

@@ -1,11 +1,11 @@
-"""One key: what stands there, and what a condition makes of it.
+"""One key: its object, and the outcome of a condition.
 
-What a condition can see is only the ETag of what stands at the key (an ETag is a fingerprint of content, and
-only the current version is consulted), so that is all a checker of histories carries.
+A condition sees only the ETag of the object at the key (an ETag is a fingerprint of content, and only the
+current version is consulted), so a checker of histories carries nothing else.
 """
 
 Standing = str | None
-"""The ETag of the object that stands at a key; `None` when there is none, or a delete marker."""
+"""The ETag of the object at a key; `None` if there is none, or a delete marker."""
 When = tuple[str] | tuple[str, str]
 """`("anything",)`, `("absent",)` or `("matches", etag)`."""
 KeyOperation = tuple[str, When, str] | tuple[str, When] | tuple[str, str | None, str | None]
@@ -13,7 +13,7 @@ KeyOperation = tuple[str, When, str] | tuple[str, When] | tuple[str, str | None,
 
 
 def on_key(standing: Standing, operation: KeyOperation) -> tuple[Standing, str]:
-    """What stands at the key after `operation`, and its outcome.
+    """The object at the key after `operation`, and its outcome.
 
     >>> on_key(None, ("write", ("absent",), "e1"))
     ('e1', 'done')

@@ -55,11 +55,11 @@ def complete_upload(
 
 
 def _outrun(state: State, upload: Upload, when: When) -> str:
-    """Conditional completion remembers what stood there when the upload was created.
+    """Conditional completion remembers the object at the key when the upload was created.
 
-    Create-only: what stood then and was deleted since is a conflict, for this upload for good. If-match:
-    any write since is a conflict, even of the same bytes. What is not recorded of S3 (a version removed
-    since, so that an older one stands there again) takes the stricter answer.
+    Create-only: an object that was there then and was deleted since is a conflict, for this upload for good.
+    If-match: any write since is a conflict, even of the same bytes. A case that is not recorded of S3 (a
+    version was removed since, so that an older one is the object again) takes the stricter answer.
     """
     current = state.current(upload.key)
     same = (current.number if current else 0) == upload.stood

@@ -1,9 +1,9 @@
-"""A resource allocator: who asks is served in the end.
+"""A resource allocator: a client that asks is served in the end.
 
-Clients ask for sets of resources and return them once they got all. Two clients that each hold what the other
-one waits for would wait forever, so a client gets all that it asked for, or nothing yet. That needs strong
-fairness: what it asked for is not free all the time, but again and again, with two clients. (With three it
-need not be: two of them can take turns so that it never is.)
+Clients ask for sets of resources and return them once they got all. Two clients that each hold a resource
+that the other one needs would wait forever, so a client gets its whole request, or nothing yet. That needs
+strong fairness: with two clients the resources of a request are not free all the time, but again and again.
+(With three they need not be: two clients can take turns so that they never are.)
 """
 
 from fencepost.model import *

@@ -48,10 +48,10 @@ class AlternatingBit(Machine):
 
     @invariant
     def in_step(s) -> Truth:
-        """What was acknowledged was received."""
+        """Acknowledged data were received."""
         return implies(s.acknowledged == s.sending.bit, s.received == s.sending)
 
     @leads_to(fair=("send", "acknowledge"), strong=("receive", "hear"))
     def delivered(s) -> tuple[Truth, Truth]:
-        """What is sent is received."""
+        """Data that are sent are received."""
         return s.sending.bit != s.acknowledged, s.sending == s.received

@@ -22,7 +22,7 @@ class BoundedQueue(Machine):
     read = Int(0, 2 * places - 1)  # where the consumer reads next
 
     def waiting(s) -> Number:
-        """How many values are in the ring."""
+        """The number of values in the ring."""
         return (s.written - s.read) % (2 * s.places)
 
     def has_room(s) -> Truth:

@@ -152,7 +152,7 @@ class Paxos(Machine):
         return True
 
     def nobody_voted(s, b: int, q: frozenset[int], first: int) -> Truth:
-        """Nobody of q promised b with a vote in ballot `first` or a higher one."""
+        """No member of q promised b with a vote in ballot `first` or a higher one."""
         reported = range(first, s.ballots)
         return ~any_of(s.promised.has(acceptor=a, ballot=b, voted=c) for a in q for c in reported)
 
@@ -165,7 +165,7 @@ class Paxos(Machine):
 
     @refines(Voting, acceptors=acceptors, values=values, ballots=ballots)
     def voting(s) -> dict[str, object]:
-        """What acceptors do is what they do in Voting."""
+        """Each step of the acceptors is one of Voting."""
         return {}
 
     @may_end

@@ -1,6 +1,6 @@
 """Readers and writers of one resource, served in the order in which they came.
 
-Any number of readers or one writer. Nobody waits forever: the queue goes on, and who is inside stops.
+Any number of readers or one writer. No client waits forever: the queue goes on, and a client inside stops.
 """
 
 from fencepost.model import *
@@ -42,5 +42,5 @@ class ReadersWriters(Machine):
 
     @leads_to(fair=("enter", "stop"), a=actors)
     def served(s, a: int) -> tuple[Truth, Truth]:
-        """Who waits gets in."""
+        """A client that waits gets in."""
         return s.waiting.any(lambda w: w.actor == a), s.readers.has(a) | s.writers.has(a)

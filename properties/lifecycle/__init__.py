@@ -1,1 +1,1 @@
-"""Why lifecycles delete what they should: an oracle that walks the bucket."""
+"""The properties of lifecycles, the map of their traces, and an oracle that walks the bucket."""

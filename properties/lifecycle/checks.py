@@ -1,8 +1,8 @@
 """The properties of lifecycles, each written once: functions of what a store holds and what was observed.
 
-The invariants of the models have the same names. What becomes of the store is judged on copies, at which a
+The invariants of the models have the same names. The future of the store is judged on copies, at which a
 worker goes on: at first without a routine walk, which would hide what the events have missed. Steps are
-judged by what the store holds before and after each.
+judged by the contents of the store before and after each.
 """
 
 import json
@@ -59,7 +59,7 @@ class Outcomes:
     failures: Collection[tuple[str, str]] = ()
     """The key of each look at what cannot be worked on, and what the bucket did: fails or works."""
     named: Collection[tuple[str, str]] = ()
-    """Cursors and names of actions whose rules nobody touches in this run, and whose log loses nothing."""
+    """Cursors and names of actions whose rules do not change in this run, and whose log loses nothing."""
     tries: int = 2
     """Failures after which an item becomes a blocker."""
     saved: Collection[tuple[str, int, int]] = ()
@@ -81,7 +81,7 @@ class Saved:
 
 @dataclass
 class LifecycleState:
-    """What a store holds of one bucket and its lifecycle, and what becomes of it."""
+    """The contents of a store of one bucket and its lifecycle, and their future."""
 
     contents: Objects
     safeguards: Safeguards = STANDARD
@@ -122,8 +122,7 @@ class LifecycleState:
         return bool(complete) and mode == Mode.EVENT_DRIVEN.value
 
     def awaited(self) -> Iterator[tuple[Rule, str, Row, bool]]:
-        """The objects of actions that are driven by events: those that some cursor names. Whether the log
-        still has the event."""
+        """Yield the objects of actions that events drive, with True if the log still has the event."""
         for rule in rules_of(self.bucket.rules):
             if not rule.is_enabled or Kind.EXPIRATION_DAYS not in rule.kinds() or not self.is_driven(rule):
                 continue
@@ -151,7 +150,7 @@ class LifecycleState:
                 return True
         return False
 
-    # What becomes of it.
+    # The future.
 
     def _later(self, *, operator: bool, after_s: Sequence[int]) -> Contents:
         """After a worker went on, and users did not; it cannot look at what no operator repaired."""
@@ -204,7 +203,7 @@ Check = Callable[[LifecycleState, Outcomes], Iterator[str]]
 StepCheck = Callable[[Objects, Objects], Iterator[str]]
 
 
-# What is looked at and deleted.
+# Looks and deletions.
 
 
 def cursor_honest(state: LifecycleState, _: Outcomes) -> Iterator[str]:
@@ -246,8 +245,7 @@ def lock_respected(state: LifecycleState, _: Outcomes) -> Iterator[str]:
 
 
 def on_time(state: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
-    """What was due, and had its tag since before, when a sweep close behind the clock began is gone when it
-    ended."""
+    """An object that was due and had its tag when a sweep close behind the clock began is gone then."""
     small_s = TIMING.small_delay_ns // 10**9
     for one in outcomes.passes:
         if one.handled == "resolved":
@@ -288,7 +286,7 @@ def one_worker(_: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
         latest[key] = max(epoch, latest.get(key, 0))
 
 
-# What cannot be worked on.
+# Items that cannot be worked on.
 
 
 def operator_only_skip(state: LifecycleState, _: Outcomes) -> Iterator[str]:
@@ -384,7 +382,7 @@ def _walk(contents: Objects) -> tuple[int, frozenset[str]]:
 
 
 def seed_before_activate(before: Objects, after: Objects) -> Iterator[str]:
-    """What a cursor begins to name has its events ahead of it since the walk began, less the delay."""
+    """A cursor that begins to name an action is not past the beginning of the walk, less the delay."""
     for key, old, new in _moved(before, after):
         delay = key.removeprefix(cursors.FOLDER).split("/")[1]
         back_ns = max(int(delay), TIMING.lookback_ns) if delay.isdigit() else TIMING.lookback_ns

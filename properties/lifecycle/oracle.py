@@ -28,7 +28,7 @@ def due_now(
     now_ns: int,
     day_ns: int,
 ) -> set[tuple[str, str, str]]:
-    """What is to be done (expire, delete-version, delete-marker, abort), the key, the version or upload.
+    """Return the deletions that are due: expire, delete-version, delete-marker, abort; key; version, upload.
 
     `objects` has the versions of each key, oldest first; `uploads` when each began, by key and id.
     """
@@ -74,7 +74,7 @@ def _of_version(
 
 
 def _fits(rule: Mapping[str, Any], key: str, one: Stored | None) -> bool:
-    """Whether the filter lets it through; None is what has neither a size nor tags."""
+    """Return True if the filter matches; None has neither a size nor tags."""
     conditions = dict(rule.get("Filter", {}))
     conditions.update(conditions.pop("And", {}))
     if not key.startswith(conditions.pop("Prefix", rule.get("Prefix", ""))):

@@ -36,7 +36,7 @@ def ns(seconds: int) -> int:
 
 @dataclass
 class Row:
-    """An object as it stands."""
+    """An object and its last change."""
 
     number: int
     """Of its last change: its identity."""
@@ -94,7 +94,7 @@ class Contents:
         objects = {key: vars(row) for key, row in self.objects.items()}
         return json.dumps({**vars(self), "objects": objects}, sort_keys=True).encode()
 
-    # What users do, and time.
+    # Users, and time.
 
     def write(self, key: str, shard: str, tags: dict[str, str] | None = None, *, later_s: int = 0) -> None:
         """`later_s`: by how much the object's own time is later than its event's."""
@@ -139,7 +139,7 @@ class Contents:
         self.past.append({"what": "edit", "rules": self.rules})
         self.rules = rules
 
-    # What is at rest of the log.
+    # The settled part of the log.
 
     def settled_s(self, shard: str) -> int:
         return min(self.hidden.get(shard, self.now_s + 1) - 1, self.now_s)
@@ -166,7 +166,7 @@ class StoredBucket:
         self._etag = ""
         self.known = Contents()
         self._moment: Contents | None = None
-        """What the guard of a deletion sees."""
+        """The contents in the moment of a deletion, for its guard."""
         self.looked: dict[str, int] = {}
         self.took: Callable[[str, str], None] = lambda _shard, _place: None
         self.failed: Callable[[str, str], None] = lambda _key, _what: None

@@ -1,4 +1,4 @@
-"""Whether a recorded history of a store's keys could have come from a store that does one thing at a time.
+"""Decide whether a recorded history of a store's keys is one of a store that does one thing at a time.
 
 verdict = check_history(operations_of(events))
 assert verdict.judgement is Judgement.LINEARIZABLE, verdict.explanation

@@ -38,7 +38,7 @@ class Judgement(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a history proves. `undecided` is never a pass."""
+    """The verdict on a history. `undecided` is never a pass."""
 
     judgement: Judgement
     keys: tuple[str, ...]
@@ -48,13 +48,13 @@ class Verdict:
     counterexample: tuple[Operation, ...] = ()
     """Of a violation: the operations of the explanation, as numbered there. They violate by themselves."""
     operations: int = 0
-    """How many of the operations are informative."""
+    """The number of informative operations."""
     steps: int = 0
     """Configurations expanded."""
 
 
 def check_history(operations: Iterable[Operation], *, steps_max: int = STEPS_MAX) -> Verdict:
-    """Whether the operations, key by key, could have happened one at a time, each between call and return."""
+    """Decide whether the operations could have happened one at a time, for each key, within their calls."""
     by_key: defaultdict[str, list[Operation]] = defaultdict(list)
     for each in operations:
         if is_informative(each):
@@ -87,7 +87,7 @@ def _judge(part: Sequence[Operation], steps_max: int) -> tuple[Found, int]:
 
 
 class Refuter:
-    """Whether operations on one key are certainly contradictory, within a budget of work."""
+    """Decide whether operations on one key are certainly contradictory, within a budget of work."""
 
     def __init__(self, work_max: int = EXPLAIN_WORK_MAX) -> None:
         self._work = work_max
@@ -101,7 +101,7 @@ class Refuter:
 
 
 def _impossible(moves: Sequence[Move]) -> bool:
-    """Whether counting alone shows a violation.
+    """Decide whether counting alone shows a violation.
 
     A create consumes the absence of an object, an if-match the object that it names. So an object cannot be
     consumed more often than it was made, nor be read before a request to make it.

@@ -73,7 +73,7 @@ def _uncertain(each: Operation) -> bool:
 
 
 def weaken(each: Operation) -> list[Operation]:
-    """What remains of an operation without its reply."""
+    """Return an operation without its reply."""
     return [replace(each, outcome=Outcome.UNKNOWN, returned=None)] if each.applied or _uncertain(each) else []
 
 
@@ -328,7 +328,7 @@ _EMPTY = _There(None, -1)
 
 
 def _claim(each: Operation) -> str:
-    """What the reply of an operation claims about the key."""
+    """Return the claim that the reply of an operation makes about the key."""
     match each.outcome:
         case Outcome.MISSING:
             return "found nothing"

@@ -14,7 +14,7 @@ object (204, as S3's directory buckets do to some conditions) breaks the interfa
 and its histories are violated. Otherwise two clients could each "remove" the same lock unnoticed. `fencepost
 probe` finds out which a store does.
 
-Operations as the search sees them (`Move`): when each may have taken effect, and what it does at its key.
+Operations as the search reads them (`Move`): when each may have taken effect, and what it does at its key.
 
 The search needs the ETag that every write leaves, and for every read whether it fits the current object. A
 write whose reply was lost never learned its ETag, so it is derived from other operations:
@@ -205,7 +205,7 @@ OTHER = "\0other"
 
 
 class Contents:
-    """What the operations on one key reveal about the objects that it ever held."""
+    """The objects that one key ever held, as its operations reveal them."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self._writes = [each for each in operations if each.kind in ("put", "complete-upload")]
@@ -262,7 +262,7 @@ class Contents:
         return value is None or self._value_of.get(etag, value) == value
 
     def free(self, write: Operation) -> bool:
-        """Whether the ETag of `write` implies nothing about other ETags: a puzzle."""
+        """Return True if the ETag of `write` implies nothing about other ETags: a puzzle."""
         return not _plain_put(write)
 
     def content(self, write: Operation) -> Hashable:
@@ -270,7 +270,7 @@ class Contents:
         return write.value if self._times[write.value] > 1 else None
 
     def fits(self, read: Operation, symbol: str) -> bool:
-        """Whether a successful read can have returned the object `symbol`."""
+        """Return True if a successful read can have returned the object `symbol`."""
         if read.etag:
             return symbol == read.etag
         if read.value is None or symbol == OTHER:
@@ -299,7 +299,7 @@ def _plain_put(write: Operation) -> bool:
 
 
 def saw(each: Operation) -> tuple[bool, Standing]:
-    """Whether the reply implies exactly which object the key held at that moment, and which."""
+    """Return True and the object that the key held at that moment, if the reply implies exactly one."""
     if each.outcome is Outcome.MISSING or (each.applied and each.condition == "absent"):
         return True, None
     if each.reads and each.outcome is Outcome.DONE and each.etag:
@@ -312,7 +312,7 @@ def saw(each: Operation) -> tuple[bool, Standing]:
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """One operation as the search sees it."""
+    """One operation as the search reads it."""
 
     operation: Operation
     contents: Contents

@@ -19,7 +19,7 @@ key holds. An operation may come next when no missing one had returned before it
 order of their calls are done up to `base`, and beyond it as `mask` records, so that a configuration is small
 however long the history is, and the same one reached twice is expanded once.
 
-What keeps the search short, and why nothing is lost by it:
+These rules keep the search short, and lose nothing:
 
 - An operation that changes nothing and fits now is taken at once: if it fits later, it fits now too.
 - Of equal writes, the one that has to return first goes first (they are interchangeable).
@@ -195,11 +195,11 @@ class Search:
                     yield _At(at.base, at.mask, left, loose, bound, (at.standing,))
 
     def _useless(self, at: _At, move: Move) -> bool:
-        """Whether the loose write that landed last changes nothing for `move`: it need not have landed."""
+        """Return True if the loose write that landed last changes nothing for `move`."""
         return at.owing is not None and bool(move.outcomes(at.owing[0]))
 
     def _keeps(self, at: _At, left: Standing, mask: int, loose: int) -> bool:
-        """Whether all readers of the current object have read it, or it can still come back."""
+        """Return True if all readers of the current object have read it, or it can still come back."""
         if left == at.standing:
             return True
         seekers = self._seekers.get(at.standing, 0) >> at.base & ~mask
@@ -326,5 +326,5 @@ def _narrow_others(moves: Sequence[Move], lives: Sequence[_Life]) -> bool:
 
 
 def _bars(life: _Life, move: Move) -> bool:
-    """Whether `move` cannot have happened while the key certainly held the object."""
+    """Return True if `move` cannot have happened while the key certainly held the object."""
     return move.changes or not move.outcomes(life.standing)

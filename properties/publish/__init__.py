@@ -1,6 +1,5 @@
 """Why the publish library and its model agree."""
 
-from fencepost.properties.publish.followed import Followed
-from fencepost.properties.publish.refinement import AsModelled, PublishRefinement
+from fencepost.properties.publish.refinement import PublishCoverage, PublishRefinement
 
-__all__ = ["AsModelled", "Followed", "PublishRefinement"]
+__all__ = ["PublishCoverage", "PublishRefinement"]

@@ -38,7 +38,7 @@ Tables = Mapping[str, Mapping[int, Row]]
 Verb = tuple[str, str, tuple[Any, ...]]
 """The verb, the table, and its rows or keys."""
 Change = tuple[Verb, ...]
-"""What one plan does."""
+"""The verbs of one plan."""
 
 
 def person(id_: int) -> Row:
@@ -79,7 +79,7 @@ def apply(tables: Tables, change: Change) -> Tables:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client learned about its plan: acked, refused (a clean error) or unknown."""
+    """The outcome that a client learned of its plan: acked, refused (a clean error) or unknown."""
 
     message: str
     outcome: str
@@ -88,10 +88,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What clients and recovery observed in a run."""
+    """The observations of clients and recovery in a run."""
 
     changes: Mapping[str, Change]
-    """What the clients published, by message."""
+    """The changes that clients published, by message."""
     answers: Collection[Answer] = ()
     undone: Collection[str] = ()
     """Plans that recovery promised never to make visible."""
@@ -109,7 +109,7 @@ class Chapter:
 
 @dataclass
 class CatalogState:
-    """What a catalog holds, and whether anybody can still write. Computed on first use."""
+    """The content of a catalog, and the reason why no writer can go on, if any. Computed on first use."""
 
     contents: Mapping[str, bytes]
     safeguards: Safeguards = STANDARD
@@ -153,7 +153,7 @@ class CatalogState:
 
     @cached_property
     def wedged(self) -> str:
-        """Why nobody can write any more without claiming; empty when somebody can.
+        """Return the reason why no writer can go on without a claim; empty if one can.
 
         Joins without claiming, and writes to every table.
         """
@@ -196,7 +196,7 @@ def no_lost_write(state: CatalogState, outcomes: Outcomes) -> Iterator[str]:
 
 
 def _is_shown(state: CatalogState, change: Change) -> bool:
-    """Whether the newest tables hold the written rows. Needs runs that write each row once."""
+    """Return True if the newest tables hold the written rows. Needs runs that write each row once."""
     newest = state.chapters[-1].tables
     return all(
         row["id"] in newest[table]

@@ -7,19 +7,18 @@
     delete manifest or version        cleanup, second and third
     delete recovery/<plan>            retired, by any process that may
 
-To the model reading shows nothing, and neither does a create that found an object: `REQUEST_RULES` judge
-that. So the conclusions of a process from what it read are hidden: that it lost, that it must undo, that a
-sidecar need not be left alone. A process that crashes shows nothing either.
+A read changes no object, and neither does a create that found an object: `REQUEST_RULES` judge those. So the
+decisions of a process are hidden: that it lost, that it must undo, that it may retire a sidecar. A crash is
+hidden too.
 
-The process is known as far as it matters: `own` is the process that wrote the plan's sidecar, as long as it
-lives. It may act as its plan's writer and, with another handle, as one that recovers. All others only
-recover.
+An event belongs to the plan's own process (`own`) if the process that wrote the plan's sidecar sent it, and
+has not restarted since. That process may act as its plan's writer and, with another handle, as an opener. All
+other processes only recover.
 
 The machine has one branch and two tables, one of nodes and one of edges. A run with more of either, or with a
 merge or a sweep in it, is out of bounds: undecided.
 
-There are two machines: `PublishRefinement` maps into the one that follows runs (see `followed`),
-`AsModelled` into the model as it is checked, for its coverage.
+The map leads into `model/publish_observed.py`, with the labels that rename long runs (see `replayed`).
 """
 
 from collections.abc import Callable, Mapping
@@ -29,8 +28,8 @@ import numpy as np
 
 from fencepost.model import Label, Model, Truth, all_of
 from fencepost.model.kernel.language.layout import U64
-from fencepost.model.publish import TABLES, Publish
-from fencepost.properties.publish.followed import Followed, renamed, window
+from fencepost.model.publish_observed import TABLES, PublishObserved
+from fencepost.properties.publish.replayed import PublishReplayed, renamed, window
 from fencepost.properties.refinement import (
     COUNTED,
     IMPOSSIBLE,
@@ -75,12 +74,14 @@ REQUEST_RULES = RequestRules(
 )
 """Conditions; a plan's fragments before its heads, and a sweep before their deletion; the boundary after a
 create that succeeded."""
-APPLIED = ("done", "reply_lost")
 FAR = 10**9
 
 
-class PublishMap(Refinement):
-    """The map, but for the actions whose names differ between the machines."""
+RENAMING = ("forget", "leave", "slide_versions", "slide_manifests", "slide_epochs")
+
+
+class PublishRefinement(Refinement):
+    """Map the events of a catalog to the actions of `PublishObserved`."""
 
     keys = (
         Keys("sidecar", r"(?:.*/)?recovery/(?P<plan>[^/]+)\.json"),
@@ -93,51 +94,85 @@ class PublishMap(Refinement):
     hidden: ClassVar[tuple[str, ...]] = (
         "probe_finds_winner",
         "heads_blocked",
-        "look_again",
-        "check_boundary",
+        "retry",
+        "learn_success",
+        "learn_refusal",
         "undo_own_ends",
         "crash",
     )
+    eager: ClassVar[tuple[str, ...]] = (
+        "recovery_reads",
+        "recovery_settles",
+        "recovery_judges",
+        "recovery_leaves_to_rival",
+    )
+    left_out: ClassVar[tuple[str, ...]] = RENAMING
+    forgets: ClassVar[tuple[str, ...]] = ("ghost",)
+    machine: ClassVar[type[PublishObserved]] = PublishReplayed
     notes = frozenset({"outcome"})
     request_rules = REQUEST_RULES
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model)
-        sizes = model.sizes
-        self.ids = 1 + sizes["claims"] + 3 * sizes["writers"]
+    def __init__(self, writers: int = 6, claims: int = 3, *, skew: bool = False) -> None:
+        """Bounds on the plans and claims of a run. With `skew`, clocks may differ by any time."""
+        sizes = {"writers": writers, "claims": claims}
+        super().__init__(Model(self.machine, sizes, without=("bounded-skew",) if skew else ()))
+        self.skew = skew
+        self.ids = 1 + claims + 3 * writers
         numbers = ("nodes_base@nodes", "edges_base@edges", "nodes_number@nodes", "edges_number@edges")
         self.roles = (
             Role("branch", ("branch",), most=0),
-            Role("plan", ("plan",), most=sizes["writers"] - 1),
+            Role("plan", ("plan",), most=writers - 1),
             Role("nodes", ("nodes", "location?"), most=0),
             Role("edges", ("edges", "location?"), most=0),
-            Role("epoch", ("before", "epoch"), COUNTED, most=sizes["claims"], least=-FAR),
+            Role("epoch", ("before", "epoch"), COUNTED, most=claims, least=-FAR),
             Role("manifest", ("base", "parent", "id?", "boundary?"), COUNTED, start=1, least=-FAR),
             Role("version", (*numbers, "number?@location"), COUNTED, least=-FAR),
         )
+        self.window = window(self.ids, writers, claims)
+        slot = self.model.layout.slots["recovery.read"]
+        epochs = range(1 + claims)
+        self._read = {
+            (w, epoch): slot.place(w * len(epochs) + epoch) for w in range(writers) for epoch in epochs
+        }
+        self._by_epoch: dict[tuple[str, int, int], list[Label]] = {}
+
+    @property
+    def name(self) -> str:
+        return "publish-observed"
 
     def hides(self, label: Label) -> bool:
-        if label.action == "create_manifest":
-            return dict(label.parameters)["answer"] not in APPLIED
-        return super().hides(label)
+        """With any skew a crash enables nothing new, so it need not be followed."""
+        return super().hides(label) and not (self.skew and label.action == "crash")
 
-    # Recovery and the begin of a plan have other names in other machines.
+    def shows(self, label: Label) -> bool:
+        return super().shows(label) and label.action != "crash"
 
-    recovery: ClassVar[Mapping[str, str]]
-    """The machine's actions of a process that recovers, by those of the model."""
+    def covering(self) -> "PublishCoverage":
+        return PublishCoverage()
 
-    def recovers(self, action: str, w: int, **parameters: object) -> Actions:
-        return self.does(self.recovery[action], w=w, **parameters)
+    def renamed(self, seen: Observation, label: Label) -> Observation | None:
+        return renamed(seen, label)
 
-    def begins(self, w: int, kind: str, base: int) -> Actions:
-        """The sidecar of a plan made on manifest `base` lands."""
-        raise NotImplementedError
+    def saturated(self, states: U64) -> U64:
+        """As in general, without trying labels of epochs in which no process has read the sidecar."""
+        always, others = self.eager[:2], self.eager[2:]
+        for name in always:
+            for label in self._labels[name]:
+                states = self.after_eager(states, label)
+        for (w, epoch), (word, shift) in self._read.items():
+            if (states[word] >> np.uint64(shift) & np.uint64(1)).any():
+                for name in others:
+                    for label in self._of(name, w, epoch):
+                        states = self.after_eager(states, label)
+        return states
 
-    def undoes_head(self, w: int, epoch: int, table: str) -> Actions:
-        raise NotImplementedError
-
-    def moves_boundary(self, to: int) -> Actions:
-        raise NotImplementedError
+    def _of(self, action: str, w: int, epoch: int) -> list[Label]:
+        key = (action, w, epoch)
+        if key not in self._by_epoch:
+            self._by_epoch[key] = [
+                reading.label for reading in self.does(action, w=w, epoch=epoch) if reading.label is not None
+            ]
+        return self._by_epoch[key]
 
     def actions(self, seen: Observation) -> Actions:
         if seen.phase == "note":
@@ -161,10 +196,10 @@ class PublishMap(Refinement):
             return OUT_OF_BOUNDS
         if base > self.ids or min(seen.rank(f"{table}_base") for table in _based_on(seen)) < 0:
             return OUT_OF_BOUNDS
-        begins = (*self.begins(w, kind, base), *self.does("stage_again", w=w))
+        begins = (*self.does("stage", w=w, kind=kind, parent=base - 1), *self.does("stage_again", w=w))
         return where(
             f"manifest {base} has epoch {epoch} and the pins that the plan names",
-            lambda s: (s.began[w] == epoch) & _based(s, w, seen),
+            lambda s: (s.plan[w].began == epoch) & _based(s, w, seen),
             begins,
         )
 
@@ -173,13 +208,13 @@ class PublishMap(Refinement):
         w = seen.rank("plan")
         if seen.outcome != "acked" or w < 0:
             return STUTTER
-        return where(f"plan {w} is published", lambda s: s.outcome[w] == "published", STUTTER)
+        return where(f"plan {w} is published", lambda s: s.writer[w].outcome == "published", STUTTER)
 
     def retired(self, seen: Observation) -> Actions:
         w = seen.rank("plan")
         by_writer = self.does("retire", w=w) if seen.own else IMPOSSIBLE
-        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.sidecar[w], STUTTER)
-        return (*by_writer, *self.recovers("retire_settled", w), *gone)
+        gone = where(f"the sidecar of {w} was gone before", lambda s: ~s.plan[w].sidecar, STUTTER)
+        return (*by_writer, *self.does("recovery_retires", w=w), *gone)
 
     # Heads.
 
@@ -192,7 +227,7 @@ class PublishMap(Refinement):
         if number < 1 or epoch < 0:
             return OUT_OF_BOUNDS
         if undo:
-            moved = self.undoes_head(w, epoch, table)
+            moved = self.does("recovery_undoes_head", w=w, epoch=epoch, table=table)
             own = self.does("undo_own_head", w=w, table=table)
         else:
             moved = IMPOSSIBLE
@@ -227,12 +262,12 @@ class PublishMap(Refinement):
         if kind == "claim":
             readings = self.does("claim")
         elif kind == "publish":
-            readings = self.recovers("roll_forward", w)
+            readings = self.does("recovery_rolls_forward", w=w)
             if seen.own:
-                own = self.does("create_manifest", w=w, answer=APPLIED)
+                own = self.does("create_manifest", w=w)
                 readings = (*own, *self.does("manifest_lands", w=w), *readings)
         elif kind == "undo":
-            readings = (*self.recovers("undo_commit", w), *self.does("finish_undo", w=w))
+            readings = (*self.does("recovery_commits_undo", w=w), *self.does("finish_undo", w=w))
             if seen.own:
                 readings = (*self.does("undo_own_commit", w=w), *readings)
         else:
@@ -255,7 +290,7 @@ class PublishMap(Refinement):
         to = seen.rank("boundary in manifest")
         if to >= self.ids:
             return OUT_OF_BOUNDS
-        return STUTTER if to < 1 else self.moves_boundary(to)
+        return STUTTER if to < 1 else self.does("move_boundary", to=to)
 
 
 def _based_on(seen: Observation) -> list[str]:
@@ -268,13 +303,13 @@ def _based_on(seen: Observation) -> list[str]:
     ]
 
 
-def _based(s: Followed, w: int, seen: Observation) -> Truth:
-    """Whether the plan is based on the versions that its sidecar names."""
-    return _agree(seen, "base", s.base[w])
+def _based(s: PublishObserved, w: int, seen: Observation) -> Truth:
+    """The plan is based on the versions that its sidecar names."""
+    return _agree(seen, "base", s.plan[w].base)
 
 
-def _pinned(s: Followed, seen: Observation) -> Truth:
-    """Whether the newest manifest pins the versions that the document names."""
+def _pinned(s: PublishObserved, seen: Observation) -> Truth:
+    """The newest manifest pins the versions that the document names."""
     return _agree(seen, "number", s.pin)
 
 
@@ -283,117 +318,32 @@ def _agree(seen: Observation, name: str, column: object) -> Truth:
     return all_of(column[table] == seen.rank(f"{table}_{name}") for table in tables)  # type: ignore[index]  # a column of an array field
 
 
-_PUT: Mapping[str, Callable[[PublishMap, Observation], Actions]] = {
-    "sidecar": PublishMap.sidecar,
-    "version": PublishMap.head,
-    "manifest": PublishMap.committed,
-    "boundary": PublishMap.boundary,
+_PUT: Mapping[str, Callable[[PublishRefinement, Observation], Actions]] = {
+    "sidecar": PublishRefinement.sidecar,
+    "version": PublishRefinement.head,
+    "manifest": PublishRefinement.committed,
+    "boundary": PublishRefinement.boundary,
 }
-_DELETED: Mapping[str, Callable[[PublishMap, Observation], Actions]] = {
-    "sidecar": PublishMap.retired,
-    "version": PublishMap.head_deleted,
-    "manifest": PublishMap.deleted,
+_DELETED: Mapping[str, Callable[[PublishRefinement, Observation], Actions]] = {
+    "sidecar": PublishRefinement.retired,
+    "version": PublishRefinement.head_deleted,
+    "manifest": PublishRefinement.deleted,
     "boundary": lambda _self, _seen: OUT_OF_BOUNDS,
 }
 
 
-RECOVERY = ("roll_forward", "undo_head", "undo_commit", "retire_settled")
-"""Actions of openers that events show."""
-BY_THEMSELVES = ("classify", "leave_to_rival", "undo_lost", "give_up")
-"""Actions of openers that no event shows."""
-RENAMING = ("forget", "leave", "slide_versions", "slide_manifests", "slide_epochs")
+class PublishCoverage(PublishRefinement):
+    """The same map into the observed machine alone, at a bound at which its transitions are counted.
 
-
-class PublishRefinement(PublishMap):
-    """Into the machine that follows runs, see `followed`."""
-
-    eager = ("sidecar_is_read", "sidecar_is_judged", "one_is_left_to_rival")
-    left_out = ("begin", "move_boundary", *RECOVERY, "read_sidecar", *BY_THEMSELVES, *RENAMING)
-    forgets = ("dropped",)
-    recovery: ClassVar[Mapping[str, str]] = dict(
-        zip(
-            RECOVERY,
-            ("somebody_rolls_forward", "somebody_undoes_head", "somebody_commits_undo", "somebody_retires"),
-            strict=True,
-        )
-    )
-
-    def __init__(self, writers: int = 6, claims: int = 3, *, skew: bool = False) -> None:
-        """Bounds on the plans and claims of a run. With `skew`, clocks may differ by any time."""
-        given_up = ("bounded-landing", *(("bounded-skew",) if skew else ()))
-        sizes = {"writers": writers, "claims": claims, "openers": 1}
-        self.skew = skew
-        super().__init__(Model(Followed, sizes, without=given_up))
-        self.window = window(self.ids, writers, claims)
-        slot = self.model.layout.slots["read"]
-        epochs = range(1 + claims)
-        self._read = {
-            (w, epoch): slot.place(w * len(epochs) + epoch) for w in range(writers) for epoch in epochs
-        }
-        self._by_epoch: dict[tuple[str, int, int], list[Label]] = {}
-
-    def hides(self, label: Label) -> bool:
-        """With any skew a crash enables nothing new, so it need not be followed."""
-        return super().hides(label) and not (self.skew and label.action == "crash")
-
-    def shows(self, label: Label) -> bool:
-        return super().shows(label) and label.action != "crash"
-
-    def saturated(self, states: U64) -> U64:
-        """As in general, without trying labels of epochs in which no process has read the sidecar."""
-        first, *others = self.eager
-        for label in self._labels[first]:
-            states = self.after_eager(states, label)
-        for (w, epoch), (word, shift) in self._read.items():
-            if (states[word] >> np.uint64(shift) & np.uint64(1)).any():
-                for name in others:
-                    for label in self._of(name, w, epoch):
-                        states = self.after_eager(states, label)
-        return states
-
-    def _of(self, action: str, w: int, epoch: int) -> list[Label]:
-        key = (action, w, epoch)
-        if key not in self._by_epoch:
-            self._by_epoch[key] = [
-                reading.label for reading in self.does(action, w=w, epoch=epoch) if reading.label is not None
-            ]
-        return self._by_epoch[key]
-
-    def covering(self) -> "AsModelled":
-        return AsModelled()
-
-    def renamed(self, seen: Observation, label: Label) -> Observation | None:
-        return renamed(seen, label)
-
-    def begins(self, w: int, kind: str, base: int) -> Actions:
-        return self.does("begin_on", w=w, kind=kind, parent=base - 1)
-
-    def undoes_head(self, w: int, epoch: int, table: str) -> Actions:
-        return self.recovers("undo_head", w, epoch=epoch, table=table)
-
-    def moves_boundary(self, to: int) -> Actions:
-        return self.does("boundary_to", to=to)
-
-
-class AsModelled(PublishMap):
-    """Into the model as it is checked, for its coverage: sizes, troubles and openers are those of the bound.
-
-    A plan whose sidecar lands when its manifest is no longer the newest has left the bound, and so has a run
-    with more troubles than the model has room for.
+    A run leaves the bound at its first claim and at its third plan.
     """
 
-    hidden = (*PublishMap.hidden, "read_sidecar", *BY_THEMSELVES)
-    recovery: ClassVar[Mapping[str, str]] = {name: name for name in RECOVERY}
+    hidden: ClassVar[tuple[str, ...]] = (*PublishRefinement.hidden, *PublishRefinement.eager)
+    eager: ClassVar[tuple[str, ...]] = ()
+    left_out: ClassVar[tuple[str, ...]] = ()
+    forgets: ClassVar[tuple[str, ...]] = ()
+    machine = PublishObserved
 
-    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
-        super().__init__(Model(Publish, sizes))
-
-    def begins(self, w: int, kind: str, base: int) -> Actions:
-        begins = self.does("begin", w=w, kind=kind)
-        return where(f"manifest {base} is the newest", lambda s: s.parent[w] == base, begins)
-
-    def undoes_head(self, w: int, epoch: int, table: str) -> Actions:
-        return self.recovers("undo_head", w, table=table)
-
-    def moves_boundary(self, to: int) -> Actions:
-        return where(f"the boundary is {to}", lambda s: s.boundary == to, self.does("move_boundary"))
+    def __init__(self, writers: int = 2, claims: int = 0) -> None:
+        super().__init__(writers, claims)
+        self.window = None

@@ -176,7 +176,7 @@ class PublishStateful(RuleBasedStateMachine):
     def time_passes(self) -> None:
         self.store.env.sleep(PAST_GRACE_S)
 
-    # What must hold.
+    # Invariants.
 
     @invariant()
     def checks_hold(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
+"""Decide whether a run of real code is a behaviour of a model. See docs/guides/write-a-refinement-map.md."""
 
 from fencepost.properties.driven_share import Gap, Share
 from fencepost.properties.refinement.automaton import (
@@ -10,6 +10,7 @@ from fencepost.properties.refinement.automaton import (
     Symbol,
     SymbolKind,
 )
+from fencepost.properties.refinement.comparing import Compared
 from fencepost.properties.refinement.coverage import Driven
 from fencepost.properties.refinement.explain import Explanation, Refused, Unmoved, explain, refusal
 from fencepost.properties.refinement.follow import Follower, Reader, Verdict, follow
@@ -24,9 +25,9 @@ from fencepost.properties.refinement.refinement import (
     Refinement,
     where,
 )
+from fencepost.properties.refinement.renaming import Slide, Window, renaming
 from fencepost.properties.refinement.request_rules import Confirmed, Freed, RequestRules, Staged, not_judged
 from fencepost.properties.refinement.rules import EventRow
-from fencepost.properties.refinement.window import Slide, Window, renaming
 
 __all__ = [
     "COUNTED",
@@ -41,6 +42,7 @@ __all__ = [
     "Action",
     "Actions",
     "Automaton",
+    "Compared",
     "Confirmed",
     "Driven",
     "EventRow",

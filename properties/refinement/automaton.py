@@ -23,7 +23,7 @@ once: OUTSIDE.
 
 Pending symbols are kept in extra words behind the packed state, one a slot, the largest first.
 
-A symbol may be a *renaming* (`RENAMED`, see `window`): every state must allow it, or the run goes OUTSIDE.
+A symbol may be a *renaming* (`RENAMED`, see `renaming`): every state must allow it, or the run goes OUTSIDE.
 """
 
 import enum
@@ -38,7 +38,7 @@ from fencepost.model.kernel.language.kinds import Condition
 from fencepost.model.kernel.language.layout import I64, U64, Mask
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import IMPOSSIBLE, OUT_OF_BOUNDS, Action, Actions, Refinement
-from fencepost.properties.refinement.window import PHASE
+from fencepost.properties.refinement.renaming import PHASE
 
 DEAD, OUTSIDE, START = 0, 1, 2
 """Numbers of the first sets."""
@@ -53,7 +53,7 @@ _I32 = NDArray[np.int32]
 
 
 class SymbolKind(enum.Enum):
-    """How a symbol is read, see the top of this module."""
+    """The ways in which a symbol is read, see the top of this module."""
 
     LANDED = "landed"
     REQUESTED = "requested"
@@ -204,7 +204,7 @@ class Automaton:
         return ((int(one), label, to) for one, to in zip(members.tolist(), numbers, strict=True))
 
     def _waiting(self, rows: U64, observation: Observation) -> I64:
-        """How many equal requests are pending in each row."""
+        """Return the number of equal requests that are pending in each row."""
         waiting: I64 = (rows[self.model.words :] == self.symbol(observation)).sum(axis=0)
         return waiting
 

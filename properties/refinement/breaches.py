@@ -139,7 +139,7 @@ class _RequestJudge:
         rows = self.begin[self._of(kind) & self.deletes & ~self.refused]
         return rows, lambda _: f"a {kind} is never deleted", True
 
-    # What one request says about others.
+    # Rules about one request and others.
 
     def _before(self, items: Mask, group: I64, key: I64, value: I64, asks: Mask, ask: I64) -> I64:
         """For each of `asks` the largest value among items of its group with a key below its own, or NONE."""
@@ -207,7 +207,7 @@ class _RequestJudge:
         return np.where(places == NONE, 0, np.append(np.where(decimal, number, 0), 0)[places])
 
     def _has(self, name: str, value: str, rows: I64) -> Mask:
-        """Whether a trace field has a value."""
+        """Return where a trace field has a value."""
         values, places = self._trace_field(name, rows)
         found: Mask = np.append(values.is_in((value,)), False)[places]
         return found
@@ -266,7 +266,7 @@ class _RequestJudge:
         older = f"{text}; it is older than the run, which may have begun after that"
         yield rows[(written == NONE) & (freed == NONE)], lambda _: older, False
 
-    # What is there.
+    # Objects that exist.
 
     def _existence(self) -> Iterator[Check]:
         events, begin = self.events, self.begin

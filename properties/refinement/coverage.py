@@ -114,7 +114,7 @@ class Driven:
         return self._inside[number]
 
     def _transitions(self) -> Counter[int]:
-        """How many transitions of the model were driven, by label. Pending requests are not in its states."""
+        """Count the transitions that were driven, by label. The model's states have no pending requests."""
         automaton = self.automaton
         if not automaton.slots:
             return Counter(label for _, label, _ in self.edges)

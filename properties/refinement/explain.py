@@ -33,12 +33,12 @@ class Explanation:
 
     event: str
     candidates: int
-    """How many states the model may have been in."""
+    """The number of states in which the model may have been."""
     state: str
     """The one of them that came furthest."""
     refused: tuple[Refused, ...]
     possible: tuple[str, ...]
-    """What the model allowed events to show instead."""
+    """The labels that the model allowed events to show instead."""
 
     def sentence(self) -> str:
         if not self.refused:

@@ -12,13 +12,14 @@ verdict = follower.see(row, "ann", 0)     # None until a verdict is final
 
 import threading
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fencepost.impl.store.events import Event
 from fencepost.properties.refinement.automaton import DEAD, NOTHING, OUTSIDE, START, Automaton
 from fencepost.properties.refinement.breaches import breaches
+from fencepost.properties.refinement.comparing import Shown, results
 from fencepost.properties.refinement.explain import Explanation, explain
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.rules import EventRow, Rules, events_of_rows
@@ -33,7 +34,7 @@ class Verdict:
     verdict: str
     """`holds`, `violated`, or `undecided` where the run exceeds the model's bounds."""
     symbols: int
-    """How many events were read."""
+    """The number of events that were read."""
     at: int = -1
     """The place, among the events given, of the event that decided."""
     event: Event | None = None
@@ -49,9 +50,10 @@ class Verdict:
 class Reader:
     """Reads events of many runs one by one, and remembers every event that it has read.
 
-    How an event is read depends on the names that its run has introduced before. Equal names have one
-    number, and with it the events that introduced them; a new event is evaluated by the columns of `rules`
-    together with those few. So a run that repeats another one, up to some step, costs one look-up an event.
+    The reading of an event depends on the names that its run has introduced before, and on the values that
+    its writes have shown and that the map compares with later ones. Both together have one number. The
+    events that introduced the names are kept: a new event is evaluated by the columns of `rules` together
+    with those few. So a run that repeats another one, up to some step, costs one look-up an event.
     """
 
     def __init__(self, automaton: Automaton) -> None:
@@ -61,14 +63,17 @@ class Reader:
         self._numbers: dict[Hashable, int] = {
             self._rules.names(self._rules.read_events(events_of_rows([]))): 0
         }
+        self._known: list[tuple[int, Shown]] = [(0, {})]
+        """By number of what is known of a run: the number of its names, and the values to compare with."""
+        self._known_numbers: dict[Hashable, int] = {(0, frozenset()): 0}
         self._read: dict[tuple[int, EventRow, str, int], tuple[int, int]] = {}
-        """By names so far and event: the symbol, and the names then."""
+        """By what is known so far and event: the symbol, and what is known then."""
         self._paths: dict[tuple[int, int], int] = {}
         """A tree of the runs that were followed: by node (the root is 0) and symbol the next node."""
 
-    def read(self, names: int, row: EventRow, process: str, incarnation: int) -> tuple[int, int]:
-        """The symbol of an event, NOTHING when the map ignores it; and the names after it."""
-        key = (names, row, process, incarnation)
+    def read(self, known: int, row: EventRow, process: str, incarnation: int) -> tuple[int, int]:
+        """The symbol of an event, NOTHING when the map ignores it; and what is known after it."""
+        key = (known, row, process, incarnation)
         found = self._read.get(key)
         if found is None:
             if len(self._read) > ROWS_MAX:
@@ -79,20 +84,42 @@ class Reader:
         return found
 
     def observe(
-        self, names: int, row: EventRow, process: str, incarnation: int
+        self, known: int, row: EventRow, process: str, incarnation: int
     ) -> tuple[Observation | None, int]:
-        """The observation of an event, None when the map ignores it; and the names after it."""
+        """The observation of an event, None when the map ignores it; and what is known after it."""
+        names, shown = self._known[known]
         introduced = (*self._introduced[names], (row, process, incarnation))
-        read = self._rules.read_events(events_of_rows(introduced))
         last = len(introduced) - 1
+        events = events_of_rows(introduced)
+        read = self._rules.read_events(events, landed=np.zeros(len(events), np.bool_))
         if not len(read.rows) or read.rows[-1] != last:
-            return None, names
-        (seen,) = self._rules.observations(read.take(np.array([len(read.rows) - 1]))).distinct
-        key = self._rules.names(read)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._introduced)
+            return None, known
+        place = np.array([len(read.rows) - 1])
+        (seen,) = self._rules.observations(read.take(place)).distinct
+        if self._rules.compared and self._rules.comparable(read)[place[0]]:
+            (values,) = self._rules.values(read, place)
+            seen = self._compared(seen, results(self._rules.compared, shown, values))
+            shown = self._rules.shown_after(shown, values)
+        return seen, self._number(self._rules.names(read), introduced, shown)
+
+    def _compared(self, seen: Observation, found: tuple[str, ...]) -> Observation:
+        if seen.out_of_bounds:
+            return seen
+        more = tuple((one.name, text) for one, text in zip(self._rules.compared, found, strict=True) if text)
+        return replace(seen, trace_fields=(*seen.trace_fields, *more))
+
+    def _number(
+        self, names: Hashable, introduced: tuple[tuple[EventRow, str, int], ...], shown: Shown
+    ) -> int:
+        if names not in self._numbers:
+            self._numbers[names] = len(self._introduced)
             self._introduced.append(introduced)
-        return seen, self._numbers[key]
+        number = self._numbers[names]
+        key = (number, frozenset(shown.items()))
+        if key not in self._known_numbers:
+            self._known_numbers[key] = len(self._known)
+            self._known.append((number, shown))
+        return self._known_numbers[key]
 
     def step(self, node: int, symbol: int) -> int:
         """The node of the tree of runs after a symbol."""
@@ -119,15 +146,15 @@ class Follower:
         self.automaton = reader.automaton
         self.set = START
         self.symbols = 0
-        self._names = self._node = 0
+        self._known = self._node = 0
 
     def state(self) -> tuple[object, ...]:
         """Everything on which the verdict on the rest of the run depends."""
-        return (self.set, self._names)
+        return (self.set, self._known)
 
     def see(self, row: EventRow, process: str, incarnation: int) -> Verdict | None:
         """Read an event where it happened; a verdict as soon as there is one that is final."""
-        symbol, self._names = self.reader.read(self._names, row, process, incarnation)
+        symbol, self._known = self.reader.read(self._known, row, process, incarnation)
         if symbol == NOTHING or self.set <= OUTSIDE:
             return None
         self.symbols += 1

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class LinkedRuns:
-    """How events name their run. Use the syntax that Python and RE2 share in both patterns."""
+    """The ways in which events name their run. Use the syntax that Python and RE2 share in both patterns."""
 
     name: str
-    """What `--runs` calls this grouping."""
+    """The name of this grouping for `--runs`."""
     run: str
     """Finds the name of a run, in its group `run`, anywhere in a key or in trace fields."""
     link: str

@@ -1,14 +1,14 @@
-"""What a model can see of an event, without everything that distinguishes runs.
+"""Observations: the part of an event that a model can read, without everything that distinguishes runs.
 
 A run's events are full of names of its own: plan ids, manifest numbers, the names of processes. A bounded
-model knows the first plan and the second, the first manifest after the start and the next. So the values that
+model has the first plan and the second, the first manifest after the start and the next. So the values that
 are such names are *roles*, and each is replaced by a small number, its rank in the run:
 
     Role("plan", ("plan", "undoes"), most=1)             0 for the first plan in the run, 1 for the next
     Role("id", ("parent", "id"), COUNTED, start=1)       1 for the first number in the run, 2 for one more
     Role("number", ("base@table", "number@table"), COUNTED)      the same from 0, for each table anew
 
-What is left of an event is an *observation*. A million runs with names of their own share the same few
+The rest of an event is an *observation*. A million runs with names of their own share the same few
 thousand observations, so a map computes the actions of an observation once, and never for an event.
 
 A value comes from the event's process (`process`; `life` distinguishes its restarts), from the named groups
@@ -24,7 +24,7 @@ from functools import cached_property
 
 
 class Order(enum.Enum):
-    """How the values of a role become numbers."""
+    """The ways in which values of a role become numbers."""
 
     SEEN = "seen"
     """By first appearance."""
@@ -80,7 +80,7 @@ class Observation:
     trace_fields: tuple[tuple[str, str], ...]
     """The trace fields that play no role and that the map names."""
     own: bool = False
-    """Whether the event's process is the first that named the value `owned` of the map."""
+    """True if the event's process is the first that named the value `owned` of the map."""
     out_of_bounds: str = ""
     """The name of a value beyond the model's bounds; then nothing else counts."""
 

@@ -34,10 +34,11 @@ import numpy as np
 
 from fencepost.model import Label, Model, Truth
 from fencepost.model.kernel.language.layout import U64
+from fencepost.properties.refinement.comparing import Compared
 from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.properties.refinement.observation import Keys, Observation, Role
+from fencepost.properties.refinement.renaming import Window
 from fencepost.properties.refinement.request_rules import RequestRules
-from fencepost.properties.refinement.window import Window
 
 Condition = Callable[[Any], Truth]
 
@@ -86,6 +87,8 @@ class Refinement:
     roles: tuple[Role, ...] = ()
     trace_fields: ClassVar[tuple[str, ...]] = ()
     """Trace fields that play no role and that `actions` reads. Observations leave out all others."""
+    compared: ClassVar[tuple[Compared, ...]] = ()
+    """Values that rise without end: observations have their comparison with earlier ones."""
     kinds: ClassVar[frozenset[str]] = frozenset({"put", "delete", "complete-upload"})
     """The kinds of requests that the map reads. It ignores all others."""
     notes: ClassVar[frozenset[str]] = frozenset()
@@ -104,13 +107,11 @@ class Refinement:
     forgets: ClassVar[tuple[str, ...]] = ()
     """Fields that no guard and no condition reads, only properties: they keep their initial values."""
     runs: ClassVar[str | LinkedRuns] = "run"
-    """How a trace is cut into runs, as `--runs` would: `run`, `process`, `prefix:N`, a pattern, or linked
-    runs.
-    """
+    """The grouping of a trace into runs, as for `--runs`: a word, a pattern, or linked runs."""
     request_rules: RequestRules | None = None
-    """What single requests must keep, beside the model."""
+    """The rules for single requests, beside the model."""
     window: Window | None = None
-    """How runs that are too long for the model are read; see `window`."""
+    """The declarations by which long runs are renamed into the model; see `renaming`."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -132,11 +133,11 @@ class Refinement:
         raise AssertionError("a refinement implements actions")
 
     def hides(self, label: Label) -> bool:
-        """Whether no event shows this label."""
+        """Return True if no event shows this label."""
         return label.action in self.hidden
 
     def shows(self, label: Label) -> bool:
-        """Whether an event shows this label."""
+        """Return True if an event shows this label."""
         return not self.hides(label) and label.action not in (*self.eager, *self.left_out)
 
     def covering(self) -> "Refinement | None":
@@ -146,7 +147,7 @@ class Refinement:
         return None if self.eager or self.forgets else self
 
     def renaming(self, seen: Observation) -> Label:
-        """The renaming label that an observation stands for."""
+        """Return the renaming label of an observation."""
         (action,) = self.does(seen.what, **dict(seen.ranks), **dict(seen.trace_fields))
         assert action.label is not None
         return action.label

@@ -1,7 +1,7 @@
 """Rules that single requests of a run must keep, beside the model: conditions, data objects, reads.
 
-The model knows what documents mean. It does not see with which condition a document was written, whether the
-data that a document refers to was ever stored, and what a reader found. These rules do, for all runs of a
+The model covers the meaning of documents. It leaves out the condition with which a document was written, the
+existence of the data that it refers to, and the results of reads. These rules cover them, for all runs of a
 table at once:
 
     conditions   a write of some kind of key carries one of its conditions
@@ -79,7 +79,7 @@ class RequestRules:
     deletes_all: bool = True
     """A delete leaves no object at its key. Not so where it names one version of several."""
     not_judged: tuple[str, ...] = ()
-    """What neither the model nor these rules judge."""
+    """Texts that name what neither the model nor these rules judge."""
 
 
 UNDECLARED = ("conditions, data objects and reads, for which this map declares no rules",)
@@ -96,5 +96,5 @@ ALWAYS = (
 
 
 def not_judged(rules: RequestRules | None) -> tuple[str, ...]:
-    """What a verdict by a map with these rules says nothing about."""
+    """Return texts on what a verdict by a map with these rules leaves open."""
     return UNDECLARED if rules is None else (*rules.not_judged, *ALWAYS)

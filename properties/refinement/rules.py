@@ -6,6 +6,7 @@
     ranks    for each role, the values of all events stand in one row, in the order in which events name
              them; each pair of run and text is numbered by first appearance, and its rank is the number of
              pairs of its run before it
+    results  for each comparison, the value of each event against what an earlier write showed (`comparing`)
     codes    everything an observation holds, mixed into one number; only distinct ones become objects
 
 `read_events` does this for all runs of a table at once. A single event is read the same way: `Reader` (in
@@ -14,12 +15,13 @@
 A group of a pattern or a trace field that is present but empty counts as absent.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from fencepost.properties.refinement.comparing import Shown, after_delete, after_write, results
 from fencepost.properties.refinement.observation import COUNTED, SEEN, Observation, Role
 from fencepost.properties.refinement.refinement import Refinement
 from fencepost.properties.refinement.text import I64, NONE, Mask, Text, Values, firsts, modulo64, python_text
@@ -27,6 +29,10 @@ from fencepost.properties.refinement.text import I64, NONE, Mask, Text, Values, 
 PROCESS, LIFE = "process", "life"
 """Values that every event has: its process, and the process with its restarts distinguished."""
 NOBODY = np.iinfo(np.int64).max
+RESULTS = ("same", "next", "more", "less", "other")
+"""The results of comparisons, by number."""
+_WHAT, _KIND = "", " "
+"""The places of the two kinds among the values of an event; no value has such a name."""
 
 EventRow = tuple[str, str, str, str, str, str]
 """Phase, kind, key, condition, outcome, trace fields: the columns of an event without its process."""
@@ -104,7 +110,7 @@ class _Value:
     scope: str
     lookup: bool
     name: str
-    """What observations call it: a value that is looked up may be so in several roles."""
+    """Its name in observations, which includes the role if the value is only looked up."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,8 @@ class ReadEvents:
     plain: tuple[I64, ...]
     """For each trace field that plays no role, the number of its text."""
     texts: "_Texts"
+    compared: tuple[I64, ...] = ()
+    """For each comparison the number of its result in `RESULTS`, or NONE."""
 
     def take(self, rows: I64) -> "ReadEvents":
         return ReadEvents(
@@ -141,6 +149,7 @@ class ReadEvents:
             self.own[rows],
             tuple(column[rows] for column in self.plain),
             self.texts,
+            tuple(column[rows] for column in self.compared),
         )
 
 
@@ -168,11 +177,17 @@ class Rules:
         named = [
             name for _, values in self._roles for value in values for name in (value.source, value.scope)
         ]
+        self.compared = refinement.compared
+        named += [name for one in self.compared for name in (one.value, one.shown, *one.of)]
         wanted = dict.fromkeys([*named, refinement.owned, *refinement.trace_fields])
         self._names = [name for name in wanted if name and name not in (PROCESS, LIFE)]
 
-    def read_events(self, events: Events, kinds: KeyKinds | None = None) -> ReadEvents:
-        """`kinds` are those of the keys, if known."""
+    def read_events(
+        self, events: Events, kinds: KeyKinds | None = None, *, landed: Mask | None = None
+    ) -> ReadEvents:
+        """`kinds` are those of the keys, if known. Only the rows in `landed` (without it all) are where
+        requests landed, so that their values can be compared with earlier ones.
+        """
         what, groups = self._matched(events, kinds)
         rows = np.flatnonzero(what != NONE)
         events = events.take(rows)
@@ -183,15 +198,60 @@ class Rules:
             for one in (_counted if role.order is COUNTED else _seen)(role, values, events, texts)
         ]
         plain = tuple(texts.of(name) for name in self.refinement.trace_fields)
-        return ReadEvents(rows, events, what[rows], tuple(ranks), self._own(events, texts), plain, texts)
+        own = self._own(events, texts)
+        read = ReadEvents(rows, events, what[rows], tuple(ranks), own, plain, texts)
+        return read if not self.compared else self._compared(read, None if landed is None else landed[rows])
+
+    def _compared(self, read: ReadEvents, landed: Mask | None) -> ReadEvents:
+        """The events with the results of the comparisons, each run by itself."""
+        found = [np.full(len(read.rows), NONE, np.int64) for _ in self.compared]
+        wanted = self.comparable(read)
+        if landed is not None:
+            wanted = wanted & landed
+        places = np.flatnonzero(wanted)
+        shown: Shown = {}
+        run = NONE
+        for row, of, values in zip(
+            places.tolist(), read.events.run[places].tolist(), self.values(read, places), strict=True
+        ):
+            shown, run = (shown if of == run else {}), of
+            for column, result in zip(found, results(self.compared, shown, values), strict=True):
+                column[row] = RESULTS.index(result) if result else NONE
+            shown = self.shown_after(shown, values)
+        return replace(read, compared=tuple(found))
+
+    def comparable(self, read: ReadEvents) -> Mask:
+        """The rows that show, delete or compare a value: requests that were successful."""
+        events = read.events
+        note = events.phase.codes == events.phase.number("note")
+        found: Mask = ~note & (events.outcome.codes == events.outcome.number("done"))
+        return found
+
+    def values(self, read: ReadEvents, places: I64) -> list[dict[str, str | None]]:
+        """For some rows the values that comparisons read, with the kinds of the key and of the request."""
+        named = (name for one in self.compared for name in (one.value, one.shown, *one.of))
+        names = list(dict.fromkeys(named))
+        columns = [read.texts.shown(read.texts.of(name)[places]) for name in names]
+        kinds = read.events.take(places).kind.texts()
+        whats = [self.whats[what] for what in read.what[places].tolist()]
+        return [
+            {_WHAT: what, _KIND: kind, **dict(zip(names, row, strict=True))}
+            for what, kind, *row in zip(whats, kinds, *columns, strict=True)
+        ]
+
+    def shown_after(self, shown: Shown, values: Mapping[str, str | None]) -> Shown:
+        """The values to compare with after a successful write or deletion."""
+        after = after_delete if values[_KIND] == "delete" else after_write
+        return after(self.compared, shown, values[_WHAT] or "", values)
 
     def observations(self, read: ReadEvents) -> Observations:
         """The observations, event by event."""
         out, names = _out_of_bounds(read)
         lost = out != NONE
         plain = [np.where(lost, NONE, column) for column in read.plain]
+        compared = [np.where(lost, NONE, column) for column in read.compared]
         ranks = [replace(one, there=one.there & ~lost) for one in read.ranks]
-        codes, count = read.events.numbered(*self._distinguishing(read, plain, ranks), out)
+        codes, count = read.events.numbered(*self._distinguishing(read, [*plain, *compared], ranks), out)
         first = firsts(codes, count)
         shown = read.take(first)
         columns = [getattr(shown.events, name).texts() for name in _PLAIN]
@@ -200,6 +260,10 @@ class Rules:
         fields_ = [
             (name, read.texts.shown(column[first]))
             for name, column in zip(self.refinement.trace_fields, plain, strict=True)
+        ]
+        fields_ += [
+            (one.name, [None if code == NONE else RESULTS[code] for code in column[first].tolist()])
+            for one, column in zip(self.compared, compared, strict=False)
         ]
         distinct = []
         for row, what in enumerate(shown.what.tolist()):
@@ -221,7 +285,8 @@ class Rules:
 
     def alike(self, read: ReadEvents) -> I64:
         """A number for each event, equal where within a run everything that an observation holds is equal."""
-        return read.events.numbered(*self._distinguishing(read, list(read.plain), list(read.ranks)))[0]
+        plain = [*read.plain, *read.compared]
+        return read.events.numbered(*self._distinguishing(read, plain, list(read.ranks)))[0]
 
     def names(self, read: ReadEvents) -> Hashable:
         """The names that the events of one run introduced. Runs with equal names read every event alike."""
@@ -433,7 +498,7 @@ def _seen(role: Role, values: list[_Value], events: Events, texts: _Texts) -> li
 
 
 def _counted(role: Role, values: list[_Value], events: Events, texts: _Texts) -> list[Rank]:
-    """Ranks of numbers: from the first of its run and scope. What is no number is out of bounds."""
+    """Ranks of numbers: from the first of its run and scope. A text that is no number is out of bounds."""
     rows = len(events)
     text = np.stack([texts.of(value.source) for value in values], axis=1).ravel()
     place = np.flatnonzero(text != NONE)

@@ -15,11 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fencepost.properties.refinement.automaton import Automaton, SymbolKind
-from fencepost.properties.refinement.refinement import STUTTER
-from fencepost.properties.refinement.rules import Events, KeyKinds, Observations, ReadEvents, Rules
-from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts, recoded
-from fencepost.properties.refinement.window import NEEDED, Window
-from fencepost.properties.refinement.windowing import (
+from fencepost.properties.refinement.long_runs import (
     LANDED,
     REQUESTED,
     RESPONDED,
@@ -27,6 +23,10 @@ from fencepost.properties.refinement.windowing import (
     move_window,
     too_long,
 )
+from fencepost.properties.refinement.refinement import STUTTER
+from fencepost.properties.refinement.renaming import NEEDED, Window
+from fencepost.properties.refinement.rules import Events, KeyKinds, Observations, ReadEvents, Rules
+from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts, recoded
 
 UNKNOWN_OUTCOMES = ("", "unknown")
 """Outcomes of a response that leave open whether the request landed."""
@@ -44,7 +44,7 @@ class Symbols:
     orphans: I64
     """The rows of responses whose request is missing."""
     renamings: I64
-    """How many symbols of each run are renamings, which are no events."""
+    """The number of symbols of each run that are renamings, which are no events."""
     lives: Lives | None = None
     """The plans of the runs that are read through a window."""
 
@@ -76,7 +76,8 @@ class SymbolReader:
         note = events.phase.codes == events.phase.number("note")
         requests = _Requests(events, ~exact_rows)
         rows = np.flatnonzero(note | (landed & exact_rows) | requests.read)
-        found = self.rules.read_events(_as_landings(events, rows, requests, exact_rows), kinds)
+        read = _as_landings(events, rows, requests, exact_rows)
+        found = self.rules.read_events(read, kinds, landed=exact_rows[rows])
         window = self._automaton.refinement.window if windowed else None
         long = np.zeros(len(events.runs), np.bool_)
         if window is not None:
@@ -148,7 +149,7 @@ class SymbolReader:
         ):
             those = side == which
             symbols[those] = self._numbers(events, observations, observations.codes[those], left[those], kind)
-        # What may be deleted once may be deleted ever after, so the deletion may be read at its response.
+        # A deletion that is allowed once is allowed ever after, so it may be read at its response.
         late = moved.swept & responded_rows
         symbols[late] = self._numbers(
             events, observations, observations.codes[late], left[late] * 0, SymbolKind.LANDED

@@ -24,7 +24,7 @@ NO_ROW = -2
 
 
 class Values:
-    """Distinct texts, here in a list; None stands for an absent one."""
+    """Distinct texts, here in a list; None is an absent one."""
 
     def __init__(self, texts: Sequence[str | None]) -> None:
         self._texts = list(texts)
@@ -120,7 +120,7 @@ def modulo64(decimal: str) -> int:
 
 
 def _small(column: I64) -> bool:
-    """Whether numbers can be shifted and multiplied; what a damaged trace holds may not be."""
+    """Return True if numbers can be shifted and multiplied; those of a damaged trace may be too large."""
     return not len(column) or (int(column.min()) >= NONE - 1 and int(column.max()) < 1 << 40)
 
 
@@ -170,7 +170,7 @@ class Text:
 
 
 def recoded(codes: I64, values: Any, text: str) -> Text:
-    """The column of these codes, where the number behind the last stands for one more text."""
+    """The column of these codes, where the number behind the last is one more text."""
     places, distinct = values.merged([values, values.of([text])])
     return Text(places[codes], distinct)
 

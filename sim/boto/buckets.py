@@ -48,7 +48,7 @@ class Buckets(WorldBucket):
         if about is not None:
             return about(request)
         before = self.versioned
-        self.versioned = self._bucket_of(request.subject)
+        self.versioned = self.keeps_versions(request.subject)
         try:
             return self._answers[type(request)](request, now_ns)
         finally:
@@ -57,8 +57,8 @@ class Buckets(WorldBucket):
     def state(self) -> tuple[Any, ...]:
         return (*super().state(), *self.keeps.items())
 
-    def _bucket_of(self, name: str) -> bool:
-        """Whether the bucket in the name of an object keeps versions."""
+    def keeps_versions(self, name: str) -> bool:
+        """Return true if the bucket of this name, or of the object of this name, keeps versions."""
         bucket = name.partition("/")[0]
         keeps = self.keeps.get(bucket)
         if keeps is None:
@@ -77,7 +77,7 @@ class Buckets(WorldBucket):
         self._shown.clear()
 
     def _head_bucket(self, request: sdk.HeadBucket) -> BucketReply:
-        return BucketReply(Outcome.DONE, versioned=self._bucket_of(request.bucket))
+        return BucketReply(Outcome.DONE, versioned=self.keeps_versions(request.bucket))
 
     def _list_buckets(self, _request: sdk.ListBuckets) -> BucketReply:
         return BucketReply(Outcome.DONE, names=tuple(sorted(self.keeps)))
@@ -89,7 +89,7 @@ class Buckets(WorldBucket):
         return BucketReply(Outcome.DONE)
 
     def _delete_bucket(self, request: sdk.DeleteBucket) -> BucketReply:
-        self._bucket_of(request.bucket)
+        self.keeps_versions(request.bucket)
         if self._range(f"{request.bucket}/", ""):
             return BucketReply(Outcome.EXISTS)
         del self.keeps[request.bucket]
@@ -97,23 +97,25 @@ class Buckets(WorldBucket):
         return BucketReply(Outcome.DONE)
 
     def _keep_versions(self, request: sdk.KeepVersions) -> BucketReply:
-        self._bucket_of(request.bucket)
+        self.keeps_versions(request.bucket)
         self.create(request.bucket, versioned=True)
         return BucketReply(Outcome.DONE)
 
     # Objects.
 
     def _refusal(self, key: str, when: req.Condition) -> Outcome | None:
-        if when == ANY:
-            return None if self._current(key) else Outcome.MISSING
-        return super()._refusal(key, when)
+        if when != ANY:
+            return super()._refusal(key, when)
+        if self._current(key):
+            return None
+        return Outcome.CHANGED if self._writes.get(key) else Outcome.MISSING  # behind a delete marker
 
     def _find(self, key: str, version: str) -> Any:
         return super()._find(key, "" if version == NULL and not self.versioned else version)
 
     def _need_versions(self) -> None:
         if not self.versioned:
-            raise Refused(400, "InvalidArgument", "Invalid version id specified", ArgumentName="versionId")
+            raise Refused("InvalidArgument", "Invalid version id specified", argument="versionId")
 
     def _delete_version(self, request: Any) -> Any:
         if request.version == NULL and not self.versioned:
@@ -134,7 +136,7 @@ class Buckets(WorldBucket):
     def _source(self, request: sdk.Copy | sdk.CopyPart) -> Any:
         """The write that is to be copied, or the outcome when there is none."""
         kept = self.versioned
-        self.versioned = self._bucket_of(request.source)
+        self.versioned = self.keeps_versions(request.source)
         try:
             write = self._find(request.source, request.version)
         finally:
@@ -163,6 +165,10 @@ class Buckets(WorldBucket):
         source = self._source(request)
         if isinstance(source, Outcome):
             return request.ends(source)
+        if self._upload(request.key, request.upload) is None:
+            return request.ends(Outcome.GONE)
+        if request.stop is not None and request.stop > len(source.body):
+            return request.ends(Outcome.PAST_END)
         body = source.body[request.start : request.stop]
         return self._upload_part(req.UploadPart(request.key, request.upload, request.number, body), now_ns)
 
@@ -178,14 +184,14 @@ class Buckets(WorldBucket):
         if upload is not None:
             for number, etag in request.parts:
                 if number not in upload.parts or upload.parts[number][0] != etag:
-                    raise Refused(400, "InvalidPart", "One or more of the specified parts could not be found")
+                    raise Refused("InvalidPart", part_number=str(number), etag=etag)
             if any(len(upload.parts[n][1]) < self._part_bytes_min for n, _ in request.parts[:-1]):
-                raise Refused(400, "EntityTooSmall", "A part but the last is smaller than the minimum size")
+                raise Refused("EntityTooSmall", min_size_allowed=str(self._part_bytes_min))
         return super()._complete_upload(request, now_ns)
 
 
 def install(run: RunState) -> Buckets:
-    """The buckets of `world`, installed at the first call."""
+    """Return the buckets of a run, installed at the first call."""
     bucket = run.bucket
     if type(bucket) is Buckets:
         return bucket
@@ -197,4 +203,4 @@ def install(run: RunState) -> Buckets:
 
 
 def no_such_bucket(name: str) -> Refused:
-    return Refused(404, "NoSuchBucket", "The specified bucket does not exist", BucketName=name)
+    return Refused("NoSuchBucket", bucket_name=name)

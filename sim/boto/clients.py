@@ -49,7 +49,7 @@ _DEFAULTS = Config(
 )
 
 
-class Session(boto3.session.Session):
+class Session(boto3.session.Session):  # type: ignore[misc]  # boto3 ships no types
     """A session whose clients are the world's."""
 
     def client(self, service_name: str, region_name: str | None = None, **options: Any) -> Any:
@@ -162,11 +162,11 @@ def _enter() -> None:
         buckets.install(run)
 
 
-# What retries remember, kept apart for every process.
+# The state of retries, one for every process.
 
 
 class _Quota:
-    """Stands for a `RetryQuota`: the running process's own, or outside of a world the real one."""
+    """A `RetryQuota` that uses the running process's own, or outside of a world the real one."""
 
     def __init__(self, real: quota.RetryQuota) -> None:
         self.real = real
@@ -187,7 +187,7 @@ class _Quota:
 
 
 class _Limiter:
-    """Stands for the adaptive mode's `ClientRateLimiter`."""
+    """A `ClientRateLimiter` of the adaptive mode that uses the running process's own."""
 
     def __init__(self, real: adaptive.ClientRateLimiter) -> None:
         self.real = real
@@ -317,7 +317,7 @@ def _send(self: Any, request: Any) -> Any:
 
 
 _FAKE = Credentials("fencepost", "fencepost")
-"""What signs requests where the code has nothing else."""
+"""Credentials that sign requests where the code has none."""
 
 
 def _no_metadata(self: Any, *_: Any, **__: Any) -> dict[str, Any]:

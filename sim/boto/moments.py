@@ -23,6 +23,8 @@ def _looking(method: Callable[..., Any]) -> Callable[..., Any]:
     return looks
 
 
+SECOND_NS = 1_000_000_000
+
 _METHODS = (
     "__lt__ __le__ __gt__ __ge__ __eq__ __ne__ __hash__ __add__ __radd__ __sub__ __rsub__ __str__ __repr__ "
     "__format__ timestamp isoformat strftime ctime timetuple utctimetuple toordinal date time timetz replace "
@@ -43,9 +45,14 @@ Moment.__name__ = Moment.__qualname__ = "datetime"
 Moment.__module__ = "datetime"
 
 
+def to_second(ns: int) -> int:
+    """Return a time to the second, which is S3's resolution."""
+    return ns // SECOND_NS * SECOND_NS
+
+
 @functools.lru_cache(4096)
 def parse(value: Any) -> datetime.datetime:
-    """What the SDK's responses are parsed with."""
+    """Parse a time of a response of the SDK."""
     found = parse_timestamp(value)
     return Moment(
         found.year,

@@ -6,26 +6,20 @@ everything when they change something, and so cost nothing anywhere else.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
+from fencepost.impl.objects.wire.errors import S3Error
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Condition, Metadata, PartReply, PutReply, Reply
 from fencepost.sim.world.footprints import EVERY_STEP, EVERYTHING, LOCAL, Footprint
 
 
-class Refused(StoreError):
+class Refused(S3Error, StoreError):
     """S3 refuses the request with an error code; it was not applied."""
 
     travels = True
     """The refusal comes over the network, where it can be lost."""
-
-    def __init__(self, status: int, code: str, message: str, **details: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.status = status
-        self.code = code
-        self.message = message
-        self.details = details
 
     # Refusals with the same text are equal: histories are compared by them.
     def __eq__(self, other: object) -> bool:
@@ -49,12 +43,8 @@ class BucketReply(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy(req.Keyed[PutReply]):
+class Copy(req.Keyed[PutReply], kind="copy", reply=PutReply, reads=False):
     """Write the object at `source` to `key`."""
-
-    kind: ClassVar[str] = "copy"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = PutReply
 
     source: str
     when: Condition
@@ -66,18 +56,14 @@ class Copy(req.Keyed[PutReply]):
     metadata: Metadata | None = None
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
-        # Whether it writes is decided by the source as well, so it counts as written: see `footprints`.
+        # The source decides too if it writes, so it counts as written: see `footprints`.
         read, written = footprints.changing(self.key)
         return (read | footprints.bit("key", self.source), written)
 
 
 @dataclass(frozen=True, slots=True)
-class CopyPart(req.Keyed[PartReply]):
-    """Upload the object at `source`, or a range of it, as a part."""
-
-    kind: ClassVar[str] = "copy-part"
-    reads: ClassVar[bool] = False
-    reply: ClassVar[type[Any]] = PartReply
+class CopyPart(req.Keyed[PartReply], kind="copy-part", reply=PartReply, reads=False):
+    """Upload the object at `source`, or a range of it, as a part; `past-end` if the range is longer."""
 
     upload: str
     number: int
@@ -94,11 +80,7 @@ class CopyPart(req.Keyed[PartReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class ListParts(req.Keyed[PartsReply]):
-    kind: ClassVar[str] = "list-parts"
-    reads: ClassVar[bool] = True
-    reply: ClassVar[type[Any]] = PartsReply
-
+class ListParts(req.Keyed[PartsReply], kind="list-parts", reply=PartsReply, reads=True):
     upload: str
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
@@ -106,11 +88,8 @@ class ListParts(req.Keyed[PartsReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class OnBucket(req.Request[BucketReply]):
+class OnBucket(req.Request[BucketReply], reply=BucketReply, reads=True):
     """A request about a bucket as a whole."""
-
-    reply: ClassVar[type[Any]] = BucketReply
-    reads: ClassVar[bool] = True
 
     bucket: str = ""
 
@@ -124,33 +103,29 @@ class OnBucket(req.Request[BucketReply]):
 
 
 @dataclass(frozen=True, slots=True)
-class HeadBucket(OnBucket):
-    kind: ClassVar[str] = "head-bucket"
+class HeadBucket(OnBucket, kind="head-bucket"):
+    """Read whether a bucket exists and keeps versions."""
 
 
 @dataclass(frozen=True, slots=True)
-class ListBuckets(OnBucket):
-    kind: ClassVar[str] = "list-buckets"
+class ListBuckets(OnBucket, kind="list-buckets"):
+    """Read the names of all buckets."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeBucket(OnBucket):
-    reads: ClassVar[bool] = False
-
+class ChangeBucket(OnBucket, reads=False):
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
         return (EVERY_STEP, EVERYTHING if reply.done else 0)
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBucket(ChangeBucket):
-    kind: ClassVar[str] = "create-bucket"
+class CreateBucket(ChangeBucket, kind="create-bucket"):
+    """`exists` when there is one of this name."""
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteBucket(ChangeBucket):
+class DeleteBucket(ChangeBucket, kind="delete-bucket"):
     """`exists` when the bucket is not empty."""
-
-    kind: ClassVar[str] = "delete-bucket"
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
         # Its contents decide.
@@ -158,5 +133,5 @@ class DeleteBucket(ChangeBucket):
 
 
 @dataclass(frozen=True, slots=True)
-class KeepVersions(ChangeBucket):
-    kind: ClassVar[str] = "keep-versions"
+class KeepVersions(ChangeBucket, kind="keep-versions"):
+    """Keep the versions of a bucket's objects from now on."""

@@ -8,20 +8,24 @@ Nothing here decides anything; faults are decided by the schedule.
 reply to any is lost, the one answer that would carry them all is lost.
 """
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
+from fencepost.impl.objects.wire import codec
+from fencepost.impl.objects.wire.body import HEADER
+from fencepost.impl.objects.wire.errors import S3Error, error_answer, refuse
+from fencepost.impl.objects.wire.parameters import KEY_BYTES_MAX, SHOWN
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.requests import Outcome
-from fencepost.sim.boto import http, listings, objects
+from fencepost.sim.boto import listings, objects
 from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.buckets import Buckets
 from fencepost.sim.boto.http import Message, respond
-from fencepost.sim.boto.objects import Answer
-from fencepost.sim.boto.sdk_requests import Refused
+from fencepost.sim.boto.objects import Values
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.finalizers import place
 from fencepost.sim.world.present import here, surely_here
@@ -29,129 +33,109 @@ from fencepost.sim.world.run import RunState
 
 
 class Operation(NamedTuple):
-    """How one operation becomes a request of the store, and its reply an HTTP answer."""
+    """The functions that turn one operation into a request of the store, and its reply into values."""
 
     name: str
     read: Callable[[Message], Any]
-    write: Callable[[Message, Any, Any], Answer]
-    headers: frozenset[str] = frozenset()
-    """Those it knows, besides the ones that all operations know."""
-    query: frozenset[str] = frozenset()
-    also: Outcome = Outcome.DONE
-    """Another outcome for which `write` makes the answer."""
+    write: Callable[[Message, Any, Any], Values]
+    known: frozenset[str]
+    """Parameters that have an effect here, besides `IGNORED` and `objects.ATTRIBUTES`."""
+    also: Outcome
+    """Another outcome for which `write` makes the response."""
 
 
-def _operation(name: str, read: Any, write: Any, headers: str = "", query: str = "") -> Operation:
-    return Operation(name, read, write, frozenset(headers.split()), frozenset(query.split()))
+IGNORED = frozenset(
+    "ACL BucketKeyEnabled BucketRegion ChecksumAlgorithm ChecksumMode ChecksumType ContentLength ContentMD5 "
+    "ContentType ExpectedBucketOwner ExpectedSourceBucketOwner GrantFullControl GrantRead GrantReadACP "
+    "GrantWrite GrantWriteACP Metadata MpuObjectSize ObjectOwnership OptionalObjectAttributes RequestPayer "
+    "SSECustomerAlgorithm SSECustomerKey SSECustomerKeyMD5 SSEKMSEncryptionContext SSEKMSKeyId "
+    "ServerSideEncryption Tagging TaggingDirective".split()
+)
+"""Parameters that any operation may have: permissions, payment, encryption and labels, which have no effect
+here, and those that describe the body."""
+_TRANSPORT = frozenset(
+    "host user-agent accept accept-encoding connection content-length content-type content-md5 expect date "
+    "transfer-encoding authorization x-amz-date x-amz-content-sha256 x-amz-security-token x-amz-user-agent "
+    "x-amz-trailer x-amz-decoded-content-length x-amz-sdk-checksum-algorithm x-amz-api-version "
+    "x-amzn-trace-id amz-sdk-invocation-id amz-sdk-request".split()
+)
+"""Headers that are no parameters: how the request travels, and who sends it."""
+
+OPERATIONS: dict[str, Operation] = {}
 
 
-_CONDITIONS = "if-match if-none-match"
-_READING = f"{_CONDITIONS} if-modified-since if-unmodified-since range"
-_COPYING = "x-amz-copy-source x-amz-copy-source-if-match x-amz-copy-source-if-none-match"
-_LISTING = "prefix delimiter max-keys encoding-type"
-_SHOWING = (
-    "versionId response-cache-control response-content-disposition response-content-encoding "
-    "response-content-language response-content-type response-expires"
+def _operation(name: str, read: Any, write: Any, known: str = "", also: Outcome = Outcome.DONE) -> None:
+    OPERATIONS[name] = Operation(name, read, write, frozenset(known.split()), also)
+
+
+_CONDITIONS = "IfMatch IfNoneMatch"
+_READING = f"VersionId {_CONDITIONS} IfModifiedSince IfUnmodifiedSince Range {' '.join(SHOWN)}"
+_COPYING = "CopySource CopySourceIfMatch CopySourceIfNoneMatch"
+_PART = "UploadId PartNumber"
+_LISTING = "Prefix Delimiter MaxKeys EncodingType"
+
+_operation("PutObject", objects.put, objects.put_answer, _CONDITIONS)
+_operation("GetObject", objects.get, objects.get_answer, _READING)
+_operation("HeadObject", objects.head, objects.head_answer, _READING)
+_operation(
+    "DeleteObject",
+    objects.delete,
+    objects.delete_answer,
+    "VersionId IfMatch IfMatchSize IfMatchLastModifiedTime",
+)
+_operation("DeleteObjects", objects.delete_many, objects.delete_many_answer)
+_operation("CopyObject", objects.copy, objects.copy_answer, f"{_CONDITIONS} {_COPYING} MetadataDirective")
+_operation("CreateMultipartUpload", objects.create_upload, objects.create_upload_answer)
+_operation("UploadPart", objects.upload_part, objects.upload_part_answer, _PART)
+_operation(
+    "UploadPartCopy", objects.copy_part, objects.copy_part_answer, f"{_PART} {_COPYING} CopySourceRange"
+)
+_operation(
+    "CompleteMultipartUpload",
+    objects.complete_upload,
+    objects.complete_upload_answer,
+    f"UploadId {_CONDITIONS}",
+)
+_operation("AbortMultipartUpload", objects.abort_upload, listings.empty_answer, "UploadId")
+_operation("ListParts", objects.list_parts, objects.list_parts_answer, "UploadId MaxParts PartNumberMarker")
+
+_operation(
+    "ListObjectsV2",
+    listings.list_two,
+    listings.list_two_answer,
+    f"{_LISTING} ContinuationToken StartAfter FetchOwner",
+)
+_operation("ListObjects", listings.list_one, listings.list_one_answer, f"{_LISTING} Marker")
+_operation(
+    "ListObjectVersions",
+    listings.list_versions,
+    listings.list_versions_answer,
+    f"{_LISTING} KeyMarker VersionIdMarker",
+)
+_operation(
+    "ListMultipartUploads",
+    listings.list_uploads,
+    listings.list_uploads_answer,
+    "Prefix Delimiter MaxUploads EncodingType KeyMarker UploadIdMarker",
 )
 
+_head_bucket = listings.about(sdk.HeadBucket)
+_operation("CreateBucket", listings.create, listings.created_answer, also=Outcome.EXISTS)
+_operation("HeadBucket", _head_bucket, listings.head_answer)
+_operation("DeleteBucket", listings.about(sdk.DeleteBucket), listings.deleted_answer, also=Outcome.EXISTS)
+_operation("GetBucketLocation", _head_bucket, listings.empty_answer)
+_operation("GetBucketVersioning", _head_bucket, listings.versioning_answer)
+_operation("PutBucketVersioning", listings.keep_versions, listings.empty_answer)
+_operation("ListBuckets", listings.about(sdk.ListBuckets), listings.buckets_answer, "MaxBuckets")
 
-def _copied(message: Message, _request: Any, reply: Any) -> Answer:
-    tag = "CopyPartResult" if "uploadId" in message.query else "CopyObjectResult"
-    run = surely_here()
-    body = objects.copied(tag, run.start_ns + run.stamp_ns, reply.etag)
-    return 200, dict(http.version_header(reply)) if tag == "CopyObjectResult" else {}, body
-
-
-OPERATIONS: dict[tuple[str, str, str], Operation] = {
-    # Method, what it is about, and the words in the query (or the header) that make it another operation.
-    ("PUT", "object", ""): _operation("PutObject", objects.put, objects.put_answer, _CONDITIONS),
-    ("GET", "object", ""): _operation("GetObject", objects.get, objects.get_answer, _READING, _SHOWING),
-    ("HEAD", "object", ""): _operation("HeadObject", objects.head, objects.head_answer, _READING, _SHOWING),
-    ("DELETE", "object", ""): _operation(
-        "DeleteObject",
-        objects.delete,
-        objects.delete_answer,
-        "if-match x-amz-if-match-size x-amz-if-match-last-modified-time",
-        "versionId",
-    ),
-    ("PUT", "object", "copy"): _operation(
-        "CopyObject", objects.copy, _copied, f"{_CONDITIONS} {_COPYING} x-amz-metadata-directive"
-    ),
-    ("POST", "object", "uploads"): _operation(
-        "CreateMultipartUpload", objects.create_upload, objects.create_upload_answer
-    ),
-    ("PUT", "object", "partNumber uploadId"): _operation(
-        "UploadPart", objects.upload_part, objects.upload_part_answer
-    ),
-    ("PUT", "object", "copy partNumber uploadId"): _operation(
-        "UploadPartCopy", objects.copy_part, _copied, f"{_COPYING} x-amz-copy-source-range"
-    ),
-    ("POST", "object", "uploadId"): _operation(
-        "CompleteMultipartUpload", objects.complete_upload, objects.complete_upload_answer, _CONDITIONS
-    ),
-    ("DELETE", "object", "uploadId"): _operation(
-        "AbortMultipartUpload", objects.abort_upload, objects.abort_upload_answer
-    ),
-    ("GET", "object", "uploadId"): _operation(
-        "ListParts", objects.list_parts, objects.list_parts_answer, "", "max-parts part-number-marker"
-    ),
-    ("GET", "bucket", "list-type"): _operation(
-        "ListObjectsV2",
-        listings.list_two,
-        listings.list_two_answer,
-        "",
-        f"{_LISTING} continuation-token start-after fetch-owner",
-    ),
-    ("GET", "bucket", ""): _operation(
-        "ListObjects", listings.list_one, listings.list_one_answer, "", f"{_LISTING} marker"
-    ),
-    ("GET", "bucket", "versions"): _operation(
-        "ListObjectVersions",
-        listings.list_versions,
-        listings.list_versions_answer,
-        "",
-        f"{_LISTING} key-marker version-id-marker",
-    ),
-    ("GET", "bucket", "uploads"): _operation(
-        "ListMultipartUploads",
-        listings.list_uploads,
-        listings.list_uploads_answer,
-        "",
-        "prefix delimiter max-uploads encoding-type key-marker upload-id-marker",
-    ),
-    ("POST", "bucket", "delete"): _operation(
-        "DeleteObjects", objects.delete_many, objects.delete_many_answer
-    ),
-    ("PUT", "bucket", ""): Operation(
-        "CreateBucket", listings.about(sdk.CreateBucket), listings.created_answer, also=Outcome.EXISTS
-    ),
-    ("HEAD", "bucket", ""): _operation("HeadBucket", listings.about(sdk.HeadBucket), listings.head_answer),
-    ("DELETE", "bucket", ""): Operation(
-        "DeleteBucket", listings.about(sdk.DeleteBucket), listings.deleted_answer, also=Outcome.EXISTS
-    ),
-    ("GET", "bucket", "location"): _operation(
-        "GetBucketLocation", listings.about(sdk.HeadBucket), listings.location_answer
-    ),
-    ("GET", "bucket", "versioning"): _operation(
-        "GetBucketVersioning", listings.about(sdk.HeadBucket), listings.versioning_answer
-    ),
-    ("PUT", "bucket", "versioning"): _operation(
-        "PutBucketVersioning", listings.keep_versions, listings.done_answer
-    ),
-    ("GET", "service", ""): _operation(
-        "ListBuckets",
-        listings.about(sdk.ListBuckets),
-        listings.buckets_answer,
-        "",
-        "max-buckets",
-    ),
-}
-_DISTINGUISHING = frozenset(word for _, _, words in OPERATIONS for word in words.split())
-_MODELLED = "the world answers " + ", ".join(sorted(operation.name for operation in OPERATIONS.values()))
+_MODELLED = "the world answers " + ", ".join(sorted(OPERATIONS))
 
 
 def answer(request: Any, home: str, name: str) -> Any:
-    """What the SDK gets for `request`; `home` is the host it would go to, `name` the operation if known."""
+    """Return the response that the SDK receives.
+
+    `home` is the host of the service, `name` the operation, if the SDK names it.
+    """
     run = here()
     if run is None:
         raise used_after_the_run(request)
@@ -171,24 +155,23 @@ class Unanswered(Exception):
         self.call, self.instead = call, instead
 
 
-def reply(request: Any, home: str, name: str = "") -> Answer:
-    """Status, headers and body of the answer. A lost reply raises an exception of the SDK."""
+def reply(request: Any, home: str, name: str = "") -> codec.Answer:
+    """Return the response to a request; a lost one raises an exception of the SDK."""
     run = surely_here()
     message = Message(request, home)
     try:
         operation = _find(message, name)
         status, headers, body = _answered(run, operation, message)
-    except Refused as refused:
-        status, headers, body = _refused(message, refused)
+    except S3Error as error:
+        status, headers, body = _refused(run, message, error)
     headers = {
         "x-amz-request-id": _request_id(run),
         "x-amz-id-2": "world",
         "Server": "AmazonS3",
-        "Content-Type": "application/xml",
         "Content-Length": str(len(body)),
         **headers,
     }
-    return status, headers, b"" if message.method == "HEAD" else body
+    return codec.Answer(status, headers, b"" if message.method == "HEAD" else body)
 
 
 def used_after_the_run(request: Any) -> Misuse:
@@ -200,69 +183,102 @@ def used_after_the_run(request: Any) -> Misuse:
 
 
 def _find(message: Message, name: str) -> Operation:
-    level = "object" if message.key else "bucket" if message.bucket else "service"
-    words = {word for word in message.query if word in _DISTINGUISHING}
-    if "x-amz-copy-source" in message.headers:
-        words.add("copy")
-    found = OPERATIONS.get((message.method, level, " ".join(sorted(words))))
-    if found is None or (name and name != found.name):
-        wanted = name or f"{message.method} of the {level}"
-        raise Unanswered(f"s3:{wanted} with {', '.join(message.query) or 'nothing'}", _MODELLED)
-    beyond = [word for word in message.query if word not in found.query and word not in _DISTINGUISHING]
-    beyond += http.unknown_headers(message, found.headers)
-    if beyond:
-        raise Unanswered(
-            f"s3:{found.name} with {', '.join(beyond)}", "leave that out, or hand the code a stand-in"
-        )
+    """Return the operation of a request, and set its parameters; the SDK may have named it."""
+    level = codec.level_of(message.bucket, message.key)
+    query, headers = message.query, message.headers
+    operation = _resolve(message.method, level, tuple(query), query.get("list-type"), tuple(headers))
+    found = OPERATIONS.get(operation)
+    if found is None or (name and name != operation):
+        wanted = name or operation or f"{message.method} of the {level}"
+        raise Unanswered(f"s3:{wanted} with {', '.join(query) or 'nothing'}", _MODELLED)
+    message.operation = operation
+    message.parameters = codec.parameters_of(operation, message.bucket, message.key, query, headers)
     return found
 
 
-def _answered(run: RunState, operation: Operation, message: Message) -> Answer:
-    if len(message.key.encode()) > 1024:
-        raise Refused(400, "KeyTooLongError", "Your key is too long")
+@functools.lru_cache(1024)
+def _resolve(
+    method: str, level: str, words: tuple[str, ...], list_type: str | None, headers: tuple[str, ...]
+) -> str:
+    """Return the name of an operation; empty if S3 has none like this.
+
+    `list-type` is the one word of a query whose value makes a difference. Raise `Unanswered` for an operation
+    of this module with words or headers that have no effect here.
+    """
+    query = dict.fromkeys(words, "") | ({} if list_type is None else {"list-type": list_type})
+    try:
+        operation = codec.operation_of(method, level, query, dict.fromkeys(headers, ""))
+    except S3Error:
+        return ""
+    beyond = _beyond(operation, words, headers) if operation in OPERATIONS else []
+    if beyond:
+        raise Unanswered(
+            f"s3:{operation} with {', '.join(beyond)}", "leave that out, or hand the code a stand-in"
+        )
+    return operation
+
+
+def _beyond(name: str, words: tuple[str, ...], headers: tuple[str, ...]) -> list[str]:
+    """Return the words of the query and the headers that have a meaning, and none here."""
+    known = OPERATIONS[name].known | IGNORED | objects.ATTRIBUTES
+    plain = codec.words_of(name)
+    beyond = [word for word in words if word not in plain and codec.member_of(name, word) not in known]
+    return beyond + [
+        header
+        for header in headers
+        if header not in _TRANSPORT
+        and not header.startswith("x-amz-meta-")
+        and not header.startswith(HEADER)
+        # Clients send headers of a put with other requests, where S3 ignores them.
+        and (codec.member_of(name, header) or codec.member_of("PutObject", header)) not in known
+    ]
+
+
+def _answered(run: RunState, operation: Operation, message: Message) -> codec.Answer:
+    if len(message.key.encode()) > KEY_BYTES_MAX:
+        refuse("KeyTooLongError")
     try:
         request = operation.read(message)
     except LookupError as beyond:
         raise Unanswered(f"s3:{beyond.args[0]}", "leave that out") from None
     store = run.store
     if isinstance(request, list):
-        replies = store.send_all(request)
-        if any(reply.outcome is Outcome.UNKNOWN for reply in replies):
+        reply = store.send_all(request)
+        if any(one.outcome is Outcome.UNKNOWN for one in reply):
             return _lost(run, operation, message)
-        return operation.write(message, request, replies)
-    reply = store.send(request)
-    if reply.outcome is Outcome.UNKNOWN:
-        return _lost(run, operation, message)
-    if reply.outcome not in (Outcome.DONE, operation.also):
-        raise objects.refusal(request, reply)
-    return operation.write(message, request, reply)
+    else:
+        reply = store.send(request)
+        if reply.outcome is Outcome.UNKNOWN:
+            return _lost(run, operation, message)
+        if reply.outcome not in (Outcome.DONE, operation.also):
+            raise objects.refusal(request, reply)
+    values = operation.write(message, request, reply)
+    status, headers, body = codec.write(operation.name, values, 206 if "ContentRange" in values else None)
+    return codec.Answer(status, headers, values.get("Body", body))
 
 
 LOST = ("closed", "timeout", "error")
-"""How a lost reply can show: the connection closed, silence, or S3's own "I do not know" (500)."""
+"""Forms of a lost reply: the connection closed, silence, or S3's own "I do not know" (500)."""
 
 
-def _lost(run: RunState, operation: Operation, message: Message) -> Answer:
-    """Nobody knows what became of the request, the SDK neither."""
+def _lost(run: RunState, operation: Operation, message: Message) -> codec.Answer:
+    """Show a lost reply to the SDK, which cannot tell whether the request was applied."""
     if run.settings.lost_reply == "timeout":
         raise ReadTimeoutError(endpoint_url=message.url)
     if run.settings.lost_reply == "closed":
         raise ConnectionClosedError(endpoint_url=message.url)
-    broken = Refused(500, "InternalError", "We encountered an internal error. Please try again.")
-    status, headers, body = _refused(message, broken)
-    # S3 sends the headers of these before it knows how they will end.
+    status, headers, body = _refused(run, message, S3Error("InternalError"))
+    # S3 sends the headers of these before they have ended.
     early = operation.name in ("CompleteMultipartUpload", "CopyObject", "UploadPartCopy")
-    return 200 if early else status, headers, body
+    return codec.Answer(200 if early else status, headers, body)
 
 
-def _refused(message: Message, refused: Refused) -> Answer:
-    if refused.status == 304:
-        return 304, {}, b""
-    listed = [("Key", message.key or None), *refused.details.items()]
-    return refused.status, {}, http.xml_error(refused.code, refused.message, [*listed, ("HostId", "world")])
+def _refused(run: RunState, message: Message, error: S3Error) -> codec.Answer:
+    resource = f"/{message.bucket}/{message.key}" if message.key else f"/{message.bucket}"
+    return codec.Answer(*error_answer(error, message.method, resource, _request_id(run)))
 
 
 def _request_id(run: RunState) -> str:
-    """Says whose request it was and its how-manieth: the same in every run."""
+    """Return the process of a request and its number there: the same in every run."""
     process = run.running
     return "WORLD" if process is None else f"W{process.index:03X}{process.ops:012X}"

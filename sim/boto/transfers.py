@@ -1,9 +1,9 @@
 """The SDK's transfers (`upload_file`, `download_fileobj`, `copy`, ...) with the threads that they start.
 
 Their executors, semaphores, events and locks are the world's, like those of the user's code (`sim.threads`),
-so parts are sent, and lost, in every order. What the SDK does between two requests is one step: races within
-the SDK itself are not looked for. What its threads share is under its locks, whose use counts for the
-conflicts of a step, but for the state of a transfer, which they read without: that counts here.
+so parts are sent, and lost, in every order. Work of the SDK between two requests is one step: races within
+the SDK itself are not searched. Its threads share state under its locks, whose use counts for the conflicts
+of a step, except for the state of a transfer, which they read without a lock: that counts here.
 
 Sets of futures and transfers are made to remember the order of their members, as runs must repeat.
 `world.configure(part_bytes_min=...)` counts for the parts of transfers, which else have at least 5 MiB.
@@ -103,7 +103,7 @@ def _open(self: Any, filename: Any, mode: str) -> Any:
 
 
 def stand_ins() -> Iterator[tuple[Any, str, Any]]:
-    """The stand-ins with their places: module or class, and name."""
+    """Yield each replacement with its place: module or class, and name."""
     yield TransferCoordinator, "__init__", _coordinator
     yield TransferCoordinator, "status", property(_status)
     yield BoundedExecutor, "submit", _submit

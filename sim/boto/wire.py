@@ -52,7 +52,7 @@ def as_bytes(status: int, headers: dict[str, str], body: bytes) -> bytes:
 
 
 def check(request: Any) -> str:
-    """The host that stands for S3 in a request, with no bucket in front; an escape if it is for others."""
+    """Return the host of S3 in a request, without a bucket in front; raise an escape for other hosts."""
     run = here()
     if run is None:
         raise Misuse(f"{request.method} {request.url} was sent after the run")
@@ -86,7 +86,7 @@ def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
 
 
 def _home(run: RunState, host: str, headers: dict[str, str], query: list[tuple[str, str]]) -> str | None:
-    """The host that stands for the service, with no bucket in front; None when it is not S3."""
+    """Return the host of the service, without a bucket in front, or None if it is not S3."""
     declared = [one for one in run.settings.s3_endpoints if host == one or host.endswith(f".{one}")]
     if declared:
         return str(max(declared, key=len))
@@ -138,13 +138,13 @@ def _joined(chunked: bytes) -> bytes:
 
 
 def expects(received: bytes | bytearray) -> bool:
-    """Whether its sender waits for leave to send the body."""
+    """Return true if the sender waits for `100 Continue` before it sends the body."""
     head, ends, _ = received.partition(b"\r\n\r\n")
     return bool(ends) and b"expect: 100-continue" in head.lower()
 
 
 def whole(received: bytes | bytearray) -> bool:
-    """Whether a request has arrived with all of its body."""
+    """Return true if a request has arrived with all of its body."""
     head, ends, body = received.partition(b"\r\n\r\n")
     if not ends:
         return False

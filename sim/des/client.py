@@ -25,17 +25,17 @@ TIMEOUT_NS = 60_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ClientModel:
-    """What a client is like."""
+    """The settings of a client."""
 
     in_flight: int | None = None
     timeout_ns: int | None = None
     """When it gives up on an answer. None: only on one that never comes, after the SDK's minute."""
     attempts: int = 1
-    """Of a request that may be asked again (see `impl.store.layers.retrying`)."""
+    """Repetitions of a request that may be sent again (see `impl.store.layers.retrying`)."""
     pause_ns: int = 50_000_000
     pause_max_ns: int = 5_000_000_000
     compute_per_request_ns: int = 0
-    """What the client's one core does with every answer before anybody can use it."""
+    """Work of the client's one core on every answer before the code can use it."""
 
 
 class Client(Store):
@@ -70,8 +70,7 @@ class Client(Store):
         flight = Flight(self, actor, request)
         operation = actor.operation
         if operation is not None:
-            operation.requests += 1
-            operation.hops += 1
+            operation.step()
         actor.waits = flight
         self.server.launch(flight)
         reply = engine.hub.switch()
@@ -89,8 +88,7 @@ class Client(Store):
             engine.refuse(actor)
         operation = actor.operation
         if operation is not None:
-            operation.requests += len(requests)
-            operation.hops += 1
+            operation.step(len(requests))
         group = _Group(len(requests))
         actor.waits = group
         for slot, request in enumerate(requests):
@@ -105,7 +103,7 @@ class Client(Store):
         return replies
 
     def answered(self, flight: Flight, actor: Any, reply: Any) -> None:
-        """An answer is there; whoever waits for it goes on when the client's core has dealt with it."""
+        """Hand an answer to the client's core; the actor that waits for it continues afterwards."""
         if self.compute_ns:
             now = self._engine.now_ns
             self._idle_from_ns = max(self._idle_from_ns, now) + self.compute_ns
@@ -157,7 +155,7 @@ def _dice(faults: Faults, seed: str) -> Any:
 
 
 def retrying(client: Client, model: ClientModel) -> Store:
-    """The client as protocol code sees it: with the retries that ship, if the model wants any."""
+    """Return the store that protocol code uses: with the retries that ship, if the model has any."""
     if model.attempts < 2:
         return client
     return Retrying(

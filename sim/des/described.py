@@ -127,7 +127,7 @@ class Describing:
                 else:
                     for request in together:
                         _accept([request], [client.send(request)])
-                        if step.when:  # what it wrote itself it knows
+                        if step.when:  # its own writes need no read
                             known[request.key] = self.versions.get(request.key, 0)
                 together = []
 

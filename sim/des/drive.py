@@ -128,7 +128,7 @@ class Drive:
         tick.after(self._gap_ns(dice))
 
     def _more(self) -> bool:
-        """Whether one more operation may begin; takes it."""
+        """Take one more operation; return false if none may begin."""
         if self._left is not None:
             if self._left <= 0:
                 return False

@@ -2,7 +2,7 @@
 
 Theory. An *actor* is a greenlet that runs the code as it is shipped. It gives up control only where it
 waits: at a store request, a sleep, a channel. Then the hub, which is SimPy's event loop, goes on to the
-next event, and an event's callback switches back into whoever waited for it. Between two waits no time
+next event, and an event's callback switches back into the actor that waited for it. Between two waits no time
 passes: what code computes costs nothing unless the scenario says so.
 
 Time is counted in whole nanoseconds, so that it adds up exactly. Events of the same nanosecond happen in
@@ -66,11 +66,11 @@ class SimulatedEnvironment(Environment):
 
 
 REFUSALS_MAX = 50
-"""How often a dying actor may ask for something before it is given up."""
+"""Requests that a dying actor may make before it is given up."""
 
 
 class Crash(BaseException):
-    """Unwinds an actor: a crash is nobody's to handle, so it derives from BaseException."""
+    """Unwinds an actor. No code may handle a crash, so it derives from BaseException."""
 
 
 class Deadlock(Exception):
@@ -116,7 +116,7 @@ class Actor:
         self.name = name
         self.fn = fn
         self.restart = restart
-        """What runs after a crash; None when nothing does."""
+        """The function that runs after a crash, if there is one."""
         self.incarnation = 0
         self.skew_ns = 0
         self.meter = meter
@@ -129,7 +129,7 @@ class Actor:
         self.crashing = False
         self.refusals = 0
         self.waits: Any = None
-        """What may wake it; anything else that tries comes too late."""
+        """The one event that may wake it; any other comes too late."""
         self.worker: Any = None
 
 
@@ -181,7 +181,7 @@ class Engine:
         for actor in self.actors:
             self._kill(actor)
 
-    # What actors do.
+    # For actors.
 
     def wait(self, on: Any) -> Any:
         """Called by the running actor: give up control until `on` wakes it."""
@@ -208,7 +208,7 @@ class Engine:
             self.hub.switch()
         raise Crash
 
-    # What events do.
+    # For events.
 
     def wake(self, actor: Actor, on: Any, value: Any = None) -> None:
         """Let `actor` go on with `value`, if `on` is still what it waits for."""
@@ -293,7 +293,7 @@ class Channel:
             self._hand(*self._takers.popleft())
 
     def _hand(self, actor: Actor, mark: object) -> None:
-        # By an event of its own: whoever puts goes on first.
+        # By an event of its own, so that the actor that puts continues first.
         Tick(self._engine, lambda _: self._engine.wake(actor, mark)).after(0)
 
 

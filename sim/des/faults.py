@@ -29,7 +29,7 @@ class Faults:
 
     @property
     def per_request(self) -> bool:
-        """Whether anything can happen to a request at all."""
+        """True if any fault can happen to a request."""
         return any((self.reply_lost, self.request_lost, self.late, self.conflict, self.throttled))
 
 

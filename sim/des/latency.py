@@ -1,4 +1,4 @@
-"""How long a request is under way: constant, lognormal, or as `fencepost probe` measured it.
+"""Latencies of requests: constant, lognormal, or as `fencepost probe` measured them.
 
     Constant(20_000_000)                                20 ms, always
     Lognormal(p50_ns=15_000_000, p99_ns=80_000_000)     half of them above 15 ms, one in a hundred above 80
@@ -72,7 +72,7 @@ class Profile:
     default: Latency
     kinds: dict[str, Latency] = field(default_factory=dict)
     byte_ns: float = 0.0
-    """What a byte adds to any request: one over the bandwidth."""
+    """Nanoseconds that a byte adds to any request: one over the bandwidth."""
     kinds_byte_ns: dict[str, float] = field(default_factory=dict)
     """... or to requests of one kind, where that was measured."""
 

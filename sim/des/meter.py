@@ -1,25 +1,25 @@
-"""What operations cost: latency, requests, and serial hops, by the operation's name.
+"""Latency, requests and serial hops of operations, by the operation's name.
 
-An actor is one thread of control that waits for each step's answers before it takes the next, so its longest
-chain of requests is the number of its steps: a parallel step is one hop, however wide. That is the critical
-path that `impl.store.layers.Metered` finds in its graph of happens-before, counted instead of searched
-(tests/sim/des/test_meter.py holds the two against each other).
+An actor is one thread of control, whose steps a `Tally` counts. That is the critical path that
+`impl.store.layers.Metered` finds in its graph of happens-before, counted instead of searched
+(tests/sim/des/test_meter.py compares the two).
 """
 
 from array import array
 from collections import Counter
 
+from fencepost.impl.store.layers.metered import Tally
 
-class Operation:
+
+class Operation(Tally):
     """One operation that is under way."""
 
-    __slots__ = ("began_ns", "bytes_received", "bytes_sent", "hops", "name", "requests", "retries")
+    __slots__ = ("began_ns", "bytes_received", "bytes_sent", "name", "retries")
 
     def __init__(self, name: str, began_ns: int) -> None:
+        super().__init__()
         self.name = name
         self.began_ns = began_ns
-        self.requests = 0
-        self.hops = 0
         self.bytes_sent = 0
         self.bytes_received = 0
         self.retries = 0

@@ -64,7 +64,7 @@ class Contended(Nominal):
 
 
 NAMES = frozenset({"depth", "batch", "history"})
-"""What expressions may use besides counters and parameters: operations before the run began; operations that
+"""Names in expressions besides counters and parameters: operations before the run began; operations that
 are committed together; operations that ended so far, those before the run included."""
 
 
@@ -108,11 +108,11 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What is done beside the operations, every so many of them or every so often."""
+    """Work beside the operations, every so many of them or every so often."""
 
     steps: tuple[Step, ...] = ()
     takes: dict[str, Expression] = field(default_factory=dict)
-    """What it takes off each counter: reckoned when it begins, taken off when it has ended."""
+    """Amount that it takes off each counter: computed when it begins, subtracted when it has ended."""
     every: int | None = None
     """Operations between two runs."""
     every_ns: int | None = None

@@ -1,6 +1,9 @@
-"""What a run came to, in numbers that depend on the set-up alone."""
+"""The result of one simulated run: numbers that depend on its set-up alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from fencepost.sim.des.meter import Meter, Samples
 from fencepost.sim.quantiles import percentiles
@@ -48,32 +51,59 @@ class Result:
     saturation: dict[str, float]
     """The mean share of places taken, of each cap; and how long its queue was at the most."""
     counters: dict[str, float] = field(default_factory=dict)
-    """Where the counters of a described path stood in the end."""
+    """Counters of a described path at the end of the run."""
     parts: dict[str, float] = field(default_factory=dict)
     """Requests of an operation by the part of the described path that sent them."""
     latencies_ms: dict[str, list[float]] = field(default_factory=dict, repr=False)
     """Every operation's latency, in the order in which they ended."""
 
 
+class Measured:
+    """The samples of one operation, and what several measures of it share."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        self.count = len(samples.latency_ns)
+
+    @cached_property
+    def percentiles_ns(self) -> dict[str, float]:
+        return percentiles(self.samples.latency_ns)
+
+    def mean(self, total: float, digits: int = 4) -> float:
+        return round(total / self.count, digits)
+
+
+class Measure(NamedTuple):
+    of: Callable[[Measured], float]
+    unit: str = ""
+
+
+MEASURES: dict[str, Measure] = {
+    "count": Measure(lambda found: found.count),
+    "p50": Measure(lambda found: _ms(found.percentiles_ns["p50"]), "ms"),
+    "p90": Measure(lambda found: _ms(found.percentiles_ns["p90"]), "ms"),
+    "p99": Measure(lambda found: _ms(found.percentiles_ns["p99"]), "ms"),
+    "max": Measure(lambda found: _ms(max(found.samples.latency_ns)), "ms"),
+    "mean": Measure(lambda found: _ms(sum(found.samples.latency_ns) / found.count), "ms"),
+    "requests": Measure(lambda found: found.mean(sum(found.samples.requests))),
+    "serial_hops": Measure(lambda found: found.mean(sum(found.samples.hops))),
+    "requests_max": Measure(lambda found: max(found.samples.requests)),
+    "serial_hops_max": Measure(lambda found: max(found.samples.hops)),
+    "retries": Measure(lambda found: found.mean(found.samples.retries)),
+    "bytes_sent": Measure(lambda found: found.mean(found.samples.bytes_sent, 1)),
+    "bytes_received": Measure(lambda found: found.mean(found.samples.bytes_received, 1)),
+}
+"""The value of each field of `OperationStats`. Checks and objectives of a scenario can name every measure."""
+
+
 def statistics(meter: Meter) -> dict[str, OperationStats]:
-    return {name: _stats(samples) for name, samples in sorted(meter.samples.items())}
+    """Return the statistics of every operation, by name."""
+    return {name: _stats(Measured(samples)) for name, samples in sorted(meter.samples.items())}
 
 
-def _stats(samples: Samples) -> OperationStats:
-    count = len(samples.latency_ns)
-    return OperationStats(
-        count=count,
-        **{name: _ms(value) for name, value in percentiles(samples.latency_ns).items()},
-        max=_ms(max(samples.latency_ns)),
-        mean=_ms(sum(samples.latency_ns) / count),
-        requests=round(sum(samples.requests) / count, 4),
-        serial_hops=round(sum(samples.hops) / count, 4),
-        requests_max=max(samples.requests),
-        serial_hops_max=max(samples.hops),
-        retries=round(samples.retries / count, 4),
-        bytes_sent=round(samples.bytes_sent / count, 1),
-        bytes_received=round(samples.bytes_received / count, 1),
-    )
+def _stats(found: Measured) -> OperationStats:
+    values: dict[str, Any] = {name: measure.of(found) for name, measure in MEASURES.items()}
+    return OperationStats(**values)
 
 
 def _ms(ns: float) -> float:

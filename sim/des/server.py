@@ -7,11 +7,11 @@
                                           └──────── time-out: unknown ─────────┘
 
 A request is applied when it lands, by the same `Bucket` that every audit uses; the order of landing is the
-order of effects. The latency is drawn once for the whole way, half passes before landing. Rates are asked
-at landing, and a refusal takes as long as an answer. A request whose answer would come after the client's
-time-out is answered `unknown` then, and lands all the same.
+order of effects. The latency is drawn once for the whole way, half passes before landing. Rates are
+checked at landing, and a refusal takes as long as an answer. A request whose answer would come after the
+client's time-out is answered `unknown` then, and lands all the same.
 
-What is left out: the store's own replication, connections being opened, and a client's processor (unless the
+Left out: the store's own replication, connections being opened, and a client's processor (unless the
 scenario gives its requests a price in compute).
 """
 
@@ -26,7 +26,7 @@ from simpy.events import NORMAL
 from fencepost.impl.store.bucket import Bucket
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event, TraceFields, arguments, landing, results
-from fencepost.impl.store.requests import Outcome, Reply
+from fencepost.impl.store.requests import Outcome, Reply, Request
 from fencepost.sim.des.engine import START_NS, Engine
 from fencepost.sim.des.faults import Faults, fate
 from fencepost.sim.des.latency import Constant, Profile
@@ -51,7 +51,7 @@ class Gate:
         self._changed_ns = 0
 
     def enter(self, flight: Any) -> bool:
-        """Whether `flight` may proceed now; if not, it is queued and returned by a later `leave`."""
+        """Return true if `flight` may proceed now; otherwise queue it for a later `leave`."""
         if self.free:
             self._mark()
             self.free -= 1
@@ -112,21 +112,21 @@ RATES_BURST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StoreModel:
-    """What the store is like. None: no such limit."""
+    """The settings of the store. None: no such limit."""
 
     latency: Profile = field(default_factory=lambda: Profile(Constant(20_000_000)))
     in_flight: int | None = None
     writes_per_prefix: float | None = None
     reads_per_prefix: float | None = None
     prefix_segments: int = 1
-    """How much of a key, counted in parts between slashes, makes the prefix that shares a rate."""
+    """Parts of a key, between slashes, that make the prefix that shares a rate."""
     writes_per_key: float | None = None
 
 
 class Flight(simpy.Event):
     """A request under way: an event that is scheduled again for its next stage."""
 
-    env: Any = None  # nobody waits for it but the server
+    env: Any = None  # no client waits for it
     callbacks: Any
     _ok = True
     _value = None
@@ -141,7 +141,7 @@ class Flight(simpy.Event):
     sender: tuple[str, int] = ("", 0)
 
     def __init__(self, client: Any, actor: Any, request: Any) -> None:
-        # What most requests never have stays with the class: this is made once a request.
+        # Attributes that most requests never set stay with the class: an instance is made for each request.
         self.client = client
         self.actor = actor
         self.request = request
@@ -287,7 +287,7 @@ class Server:
 
     def _refusal(self, flight: Flight, now_ns: int) -> Reply | None:
         """Why it is not applied."""
-        request = flight.request
+        request: Request[Reply] = flight.request
         if flight.fate == "conflict":
             return request.ends(Outcome.CONFLICT, "drawn")
         if flight.fate == "throttled":

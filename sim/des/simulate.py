@@ -29,7 +29,7 @@ WORKLOADS: dict[str, Workload] = {
 
 
 def _trace_fields(workload: str) -> Any:
-    """What events tell of the bodies of the system's own documents."""
+    """Return the trace fields of the bodies of the system's own documents."""
     return next((load(one.trace_fields) for one in SYSTEMS.values() if workload in one.workloads), None)
 
 

@@ -51,7 +51,7 @@ class Workload:
     size: int = 4096
     """Bytes that an operation writes, in workloads that read this."""
     follow_up: bool = True
-    """Whether collectors write derived objects at once; otherwise the reconciler does."""
+    """True if collectors write derived objects at once; otherwise the reconciler does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Setup:
 
 
 class Simulation:
-    """What the actors of one run share: engine, store, environment, clients, and unique numbers."""
+    """State that the actors of one run share: engine, store, environment, clients, and unique numbers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What every feature works with: stores that write down what they do, rivals, keys, notes, and a clock.
+"""The tools of every feature: stores that record their requests, rivals, keys, notes, and a clock.
 
 A feature is a function of a `Bench`. It returns when all was well and raises one of the three endings
 (`Broken`, `NotOffered`, `Inconclusive`) when it was not; what deviates without danger is a `note`.
@@ -14,17 +14,17 @@ from fencepost.impl.store.errors import StoreError, Unsupported
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.layers.retrying import Retrying
 from fencepost.impl.store.requests import ANYTHING, NOT_NOW, Outcome, Reply, Request
-from fencepost.sim.probe.crew import Crew, Opener, ProcessCrew, Sent, ThreadCrew
-from fencepost.sim.probe.ground import Ground, batches
+from fencepost.sim.probe.clients import Clients, Opener, ProcessClients, Sent, ThreadClients
 from fencepost.sim.probe.history import History, HistoryStep, Recorded, body_of, token_of
 from fencepost.sim.probe.plan import Plan
+from fencepost.sim.probe.scratch import ScratchPrefix, batches
 from fencepost.sim.probe.verdict import Broken, Inconclusive, NotOffered, bound_of
 
 RIVALS_MIN = 2
 BAD_ROUNDS_MAX = 10
 """The case is clear by then."""
 ROUNDS_MIN = 10
-"""Fewer rounds than this (and than were asked for) decide nothing."""
+"""Fewer rounds than this (and than the plan has) decide nothing."""
 ROUNDS_WANTED = 40
 """Rivals are added as long as this many rounds fit into a race's time: on a store that makes losers wait for
 seconds, many rounds of few rivals tell more than one round of many."""
@@ -38,8 +38,8 @@ class Bench:
     def __init__(self, store: Store, env: Environment, plan: Plan, opener: Opener | None) -> None:
         self.env = env
         self.plan = plan
-        self.ground = Ground(store, env)
-        self.history = History(self.ground.prefix)
+        self.scratch = ScratchPrefix(store, env)
+        self.history = History(self.scratch.prefix)
         self.raw = store
         self.store = self._view(store, "me")
         self.notes: list[str] = []
@@ -47,7 +47,7 @@ class Bench:
         self.rounds_bad = 0
         self.counts: Counter[str] = Counter()
         self.kept: dict[str, Any] = {}
-        """What one feature prepared for another."""
+        """Values that one feature prepared for another."""
         self.applies = True
         self._name = ""
         self._seconds = 0.0
@@ -58,11 +58,11 @@ class Bench:
         self._first_bad: tuple[str, tuple[HistoryStep, ...]] | None = None
         self._opener = opener
         self._elsewhere: Store | None = None
-        self._threads: ThreadCrew | None = None
-        self._processes: ProcessCrew | None = None
+        self._threads: ThreadClients | None = None
+        self._processes: ProcessClients | None = None
 
     def _view(self, store: Store, worker: str) -> Store:
-        recorded = Recorded(store, worker, self.history, self.ground.before, self.ground.after)
+        recorded = Recorded(store, worker, self.history, self.scratch.before, self.scratch.after)
         return Retrying(recorded, pause_s=0.02, pause_max_s=1.0)
 
     def begin(self, name: str, seconds: float) -> None:
@@ -93,59 +93,59 @@ class Bench:
 
     @property
     def readers(self) -> tuple[tuple[Store, str], ...]:
-        """Who looks after a write, with a name."""
+        """The clients that read after a write, each with a name."""
         return (self.store, "the writer"), (self.other, "another reader")
 
     def quiet(self) -> Store:
         """For bulk work that no history needs."""
-        return Retrying(_Tracked(self.raw, self.ground))
+        return Retrying(_Tracked(self.raw, self.scratch))
 
     @property
-    def threads(self) -> Crew:
+    def threads(self) -> Clients:
         if self._threads is None:
-            self._threads = ThreadCrew(self.raw, self.plan.threads)
+            self._threads = ThreadClients(self.raw, self.plan.threads)
         return self._threads
 
     @property
-    def processes(self) -> Crew:
+    def processes(self) -> Clients:
         if self._opener is None:
             self.not_applicable("no other process can open this store; the same race ran on threads")
         if self._processes is None:
             try:
-                self._processes = ProcessCrew(self._opener, self.plan.processes)
+                self._processes = ProcessClients(self._opener, self.plan.processes)
             except OSError as error:
                 raise Inconclusive(f"no processes could be started here ({error})") from error
         return self._processes
 
     def tidy(self) -> None:
         """Between features: a bucket full of what others left behind slows every listing."""
-        self.ground.tidy(self.kept["paged"][1] if "paged" in self.kept else ())
+        self.scratch.tidy(self.kept["paged"][1] if "paged" in self.kept else ())
 
     def close(self) -> None:
-        """Send the rivals home. What stands is swept by the caller."""
-        for crew in (self._threads, self._processes):
-            if crew is not None:
-                crew.close()
+        """End the rivals. The caller removes the objects."""
+        for clients in (self._threads, self._processes):
+            if clients is not None:
+                clients.close()
         self._threads = self._processes = None
         if self._elsewhere is not None and self._opener is not None:
             self._elsewhere.close()
         self._elsewhere = None
 
-    def together(self, crew: Crew, requests: Sequence[Request[Any]]) -> list[Sent]:
+    def together(self, clients: Clients, requests: Sequence[Request[Any]]) -> list[Sent]:
         """One request a member, released together, written down; a refusal of the store is raised."""
         for request in requests:
-            self.ground.before(request)
+            self.scratch.before(request)
         try:
-            every = crew.together(requests)
+            every = clients.together(requests)
         except Inconclusive:
-            self._processes = None if crew is self._processes else self._processes
+            self._processes = None if clients is self._processes else self._processes
             raise
         for sent in every:
             self.history.add(sent.worker, sent.request, sent.reply, sent.started_ns, sent.ended_ns)
         for sent in every:
             if isinstance(sent.reply, StoreError):
                 raise sent.reply
-            self.ground.after(sent.request, sent.reply)
+            self.scratch.after(sent.request, sent.reply)
         return every
 
     def in_bulk(self, requests: Sequence[Request[Any]]) -> list[Any]:
@@ -163,8 +163,8 @@ class Bench:
     # Steps of a feature.
 
     def key(self, label: str = "") -> str:
-        """A key nobody used before, named after the feature."""
-        return self.ground.key(f"{self._name}/{label or 'k'}")
+        """Return a new key, named after the feature."""
+        return self.scratch.key(f"{self._name}/{label or 'k'}")
 
     def note(self, text: str) -> None:
         """Worth knowing, and no danger. Recorded once."""
@@ -181,7 +181,7 @@ class Bench:
         raise NotOffered(f"does not apply: {why}")
 
     def case(self) -> None:
-        """A new history: what comes stands on its own."""
+        """Begin a new history, for a case that does not depend on earlier ones."""
         self.history.begin()
 
     def put(self, key: str, token: str, when: ask.Condition = ANYTHING, size: int = 0) -> str:
@@ -195,12 +195,12 @@ class Bench:
         expect(self.store.delete(key, when=ANYTHING), Outcome.DONE)
 
     def standing(self, key: str, store: Store | None = None) -> str | None:
-        """The token of what stands at `key`, or None."""
+        """Return the token of the object at `key`, or None."""
         reply = expect((store or self.store).get(key), Outcome.DONE, Outcome.MISSING)
         return token_of(reply.body) if reply.done else None
 
     def must_stand(self, key: str, token: str | None, after: str) -> None:
-        """What stands at `key` must be this."""
+        """Raise unless the object at `key` is this one."""
         found = self.standing(key)
         if found != token:
             raise Broken(f"after {after} the object is {_named(found)}, not {_named(token)}")
@@ -244,11 +244,11 @@ class Bench:
             self._rivals *= 2
             self._quick = 0
 
-    def rivals(self, crew: Crew) -> Sequence[str]:
-        """Who races in this round."""
-        self._rivals = min(self._rivals, crew.size)
+    def rivals(self, clients: Clients) -> Sequence[str]:
+        """Return the clients that race in this round."""
+        self._rivals = min(self._rivals, clients.size)
         self.rivals_max = max(self.rivals_max, self._rivals)
-        return crew.names[: self._rivals]
+        return clients.names[: self._rivals]
 
     def judged(self, violation: str | None) -> None:
         """The round that just ended was bad when `violation` returns a text."""
@@ -273,7 +273,7 @@ class Bench:
         return f"0 bad of {self.rounds_done} rounds (true rate below {100 * bound:.2g} %, 95 % sure)"
 
     def bound(self) -> float | None:
-        """What rounds without a bad one say about the rate of bad ones."""
+        """Return the bound on the rate of bad rounds that so many good ones give."""
         return bound_of(self.rounds_done) if not self.rounds_bad else None
 
     def evidence(self) -> tuple[HistoryStep, ...]:
@@ -284,8 +284,8 @@ class Bench:
 class _Tracked(Recorded):
     """Tracks what it leaves behind, keeps no history."""
 
-    def __init__(self, inner: Store, ground: Ground) -> None:
-        super().__init__(inner, "", History(""), ground.before, ground.after)
+    def __init__(self, inner: Store, scratch: ScratchPrefix) -> None:
+        super().__init__(inner, "", History(""), scratch.before, scratch.after)
 
     def send(self, request: Request[Any]) -> Any:
         return self.send_all([request])[0]

@@ -17,7 +17,7 @@ class Feature:
     question: str
     run: Callable[[Bench], str | None]
     core: bool = False
-    """Practically every protocol stands on it: see `verdict`."""
+    """True if practically every protocol depends on it: see `verdict`."""
     weight: int = 1
     """Its share of the time, relative to the others."""
     writes: Callable[[Plan], tuple[int, int]] = lambda _: (10, 10)
@@ -25,7 +25,7 @@ class Feature:
     heavy: bool = False
     """Its objects are as large as the plan's racing bodies."""
     large: int = 0
-    """How many objects of each large size of the plan it writes."""
+    """Number of objects that it writes of each large size of the plan."""
 
 
 _threads, _processes = attrgetter("threads"), attrgetter("processes")

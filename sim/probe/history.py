@@ -1,4 +1,4 @@
-"""The numbered history of what was asked and answered: the evidence a finding shows.
+"""The numbered history of requests and replies, which a finding shows as evidence.
 
     1. w2  put create-00007 if absent 'w2.7'      done            0.0 .. 4.1 ms
     2. w5  put create-00007 if absent 'w5.7'      done            0.1 .. 4.4 ms
@@ -137,7 +137,7 @@ def body_of(token: str, size: int = 0) -> bytes:
 
 
 def token_of(body: bytes) -> str:
-    """Who wrote this body; `torn(...)` when it is not one writer's body from end to end."""
+    """Return the writer of this body, or `torn(...)` if it is not one writer's body from end to end."""
     token = body.split(b"\n", 1)[0].decode(errors="replace")
     if not body:
         return ""
@@ -145,7 +145,7 @@ def token_of(body: bytes) -> str:
 
 
 def asked(request: Request[Any], prefix: str) -> str:
-    """One line for people: what was asked."""
+    """Return a request as one line for people."""
     subject = request.subject.removeprefix(prefix) or "everything"
     return " ".join([request.kind, subject, *_conditions(request), *_arguments(request)])
 

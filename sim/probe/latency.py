@@ -1,4 +1,4 @@
-"""How long each kind of request takes, asked one after another by a single client.
+"""Latencies of each kind of request, sent one after another by a single client.
 
 The profile is written for people and, with `--profile FILE`, for the simulator:
 
@@ -62,16 +62,16 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 
 def _once(bench: Bench, samples: Samples, number: int, size: int, folder: str) -> None:
-    """One of each kind. What a store does not offer is left out."""
+    """One of each kind. Requests that a store does not offer are left out."""
     key = bench.key("timed")
     body = body_of(f"latency.{number}", size)
 
     def timed(request: Request[Any], bytes_: int = 0) -> Any:
-        bench.ground.before(request)
+        bench.scratch.before(request)
         started = bench.env.monotonic_ns()
         reply = bench.raw.send(request)
         elapsed = (bench.env.monotonic_ns() - started) / 1e6
-        bench.ground.after(request, reply)
+        bench.scratch.after(request, reply)
         if reply.done:
             samples[request.kind, bytes_].append(elapsed)
         return reply

@@ -1,4 +1,4 @@
-"""What a listing shows: everything that stands, nothing that does not, once, page by page."""
+"""Listings: every object once, and nothing else, page by page."""
 
 import itertools
 from collections import Counter
@@ -23,12 +23,12 @@ ORDERED = ["A", "a-b", "a/b", "a/c/d", "a0", "b", "\u00e9", "\uff5a", "\U0001f60
 
 
 def list_after_write(bench: Bench) -> str:
-    """What was acknowledged is listed, with its present ETag."""
+    """Acknowledged objects are listed, with their present ETags."""
     most = min(bench.plan.rounds, LOOKS_MAX)
     for number in bench.rounds(most):
         folder = bench.key("folder") + "/"
         keys = [f"{folder}{name}" for name in bench.threads.names]
-        # Whoever remembers listings has one to remember now.
+        # A store that caches listings has one in its cache now.
         _look_around(bench, folder)
         sent = bench.together(
             bench.threads, [ask.Put(key, body_of(f"first.{number}"), ANYTHING) for key in keys]
@@ -52,14 +52,14 @@ def _unlisted(bench: Bench, folder: str, written: dict[str, str]) -> str | None:
         for key, etag in written.items():
             if key not in listed:
                 return f"{who} listed {folder[-12:]} without {key[-8:]}, which was acknowledged before"
-            # Some stores tell no ETag in listings, which misleads nobody.
+            # Some stores list no ETag, which does not mislead a client.
             if listed[key] not in (etag, ""):
                 return f"{who} listed {key[-8:]} with an ETag from before the last acknowledged write"
     return None
 
 
 def list_after_delete(bench: Bench) -> str:
-    """What was deleted is listed no more."""
+    """Deleted objects are not listed."""
     most = min(bench.plan.rounds, LOOKS_MAX)
     for number in bench.rounds(most):
         folder = bench.key("folder") + "/"
@@ -126,7 +126,7 @@ def paging(bench: Bench) -> str:
 
 
 def paging_under_writes(bench: Bench) -> str:
-    """Keys that stand all the while are shown exactly once, whatever happens around them."""
+    """Keys that exist all the while are shown exactly once, whatever happens around them."""
     folder, keys = _paged_keys(bench)
     bench.case()
     shown: list[str] = []

@@ -1,6 +1,6 @@
 """A mixed workload of many threads on few keys, recorded, and judged for linearizability.
 
-The races ask one sharp question each; this asks all of them at once, of orders nobody thought of. Each
+Each race tests one order; this tests orders that no race was written for. Each
 thread acts on what it saw last, so that conditions sometimes hold: that is what ties operations together
 and lets the checker prove something.
 """
@@ -30,7 +30,7 @@ CHOICES = {"get": 30, "head": 5, "create": 20, "swap": 25, "put": 5, "delete": 8
 
 
 class Recording:
-    """What all threads did, for the checker; and what the store turned out not to offer."""
+    """Calls of all threads, for the checker, and requests that the store does not offer."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
@@ -72,7 +72,7 @@ def _learn_manners(bench: Bench, recording: Recording) -> None:
         if deletes_missing(bench):
             recording.not_offered.add("delete-if")
     except Unsupported:
-        # Whatever is not offered is found out once more by whoever tries it.
+        # Every thread finds out by itself that a request is not offered.
         return
     finally:
         bench.notes.clear()
@@ -140,7 +140,7 @@ class Actor:
         bench, recording = self._bench, self._recording
         if choice in recording.not_offered:
             return
-        bench.ground.before(request)
+        bench.scratch.before(request)
         called = bench.history.now_ns()
         try:
             reply = bench.raw.send(request)
@@ -151,7 +151,7 @@ class Actor:
             recording.stop.set()
             raise
         returned = bench.history.now_ns()
-        bench.ground.after(request, reply)
+        bench.scratch.after(request, reply)
         self._remember(request, reply)
         recording.steps.append((self._name, request, reply, called, returned))
         if recording.changed_means_missing and reply.outcome is Outcome.CHANGED:

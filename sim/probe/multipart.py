@@ -35,7 +35,7 @@ def _aborted(bench: Bench) -> None:
     expect(bench.store.abort_upload(key, done.upload), Outcome.DONE)
     reply = bench.store.send(done(ANYTHING))
     if reply.outcome is Outcome.UNKNOWN:
-        # moto answers 500. What matters is that nothing came of it.
+        # moto answers 500. It must have had no effect.
         bench.note("completing an upload that was aborted ends in an error of the server")
     else:
         refused(reply, Outcome.GONE, Outcome.MISSING, otherwise="completed an upload that was aborted")

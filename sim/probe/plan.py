@@ -1,4 +1,4 @@
-"""How much a probe does: the more, the stronger the evidence."""
+"""Amounts of work of a probe: the more, the stronger the evidence."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Plan:
     """The bounds of one probe."""
 
     rounds: int = 100
-    """Of each race, at most."""
+    """Seconds for each race, at most."""
     seconds: float = 60.0
     """For everything but the sweep; shared out among the features, the races get what the rest leaves."""
     seed: int = 0
@@ -26,7 +26,7 @@ class Plan:
     """For paging: more than S3 lists on one page."""
     page: int = 1_000
     samples: int = 100
-    """Of each latency."""
+    """Samples of each latency."""
     operations: int = 1_600
     """Of the mixed workload that is checked for linearizability."""
 

@@ -1,13 +1,13 @@
 """Rivals released together, round after round, and what their answers may say.
 
-Every race has one judge: a pure function of what each rival wrote and received, and of what stands
-afterwards. Of a race in which all wanted the same version replaced,
+Every race has one judge: a pure function of the requests and replies of each rival, and of the
+object afterwards. Of a race in which all wanted the same version replaced,
 
 - at most one rival receives `done`;
 - the final object is the winner's, and never that of a rival that was refused;
 - no rival receives `exists` or `changed` when no write was applied.
 
-`unknown` may have been applied, so it excuses what stands, but not a second winner. `conflict` and
+`unknown` may have been applied, so it explains the object, but not a second winner. `conflict` and
 `throttled` prove nothing and excuse a round without any winner, but must not have been applied.
 """
 
@@ -18,8 +18,8 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import ABSENT, Matches, Outcome
 from fencepost.sim.probe.bench import Bench, offered
+from fencepost.sim.probe.clients import Clients, Sent
 from fencepost.sim.probe.conditions import deletes_missing
-from fencepost.sim.probe.crew import Crew, Sent
 from fencepost.sim.probe.history import body_of, token_of
 from fencepost.sim.probe.multipart import Begun
 from fencepost.sim.probe.verdict import Broken, Inconclusive
@@ -39,7 +39,7 @@ class Rival:
 
 
 def judge(rivals: Sequence[Rival], before: str | None, after: str | None) -> str | None:
-    """The violation in a race for replacing `before`, after which `after` stands; None when nothing is."""
+    """Return the violation in a race to replace `before` that left `after`, or None."""
     winners = [rival for rival in rivals if rival.outcome is Outcome.DONE]
     perhaps = {rival.token for rival in rivals if rival.outcome is Outcome.UNKNOWN}
     if len(winners) > 1:
@@ -60,27 +60,27 @@ def _what(token: str | None) -> str:
     return "nothing" if token is None else repr(token)
 
 
-def racing_creates(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
+def racing_creates(clients_of: Callable[[Bench], Clients]) -> Callable[[Bench], str]:
     """Create-only puts of the same new key."""
 
     def run(bench: Bench) -> str:
-        crew = crew_of(bench)
+        clients = clients_of(bench)
         for number in bench.rounds():
             key = bench.key("create")
-            tokens = _tokens(bench, crew, number)
+            tokens = _tokens(bench, clients, number)
             bodies = [body_of(token, bench.plan.body_bytes) for token in tokens]
-            sent = bench.together(crew, [ask.Put(key, body, ABSENT) for body in bodies])
+            sent = bench.together(clients, [ask.Put(key, body, ABSENT) for body in bodies])
             _settle(bench, key, _rivals(sent, tokens), None)
         return _conclude(bench)
 
     return run
 
 
-def counters(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
+def counters(clients_of: Callable[[Bench], Clients]) -> Callable[[Bench], str]:
     """Everybody reads the counter and puts the next value if it is still what was read."""
 
     def run(bench: Bench) -> str:
-        crew = crew_of(bench)
+        clients = clients_of(bench)
         key = bench.key("counter")
         bench.put(key, "0.start", size=bench.plan.body_bytes)
         wins = reached = 0
@@ -94,9 +94,9 @@ def counters(crew_of: Callable[[Bench], Crew]) -> Callable[[Bench], str]:
             before = token_of(read.body)
             count = _count(before)
             lost = _lost_update(count, reached)
-            tokens = [f"{count + 1}.{name}" for name in bench.rivals(crew)]
+            tokens = [f"{count + 1}.{name}" for name in bench.rivals(clients)]
             bodies = [body_of(token, bench.plan.body_bytes) for token in tokens]
-            sent = bench.together(crew, [ask.Put(key, body, Matches(read.info.etag)) for body in bodies])
+            sent = bench.together(clients, [ask.Put(key, body, Matches(read.info.etag)) for body in bodies])
             won = sum(one.outcome is Outcome.DONE for one in sent)
             wins += won
             reached = count + (won > 0)
@@ -130,14 +130,14 @@ def racing_completes(matching: bool) -> Callable[[Bench], str]:
     """Completions of as many uploads of one key, create-only or over the same version."""
 
     def run(bench: Bench) -> str:
-        crew = bench.threads
+        clients = bench.threads
         for number in bench.rounds():
             key = bench.key("complete")
-            tokens = _tokens(bench, crew, number)
+            tokens = _tokens(bench, clients, number)
             before = "before" if matching else None
             when: ask.Condition = Matches(bench.put(key, "before")) if matching else ABSENT
             begun = _begin_all(bench, key, tokens)
-            sent = bench.together(crew, [each(when) for each in begun])
+            sent = bench.together(clients, [each(when) for each in begun])
             _settle(bench, key, _rivals(sent, tokens), before)
             _abandon(bench, begun, sent)
         return _conclude(bench)
@@ -147,18 +147,18 @@ def racing_completes(matching: bool) -> Callable[[Bench], str]:
 
 def puts_against_completes(bench: Bench) -> str:
     """Half put, half complete an upload, all create-only: one lock must cover both."""
-    crew = bench.threads
+    clients = bench.threads
     for number in bench.rounds():
         key = bench.key("create")
-        tokens = _tokens(bench, crew, number)
-        # Turns change every round: whoever is released first must not always do the same.
+        tokens = _tokens(bench, clients, number)
+        # Turns change every round: the client that is released first must not always do the same.
         first = number % 2
         begun = _begin_all(bench, key, tokens[first::2])
         requests: list[ask.Request[ask.Reply]] = [
             ask.Put(key, body_of(token, bench.plan.body_bytes), ABSENT) for token in tokens
         ]
         requests[first::2] = [each(ABSENT) for each in begun]
-        sent = bench.together(crew, requests)
+        sent = bench.together(clients, requests)
         _settle(bench, key, _rivals(sent, tokens), None)
         _abandon(bench, begun, sent[first::2])
     return _conclude(bench)
@@ -166,7 +166,7 @@ def puts_against_completes(bench: Bench) -> str:
 
 def puts_against_deletes(bench: Bench) -> str:
     """Half delete and half replace the same version: a delete must not remove what came after it."""
-    crew = bench.threads
+    clients = bench.threads
     key = bench.key("model")
     etag = bench.put(key, "first")
     offered(lambda: bench.store.delete(key, when=Matches(etag)), "an if-match delete")
@@ -175,9 +175,9 @@ def puts_against_deletes(bench: Bench) -> str:
         key = bench.key("contested")
         etag = bench.put(key, "before")
         tokens = [
-            None if (at + number) % 2 else token for at, token in enumerate(_tokens(bench, crew, number))
+            None if (at + number) % 2 else token for at, token in enumerate(_tokens(bench, clients, number))
         ]
-        sent = bench.together(crew, [_put_or_delete(bench, key, token, etag) for token in tokens])
+        sent = bench.together(clients, [_put_or_delete(bench, key, token, etag) for token in tokens])
         _settle(bench, key, _without_echoes(_rivals(sent, tokens), lenient), "before")
     return _conclude(bench)
 
@@ -198,8 +198,8 @@ def _without_echoes(rivals: Sequence[Rival], lenient: bool) -> list[Rival]:
     ]
 
 
-def _tokens(bench: Bench, crew: Crew, number: int) -> list[str]:
-    return [f"{name}.{number}" for name in bench.rivals(crew)]
+def _tokens(bench: Bench, clients: Clients, number: int) -> list[str]:
+    return [f"{name}.{number}" for name in bench.rivals(clients)]
 
 
 def _rivals(sent: Sequence[Sent], tokens: Sequence[str | None]) -> list[Rival]:
@@ -220,7 +220,7 @@ def _settle(
 
 
 def _conclude(bench: Bench) -> str:
-    """A race nobody ever won shows nothing."""
+    """A race without any winner shows nothing."""
     evidence = bench.conclude()
     if bench.counts["rounds without a winner"] == bench.rounds_done:
         raise Inconclusive("nobody ever won a round")

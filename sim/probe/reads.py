@@ -1,4 +1,4 @@
-"""What a reader sees: at once what was written, whole objects, and of the ETag it named."""
+"""Reads: the last write at once, whole objects, and the version of the ETag that was named."""
 
 import functools
 from collections.abc import Sequence

@@ -20,11 +20,11 @@ from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import ANYTHING, Outcome
 from fencepost.sim.probe import latency
 from fencepost.sim.probe.bench import Bench
-from fencepost.sim.probe.crew import Opener
+from fencepost.sim.probe.clients import Opener
 from fencepost.sim.probe.features import BY_NAME, FEATURES, Feature
-from fencepost.sim.probe.ground import Footprint
 from fencepost.sim.probe.history import body_of
 from fencepost.sim.probe.plan import Plan
+from fencepost.sim.probe.scratch import Footprint
 from fencepost.sim.probe.verdict import (
     Broken,
     Finding,
@@ -36,7 +36,7 @@ from fencepost.sim.probe.verdict import (
 )
 
 ATTEMPTS_MAX = 3
-"""A feature whose replies were lost is asked again, with new keys."""
+"""A feature whose replies were lost is tried again, with new keys."""
 LATENCY_WEIGHT = 6
 SWEEP_SHARE = 0.9
 """Of the time for the features; removing what they wrote takes the rest."""
@@ -67,7 +67,7 @@ class Probe:
 
     @property
     def prefix(self) -> str:
-        return self._bench.ground.prefix
+        return self._bench.scratch.prefix
 
     def verify(self) -> None:
         """Raise `Unusable` when the store cannot be used, and leave it as it was found."""
@@ -78,7 +78,7 @@ class Probe:
             raise
 
     def announcement(self) -> str:
-        """What `run` will do, in words."""
+        """Return the steps of `run` in words."""
         objects, requests, volume = self._estimate()
         return (
             f"Probing {self._store.url}: {_count(len(self.features))} and the latency, in at most about "
@@ -129,7 +129,7 @@ class Probe:
 
     def _preflight(self) -> None:
         """Whatever we need can be done at all; raises otherwise."""
-        store, key = self._bench.store, self._bench.ground.key("preflight")
+        store, key = self._bench.store, self._bench.scratch.key("preflight")
         replies = [
             store.put(key, body_of("hello"), when=ANYTHING),
             store.get(key),
@@ -154,7 +154,7 @@ class Probe:
             started_ns = self._env.monotonic_ns()
             share = max(0, deadline_ns - started_ns) / 1e9 * feature.weight / weights
             findings.append(self._ask(feature, share))
-            # What one feature takes beyond its share is not taken from the others.
+            # A feature that takes more than its share takes nothing from the others.
             overrun_ns = self._env.monotonic_ns() - started_ns - round(share * 1e9)
             deadline_ns += max(0, overrun_ns)
             weights -= feature.weight
@@ -217,7 +217,7 @@ class Probe:
         watch("removing what was written", len(self.features) + 2, len(self.features) + 2)
         self._bench.close()
         try:
-            left = self._bench.ground.sweep() if self._bench.ground.touched else []
+            left = self._bench.scratch.sweep() if self._bench.scratch.touched else []
         except StoreError as error:
             left = [str(error)]
         self._footprint.remove()

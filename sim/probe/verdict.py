@@ -1,4 +1,4 @@
-"""What a probe may conclude: a verdict a feature, and one for the whole store.
+"""Verdicts of a probe: one for each feature, and one for the whole store.
 
     safe          what was tried behaved; of races this is evidence with a bound, never a proof
     unsafe        the store did what must never happen; the history that shows it is part of the finding
@@ -6,8 +6,8 @@
     undecided     too little was learned: replies were lost, time ran out, permission was missing
 
 The whole is `unsafe` when any feature is: each of them loses somebody's data. It is `undecided` when any
-feature is, because that one may hide the worst. It is `unsupported` when a *core* feature is, which
-practically every protocol stands on; the others only tell which operations not to build on.
+feature is, because that one may hide the worst. It is `unsupported` when a *core* feature is, on which
+practically every protocol depends; the others only name operations that a protocol must not use.
 """
 
 import enum

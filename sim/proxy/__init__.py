@@ -3,7 +3,7 @@
     with running(Plan(Upstream.of("http://127.0.0.1:9000"), delays=Delays(...), cap=8)) as proxy:
         ...  # an S3 client whose endpoint is proxy.url
 
-`plan` says what can be asked for, `server` does it, `http` knows as much of HTTP as a proxy must.
+`plan` describes the faults, `server` causes them, `http` parses as much of HTTP as a proxy needs.
 """
 
 from fencepost.sim.proxy.plan import BadPlan, Delay, Plan, Upstream, read_delay

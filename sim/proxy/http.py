@@ -30,7 +30,7 @@ class Head:
     raw: bytes
     first: list[str]
     fields: dict[str, str]
-    """Names in lower case. What stands several times is joined by commas."""
+    """Names in lower case; repeated fields are joined by commas."""
 
     @property
     def keeps_alive(self) -> bool:
@@ -143,7 +143,7 @@ async def _exactly(reader: asyncio.StreamReader, count: int) -> bytes:
 
 
 async def read_reply(reader: asyncio.StreamReader, method: str, bytes_max: int) -> tuple[Head, bytes, bool]:
-    """A whole reply, and whether the connection can be used again. What only says "go on" is left out."""
+    """A whole reply, and whether the connection can be used again. Interim replies (1xx) are left out."""
     while True:
         head = await read_head(reader)
         if head is None:

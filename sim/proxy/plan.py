@@ -1,4 +1,4 @@
-"""What a proxy is asked to do to the requests that pass through it.
+"""The plan of a proxy: the faults of the requests that pass through it.
 
 Kinds of requests are recognised by method and address, as S3 spells them:
 
@@ -26,7 +26,7 @@ _UPLOADS = frozenset({"uploads", "uploadId", "partNumber"})
 
 
 class BadPlan(ValueError):
-    """What was asked for makes no sense; the message says what and how to fix it."""
+    """The options make no sense; the message names the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that may be asked for. Maps are by kind, with "" for the kinds not named."""
+    """All options of a proxy. Maps are by kind, with "" for the kinds not named."""
 
     upstream: Upstream
     latency: Mapping[str, Delay] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class Plan:
                 raise BadPlan(f"the chances of {kind or 'a request'} add up to {total:g}; at most 1")
 
     def of(self, way: str, kind: str, default: Any) -> Any:
-        """What the map called `way` has for a kind."""
+        """Return the value of a kind in the map called `way`."""
         known: Mapping[str, Any] = getattr(self, way)
         return known.get(kind, known.get("", default))
 

@@ -1,7 +1,8 @@
-"""The proxy: a server that passes requests on, and does to some of them what the plan says.
+"""The proxy: a server that passes requests on, with the faults of its plan.
 
-What happens to a request, in this order. It is read whole. What is to become of it is drawn: of a stream of
-its own for each kind and each question, so that another rate of one fault does not change who meets another.
+A request is read whole. Then its fate is drawn, from a stream of its own for each kind of request and each
+fault, so that another rate of one fault does not change which requests meet another:
+
 
     slow down     waits its latency, is answered 503; never forwarded
     late          the connection is closed; after a time it is forwarded, and the reply thrown away
@@ -9,11 +10,11 @@ its own for each kind and each question, so that another rate of one fault does 
                   reply; is answered - or, dropped, the connection is closed instead
 
 A request holds its place in flight from before its latency until its reply has been handed on, as it would
-at a store that far away. What is late holds one only while it is forwarded: nobody is waiting for it.
+at a store that far away. A late request holds one only while it is forwarded: its client has gone.
 
-A connection to the upstream that was closed while it was idle is replaced; one that breaks after a request
-was written to it is not retried: whether the request took effect is unknown, and the closed connection tells
-the client so, as it would without the proxy.
+A connection to the upstream that was closed while it was idle is replaced. One that breaks after a request
+was written to it is not retried: the effect of the request is unknown, and the closed connection tells the
+client so, as it would without the proxy.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ IDLE_MAX = 256
 """Connections to the upstream kept for the next requests."""
 
 _LOST = (Gone, OSError, asyncio.IncompleteReadError)
-"""How a connection ends when it does not end well."""
+"""The ways in which a connection is cut."""
 
 _XML = (
     '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -88,18 +89,19 @@ class Proxy:
         self.url = f"http://{host}:{port}"
 
     async def check_upstream(self) -> None:
-        """Raises `Unusable` when nobody answers there."""
+        """Raise `Unusable` if there is no answer."""
         try:
             _, writer = await self._connected()
         except OSError as error:
-            why = os.strerror(error.errno) if (error.errno or 0) > 0 else str(error)
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else str(error)
             raise Unusable(
                 f"nobody answers at {self.plan.upstream.url}: {why}; start the store first"
             ) from error
         writer.close()
 
     async def stop(self) -> None:
-        """Close everything. What is still late never lands."""
+        """Close everything. Requests that are still late never land."""
         if self._server is not None:
             self._server.close()
         for task in (*self._clients, *self._late):
@@ -173,7 +175,7 @@ class Proxy:
         return keeps and head.keeps_alive
 
     def _fate(self, kind: str) -> str:
-        """What becomes of the next request of this kind."""
+        """Return the fate of the next request of this kind."""
         drawn = self._stream("fate", kind).random()
         for way in ("throttled", "reply_lost", "late"):
             drawn -= self.plan.of(way, kind, 0.0)

@@ -1,4 +1,4 @@
-"""What passed through a proxy, in numbers."""
+"""Numbers of the requests that passed through a proxy."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field

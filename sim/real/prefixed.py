@@ -9,24 +9,24 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.interface import Layer, Store, settle
 from fencepost.impl.store.requests import R, Request
 from fencepost.impl.store.validity import check
-from fencepost.sim.probe.ground import Ground
+from fencepost.sim.probe.scratch import ScratchPrefix
 
 
 class Prefixed(Layer):
     """Puts `prefix` before every key that goes in, and takes it off every key that comes out.
 
-    `ground` records every key that is written, so that it can be removed."""
+    `scratch` records every key that is written, so that it can be removed."""
 
-    def __init__(self, inner: Store, prefix: str, ground: Ground) -> None:
+    def __init__(self, inner: Store, prefix: str, scratch: ScratchPrefix) -> None:
         super().__init__(inner)
         self._prefix = prefix
-        self._ground = ground
+        self._scratch = scratch
 
     def send(self, request: Request[R]) -> R:
         there = self._there(request)
-        self._ground.before(there)
+        self._scratch.before(there)
         reply = self.inner.send(there)
-        self._ground.after(there, reply)
+        self._scratch.after(there, reply)
         here: R = self._here(reply)
         return here
 
@@ -36,10 +36,10 @@ class Prefixed(Layer):
         except Misuse:
             return settle(self.send, requests)  # the others are sent all the same
         for each in there:
-            self._ground.before(each)
+            self._scratch.before(each)
         replies = self.inner.send_all(there)
         for each, reply in zip(there, replies, strict=True):
-            self._ground.after(each, reply)
+            self._scratch.after(each, reply)
         return [self._here(reply) for reply in replies]
 
     def _there(self, request: Any) -> Any:

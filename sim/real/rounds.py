@@ -9,7 +9,7 @@ from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.sim.explore.runs import run
-from fencepost.sim.probe.ground import Footprint, Ground
+from fencepost.sim.probe.scratch import Footprint, ScratchPrefix
 from fencepost.sim.real.prefixed import Prefixed
 from fencepost.sim.real.world import RealWorld
 
@@ -58,8 +58,8 @@ def run_rounds(
 ) -> Found:
     """Run until a violation, the last round, or the time limit; always remove all written objects."""
     env = SystemEnvironment()
-    ground, footprint = Ground(store, env, root=ROOT), Footprint(store)
-    found = Found(ground.prefix)
+    scratch, footprint = ScratchPrefix(store, env, root=ROOT), Footprint(store)
+    found = Found(scratch.prefix)
     never: set[str] = set()
     begun_ns = env.monotonic_ns()
     try:
@@ -69,7 +69,7 @@ def run_rounds(
             if wanted.seconds is not None and found.seconds >= wanted.seconds:
                 found.findings.append(f"the time was over after {number - 1} of {wanted.rounds} rounds")
                 break
-            never = _round(program, store, wanted, ground, found, number, never)
+            never = _round(program, store, wanted, scratch, found, number, never)
             watch(found)
             if found.violation is not None:
                 break
@@ -77,7 +77,7 @@ def run_rounds(
         found.interrupted = True
         found.findings.append("interrupted: these are the results so far")
     finally:
-        _sweep(ground, footprint, found)
+        _sweep(scratch, footprint, found)
     found.seconds = (env.monotonic_ns() - begun_ns) / 1e9
     _conclude(found, never)
     return found
@@ -87,7 +87,7 @@ def _round(
     program: Callable[[Any], Any],
     store: Store,
     wanted: Plain,
-    ground: Ground,
+    scratch: ScratchPrefix,
     found: Found,
     number: int,
     never: set[str],
@@ -96,14 +96,14 @@ def _round(
     left = wanted.round_seconds
     if wanted.seconds is not None:
         left = min(left, max(0.1, wanted.seconds - found.seconds))
-    prefixed = Prefixed(store, f"{ground.prefix}{number:05d}/", ground)
+    prefixed = Prefixed(store, f"{scratch.prefix}{number:05d}/", scratch)
     world = RealWorld(prefixed, seed=wanted.seed, number=number, seconds=left)
     try:
         run(world, program, lambda world, enabled: (enabled[0], world.alternatives(enabled[0])[0]))
     finally:
         world.close()
         _add(found, world)
-        ground.tidy()
+        scratch.tidy()
     if world.unusable is not None:
         raise world.unusable
     found.rounds = number
@@ -125,9 +125,9 @@ def _add(found: Found, world: RealWorld) -> None:
     found.findings += [finding for finding in world.findings if finding not in found.findings]
 
 
-def _sweep(ground: Ground, footprint: Footprint, found: Found) -> None:
+def _sweep(scratch: ScratchPrefix, footprint: Footprint, found: Found) -> None:
     try:
-        found.left = ground.sweep() if ground.touched else []
+        found.left = scratch.sweep() if scratch.touched else []
     except StoreError as error:
         found.left = [str(error)]
     footprint.remove()

@@ -1,1 +1,1 @@
-"""Whether a trace is a behaviour of the model, for millions of runs."""
+"""Judging of traces by the model, for millions of runs."""

@@ -2,7 +2,7 @@
 
 A log records when a request came, to the second, and how long it took; not its condition, nor its body. So a
 rule reports a violation only where the log leaves no other explanation: two requests are in order only when
-the one came a full second after the other had been answered. What may be, and cannot be proven, is
+the one came a full second after the other had been answered. A possible violation that cannot be proven is
 undecided.
 
     created-once        two creates of one key succeeded, and no delete between them may have
@@ -138,7 +138,7 @@ NOT_JUDGED = (
     "requests within a second of each other, whose order the log does not show",
     "what the layout does not promise",
 )
-"""What the absence of violations says nothing about."""
+"""Facts that are not judged, even if there is no violation."""
 SECOND = 1_000_000_000
 WRITES = ("put", "complete-upload")
 
@@ -300,7 +300,8 @@ def _known_as(log: Log, names: pa.Array) -> I64:
     exact = pc.index_in(log.key.values.array, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
     bare = pc.replace_substring_regex(log.key.values.array, r"(?:~[0-9]+)?\.[A-Za-z0-9]+$", "")
     stem = pc.index_in(bare, value_set=names).fill_null(NONE).to_numpy().astype(np.int64)
-    return np.where(exact != NONE, exact, stem)[log.key.codes]
+    known: I64 = np.where(exact != NONE, exact, stem)[log.key.codes]
+    return known
 
 
 def _behind(log: Log, rule: str, ahead: str, behind: str, number: str) -> list[Finding]:

@@ -30,19 +30,19 @@ from fencepost.properties.refinement import (
 )
 from fencepost.properties.refinement.symbols import Symbols
 from fencepost.properties.refinement.text import I64
-from fencepost.sim.replay.lockstep import Lockstep
 from fencepost.sim.replay.result import LabelCoverage
+from fencepost.sim.replay.walk import VectorisedWalk
 
 PAIRS_MAX = 20_000
 """Pairs of set and symbol that are examined; a trace that takes more has taken the common ones by then."""
 BEYOND = Observation("window", "beyond", "the bound", "", "", (), (), out_of_bounds="event")
 
 
-def taken_labels(lockstep: Lockstep) -> set[int]:
+def taken_labels(walk: VectorisedWalk) -> set[int]:
     """The numbers of the labels that the runs took."""
-    automaton = lockstep.automaton
+    automaton = walk.automaton
     found: set[int] = set()
-    for number, symbol in np.argwhere(lockstep.taken())[:PAIRS_MAX].tolist():
+    for number, symbol in np.argwhere(walk.taken())[:PAIRS_MAX].tolist():
         read = automaton.symbols[symbol] if 0 < symbol < len(automaton.symbols) else None
         if number <= OUTSIDE or read is None or read.kind is SymbolKind.RESPONDED:
             continue
@@ -68,7 +68,7 @@ def _possible(automaton: Automaton, rows: Any, action: Action) -> bool:
 
 
 def label_coverage(automaton: Automaton, labels: set[int]) -> LabelCoverage:
-    """How many of the labels that events can show were taken, and the names of the others, by action."""
+    """Return how many of the labels that events can show were taken, and the others by action."""
     shown = [label for label in automaton.model.labels if automaton.refinement.shows(label)]
     missing = [label for label in shown if label.number not in labels]
     by_action: dict[str, list[int]] = {}
@@ -91,7 +91,7 @@ class DrivenTransitions:
         self._source = automaton
         self._lock = threading.Lock()
         self._automaton = Automaton(covering, slots=automaton.slots)
-        self._lockstep = Lockstep(self._automaton, self._lock)
+        self._walk = VectorisedWalk(self._automaton, self._lock)
         self._translation = np.zeros(1, np.int64)
         self._ends: set[int] = set()
         self._runs = self._beyond = 0
@@ -103,7 +103,7 @@ class DrivenTransitions:
 
     def follow(self, read: Symbols) -> None:
         """Follow the runs of a part."""
-        found = self._lockstep.follow(self._translated(read.symbols), read.starts, read.lengths)
+        found = self._walk.follow(self._translated(read.symbols), read.starts, read.lengths)
         ended = np.where(found.sets > OUTSIDE, found.sets, found.before)
         with self._lock:
             self._ends.update(np.unique(ended).tolist())
@@ -113,7 +113,7 @@ class DrivenTransitions:
     def share(self) -> Share:
         """The share of the whole model, which this explores."""
         driven = Driven(self._automaton)
-        taken = np.argwhere(self._lockstep.taken())
+        taken = np.argwhere(self._walk.taken())
         driven.spread(
             ((int(number), int(symbol)) for number, symbol in taken if number > OUTSIDE), self._ends
         )

@@ -16,12 +16,12 @@ import pyarrow as pa
 from fencepost.impl.store.events import PHASES
 from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, refusal
 from fencepost.properties.refinement.breaches import Breach, breaches
+from fencepost.properties.refinement.long_runs import Lives
 from fencepost.properties.refinement.rules import Events, KeyKinds
 from fencepost.properties.refinement.symbols import SymbolReader, Symbols
 from fencepost.properties.refinement.text import firsts
-from fencepost.properties.refinement.windowing import Lives
 from fencepost.sim.replay.coverage import DrivenTransitions
-from fencepost.sim.replay.lockstep import Ends, Lockstep
+from fencepost.sim.replay.walk import Ends, VectorisedWalk
 from fencepost.sim.trace.schema import KINDS
 
 POSSIBLE_MAX = 10
@@ -54,11 +54,11 @@ class Judge:
     """Runs are as recorded, so that missing numbers are missing events."""
     driven: DrivenTransitions | None = None
     """Computes the share of the model's transitions that was driven, if requested."""
-    lockstep: Lockstep = field(init=False)
+    walk: VectorisedWalk = field(init=False)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self.lockstep = Lockstep(self.automaton, self._lock)
+        self.walk = VectorisedWalk(self.automaton, self._lock)
         self._reader = SymbolReader(self.automaton, self._lock)
         self._explained: dict[tuple[int, int], tuple[str, str, str]] = {}
 
@@ -71,7 +71,7 @@ class Judge:
         symbols = self._reader.read(seen, kinds=kinds)
         broken = {} if rules is None else breaches(rules, self._reader.rules.kinds, seen, kinds)
         unreadable = self._unreadable(seen, symbols, kinds)
-        ends = self.lockstep.follow(symbols.symbols, symbols.starts, symbols.lengths)
+        ends = self.walk.follow(symbols.symbols, symbols.starts, symbols.lengths)
         if self.driven is not None:
             self.driven.follow(symbols)
         return self._table(seen, symbols, ends, unreadable, broken)
@@ -87,7 +87,7 @@ class Judge:
         runs = len(seen.runs)
         verdict = np.zeros(runs, np.int8)
         verdict[ends.sets == DEAD], verdict[ends.sets == OUTSIDE] = 1, 2
-        # What the model rejects is explained by the model.
+        # The model explains the runs that it rejects.
         broken = {run: one for run, one in broken.items() if verdict[run] != 1 and run not in unreadable}
         broken = {run: one for run, one in broken.items() if one.certain or verdict[run] == 0}
         for run, one in broken.items():
@@ -176,7 +176,7 @@ def _under_way(seen: Events, lives: Lives | None, run: int, row: int) -> str:
 
 
 def _gaps(seen: Events, run: int, row: int) -> str:
-    """How many events the trace of a run lacks before a row, by the numbers of its events."""
+    """Return the number of events that a run lacks before a row, by the numbers of its events, in words."""
     first = int(np.searchsorted(seen.run, run))
     missing = int(seen.seq[row]) - (row - first)
     return f" ({missing} of the numbers before it are missing: so may events be)" if missing > 0 else ""

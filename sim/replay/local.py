@@ -51,7 +51,7 @@ class Outcome:
     problems: list[Problem] = field(default_factory=list)
     coverage: LabelCoverage | None = None
     not_judged: tuple[str, ...] = ()
-    """What the verdicts say nothing about."""
+    """Facts that the verdicts do not cover."""
 
     def count(self, verdicts: pa.Table) -> None:
         """Add the verdicts of a part."""
@@ -150,7 +150,7 @@ def replay(
             if progress is not None:
                 progress(outcome)
     if counted:
-        outcome.coverage = label_coverage(judge.automaton, taken_labels(judge.lockstep))
+        outcome.coverage = label_coverage(judge.automaton, taken_labels(judge.walk))
     if judge.driven is not None and outcome.runs:
         assert outcome.coverage is not None, "transitions are counted where labels are"
         outcome.coverage = replace(outcome.coverage, model=judge.driven.share())

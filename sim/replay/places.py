@@ -1,6 +1,6 @@
 """Finds the events that verdicts name again in the files of a trace: file, line and time, for an operator.
 
-Judging forgets where an event stood: parts are cut, dealt and put in order. The few events that are reported
+Judging loses the place of an event: parts are cut, dealt and put in order. The few events that are reported
 are looked up afterwards, by number, run and text.
 """
 
@@ -19,13 +19,13 @@ from fencepost.sim.trace.reading import DAMAGED, batches, is_parquet, opened
 from fencepost.sim.trace.schema import EMPTY, is_event, table_of
 
 IDENTITY = ("process", "incarnation", "op", "phase", "kind")
-"""What tells the events of a run apart, whatever their numbers."""
+"""Columns that distinguish the events of a run, whatever their numbers."""
 TIME_MAX = 4_102_444_800 * 10**9
-"""The year 2100. What is later was no clock's."""
+"""The year 2100. Times beyond this are no clock's."""
 
 
 class Place(NamedTuple):
-    """Where an event stands, and when it happened."""
+    """The place of an event in the files, and its time."""
 
     file: str
     line: int
@@ -81,7 +81,8 @@ def _number(event: _Event, events: Sequence[_Event]) -> int:
     )
     order = ordered(table).table.select(IDENTITY).to_pylist()
     defaults = {"incarnation": 0, "op": -1}
-    return order.index({name: event.columns.get(name, defaults.get(name, "")) for name in IDENTITY})
+    place: int = order.index({name: event.columns.get(name, defaults.get(name, "")) for name in IDENTITY})
+    return place
 
 
 def _events(file: Path, runs: set[str] | None) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -227,8 +227,8 @@ def _judged(
         blank = pa.nulls(len(verdicts), pa.string())
         yield from verdicts.append_column("summary", blank).combine_chunks().to_batches()
     row = _row(outcome)
-    if recipe.counted and judge.lockstep.grown():
-        row["labels"] = sorted(taken_labels(judge.lockstep))
+    if recipe.counted and judge.walk.grown():
+        row["labels"] = sorted(taken_labels(judge.walk))
     empty = pa.Table.from_pylist([{"summary": json.dumps(row)}], schema=_SCHEMA)
     yield from empty.to_batches()
 

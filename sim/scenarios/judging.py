@@ -1,4 +1,4 @@
-"""What a scenario expects of its runs, and the verdicts: objectives, measured values, the closed formula.
+"""Expectations of a scenario, and their verdicts: objectives, measured values, the closed formula.
 
 The formula that is compared with every run:
 
@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fencepost.sim.des.result import MEASURES
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.keys import KEYS, latency
 from fencepost.sim.scenarios.result import ObjectiveResult, SimulatedRun, SimulationCheck
@@ -116,7 +117,7 @@ def _slope(
     runs: Sequence[SimulatedRun],
     chosen: Sequence[int],
 ) -> float:
-    """How much the measure grows with the swept key: least squares, as one reads it off a plot."""
+    """Return the slope of the measure over the swept key, by least squares."""
     pairs = [
         (
             numeric(check.slope_over, points[place].settings[check.slope_over]),
@@ -138,7 +139,7 @@ def numeric(key: str, value: Any) -> float:
     """A setting as a number to plot and to fit against: times in milliseconds, no limit as infinity."""
     if isinstance(value, dict):
         inner = value.get("default", 0)
-        return (inner["p50"] if isinstance(inner, dict) else inner) / 1e6
+        return float(inner["p50"] if isinstance(inner, dict) else inner) / 1e6
     if value is None:
         return float("inf")
     if isinstance(value, tuple):
@@ -147,7 +148,7 @@ def numeric(key: str, value: Any) -> float:
 
 
 def timed(key: str) -> bool:
-    """Whether the values of `key` are times."""
+    """Return true if the values of `key` are times."""
     known = KEYS.get(key)
     return known is not None and known.parse in (units.duration, units.positive_duration, latency)
 
@@ -181,18 +182,6 @@ def _reached(below: bool, bound: float, value: float | None) -> bool:
     return value < bound if below else value > bound
 
 
-STATISTICS = {
-    "p50": "ms",
-    "p90": "ms",
-    "p99": "ms",
-    "max": "ms",
-    "mean": "ms",
-    "requests": "",
-    "serial_hops": "",
-    "count": "",
-    "retries": "",
-}
-"""Of an operation; in milliseconds where there is a unit."""
 OF_A_RUN = ("throughput", "throughput_per_writer", "dollars_month", "dollars_million", "failed")
 CHECK = ("name", "measure", "at", "measured", "tolerance", "slope_over", "relative_to", "says")
 
@@ -202,7 +191,9 @@ def unit_of(name: str, measures: Sequence[str]) -> str:
     if name not in measures:
         raise BadValue(f"{name!r} is no measure of these runs; {suggestion(str(name), measures)}")
     operation, _, statistic = name.rpartition(".")
-    return STATISTICS.get(statistic, "") if operation not in ("", "part", "counter") else ""
+    if operation in ("", "part", "counter") or statistic not in MEASURES:
+        return ""
+    return MEASURES[statistic].unit
 
 
 def read_objectives(

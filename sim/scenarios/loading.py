@@ -9,11 +9,11 @@ from pathlib import Path as File
 from typing import Any, NoReturn
 
 from fencepost.sim.des.paths import Path
+from fencepost.sim.des.result import MEASURES
 from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.judging import (
     OF_A_RUN,
-    STATISTICS,
     read_checks,
     read_formula,
     read_objectives,
@@ -90,7 +90,7 @@ def read(file: File) -> Scenario:
 
 
 def parser(key: str) -> Any:
-    """What parses the values of `key`, which is known."""
+    """Return the parser of the values of `key`, which is known."""
     table = key.rpartition(".")[0]
     return OPEN_TABLES[table] if table in OPEN_TABLES else KEYS[key].parse
 
@@ -197,7 +197,7 @@ def _measures(system: str, path: Path | None) -> list[str]:
     """Everything that can be measured of the runs of this system."""
     found = [*OF_A_RUN]
     operations = [*WORKLOADS[system].operations] if path is None else [path.operation, *path.maintenance]
-    found += [f"{operation}.{statistic}" for operation in operations for statistic in STATISTICS]
+    found += [f"{operation}.{statistic}" for operation in operations for statistic in MEASURES]
     if path is None:
         return [*found, *(f"counter.{name}" for name in WORKLOADS[system].counters)]
     found += dict.fromkeys(f"part.{step.part or step.name}" for step in path.steps)
@@ -308,7 +308,7 @@ NEEDS = (
 
 
 def _contradiction(scenario: Scenario, key: str, why: str, shown: Mapping[str, Any]) -> NoReturn:
-    """Say it with its place: of the key, of where it is swept, or of the table it would stand in."""
+    """Raise with a place in the file: the key, its sweep, or the table that it would be in."""
     short = key.rpartition(".")[2]
     named = [path for path in (key, f"sweep.{key}", f"sweep.{short}") if path in scenario.lines]
     line = line_of(scenario.lines, named[0] if named else key)
@@ -317,7 +317,7 @@ def _contradiction(scenario: Scenario, key: str, why: str, shown: Mapping[str, A
 
 
 def timeless(settings: Mapping[str, Any], path: Path | None) -> bool:
-    """Whether operations follow one another without any time passing."""
+    """Return true if operations follow one another without any time passing."""
     given = settings.get("store.latency", KEYS["store.latency"].default)
     computed = path is not None and (
         path.compute_per_request_ns or any(step.compute_ns for step in path.steps)

@@ -90,7 +90,7 @@ def run_name(scenario: str, number: int) -> str:
 
 
 def _values(point: Point) -> dict[str, float]:
-    """What distinguishes the run, as numbers where it is one: times in milliseconds."""
+    """Return the parameters that are numbers; times are in milliseconds."""
     found = {}
     for key in point.parameters:
         value = point.settings.get(key)
@@ -164,7 +164,7 @@ def write_out(folder: Path, result: Mapping[str, Any], plots: Mapping[str, bytes
 
 
 def _table(result: Mapping[str, Any]) -> bytes:
-    """The runs as a table for whoever likes to query: a row for every operation of every run."""
+    """Return the runs as a table to query: a row for every operation of every run."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

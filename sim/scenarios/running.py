@@ -74,7 +74,7 @@ def build(scenario: Scenario, point: Point, *, seed: int | None = None) -> Setup
 
 
 def profile(given: Mapping[str, Any], bandwidth: float | None, folder: str) -> Profile:
-    """What the keys `latency` and `bandwidth` say."""
+    """Return the profile that the keys `latency` and `bandwidth` describe."""
     byte_ns = 1e9 / bandwidth if bandwidth else 0.0
     if "profile" in given:
         return measured(File(folder) / given["profile"], byte_ns)
@@ -190,7 +190,7 @@ class _Recorder:
 
 
 def cores() -> int:
-    """How many this process may use."""
+    """Return the number of cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
@@ -212,7 +212,7 @@ def run_all(tasks: Sequence[Task], jobs: int, done: Callable[[int, Result], Any]
     except BrokenProcessPool:
         raise RunFailed("a worker process died (out of memory?); try --jobs 1, or fewer operations") from None
     except KeyboardInterrupt:
-        # Whoever stops a sweep does not want to wait for runs that will not be kept.
+        # Runs that will not be kept must not delay the end of a stopped sweep.
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
         raise
@@ -296,7 +296,7 @@ def _sweep_up(order: Order) -> None:
 
 
 def _silent(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Show no progress."""
 
 
 def perform(order: Order, show: Show = _silent) -> SimulateResult:

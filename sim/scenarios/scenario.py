@@ -1,4 +1,4 @@
-"""A scenario: settings by name, what is swept, what is asked of the results."""
+"""A scenario: settings by name, sweeps, and expectations of the results."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +8,7 @@ from fencepost.sim.des.paths import Path
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What a run must reach: `write.p99 < 500 ms`."""
+    """A bound that every run must keep: `write.p99 < 500 ms`."""
 
     measure: str
     below: bool
@@ -33,7 +33,7 @@ class Check:
     relative_to: dict[str, Any] | None = None
     """Not the measure itself, but its ratio to that of this run."""
     says: str = ""
-    """What its residual suggests."""
+    """A remark on its residual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Scenario:
     """Where files that it names are looked for."""
     file: str = ""
     lines: dict[str, int] = field(default_factory=dict)
-    """Where each key stands in the file."""
+    """Place of each key in the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Source:
                 self.fail(path, f"{who}needs {name}")
 
     def only(self, path: str, found: Iterable[str], known: Iterable[str]) -> None:
-        """Refuse a key nobody knows, and name the nearest that somebody does."""
+        """Refuse an unknown key, and name the nearest known one."""
         known = list(known)
         for key in found:
             if key not in known:
@@ -87,7 +87,7 @@ class Source:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What was perhaps meant; else all there is."""
+    """Return the known names that are similar, or else all of them."""
     known = list(known)
     ends = {name.rpartition(".")[2]: name for name in known}
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)

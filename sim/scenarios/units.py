@@ -30,7 +30,7 @@ _QUANTITY = re.compile(r"([+-]?[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*
 
 
 def _split(value: Any, what: str, example: str) -> tuple[float, str]:
-    """A number and what stands behind it."""
+    """A number and its unit."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadValue(f"{shown(value)} is no {what}; write it like {example}")
     found = _QUANTITY.fullmatch(str(value).strip())
@@ -180,7 +180,7 @@ def text(value: Any) -> str:
 
 
 def unlimited_or(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What `parse` takes, or the word: None is no limit."""
+    """Parse a value with `parse`, or the word for no limit, which is None."""
     return lambda value: None if value == UNLIMITED else parse(value)
 
 

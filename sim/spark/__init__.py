@@ -3,5 +3,5 @@
 start, SparkAway (no Java, no pyspark, no master: one sentence each), SparkEngine.
 """
 
-from fencepost.sim.spark.explore import SparkEngine
+from fencepost.sim.spark.reachability import SparkEngine
 from fencepost.sim.spark.session import SparkAway, start

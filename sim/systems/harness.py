@@ -1,4 +1,4 @@
-"""What audits of systems share: the clock of a scenario, a store that counts, and examinations made once."""
+"""Common parts of audits of systems: the clock of a scenario, a store that counts, examinations made once."""
 
 import functools
 from abc import abstractmethod
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from fencepost.impl.environment import Environment, SeededEnvironment
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Layer, Store
+from fencepost.impl.store.layers.metered import Tally
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Request
 from fencepost.sim.world import View, World
@@ -75,7 +76,7 @@ def declare(
 
 
 class ScenarioEnvironment(Environment):
-    """Identifiers and random numbers from the world; a clock that stands still unless `timed`.
+    """Identifiers and random numbers from the world; a clock that stops unless `timed`.
 
     The clock moves only in scenarios about time, because reading it is a step. It may be `ahead_s`.
     """
@@ -102,27 +103,24 @@ class ScenarioEnvironment(Environment):
 
 
 class WatchingStore(Layer):
-    """The store of one process: counts requests and serial hops. Each system extends `look`."""
+    """The store of one process, whose requests it counts. Each system extends `look`."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self.requests = 0
-        self.hops = 0
+        self.cost = Tally()
 
     @abstractmethod
     def look(self, request: Request[Any], reply: Any) -> None:
         """Inspect a request and its reply."""
 
     def send(self, request: Request[Any]) -> Any:
-        self.hops += 1
-        self.requests += 1
+        self.cost.step()
         reply = self.inner.send(request)
         self.look(request, reply)
         return reply
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
-        self.hops += 1
-        self.requests += len(requests)
+        self.cost.step(len(requests))
         replies = self.inner.send_all(requests)
         for request, reply in zip(requests, replies, strict=True):
             self.look(request, reply)

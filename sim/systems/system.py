@@ -32,7 +32,7 @@ class Mutant:
     """A deliberately broken variant of the system: one safeguard replaced, and a scenario that needs it."""
 
     replacement: Callable[..., Any]
-    """Called like the field of the table of safeguards that stands for this safeguard."""
+    """Named like the field of this safeguard in the table of safeguards."""
     scenario: str
     faults: Mapping[str, int] = field(default_factory=dict)
     """Of the audit, where its usual budget finds nothing or takes minutes."""
@@ -46,7 +46,7 @@ class Workload:
     actors: Reference
     """A class that is made with the `Simulation`: `open(number)` answers writer number N."""
     operations: tuple[str, ...]
-    """What it measures."""
+    """Its measure."""
     maintenance: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class System:
     checks: Reference
     """Its properties, by name: functions of what a bucket holds and what the clients were answered."""
     program: Reference
-    """What `fencepost audit` drives: a function of the world, a `scenario`, further parameters, and
+    """The program of `fencepost audit`: a function of the world, a `scenario`, further parameters, and
     `safeguards`, the table of safeguards."""
     safeguards: Reference
     """The table of safeguards as the product has it: a frozen dataclass of functions. A field is called like
@@ -84,17 +84,17 @@ class System:
     refinement: Reference
     """The class that maps events of the product to actions of the observed machine."""
     run_is: str
-    """What one run is when traces are replayed."""
+    """The unit that is one run when traces are replayed."""
     trace_fields: Reference
     """The trace fields of an object's body, for traces: a function of key and body."""
     trace_layout: Mapping[str, Any]
-    """What access logs can show broken, in the terms of `fencepost.sim.replay.access_rules`."""
+    """Promises that access logs can show broken, in the terms of `fencepost.sim.replay.access_rules`."""
     faults: Mapping[str, int] = field(default_factory=dict)
     """Of the audit, where its usual budget has none that matter here, or needless ones."""
     workloads: Mapping[str, Workload] = field(default_factory=dict)
     demo_mutant: str = ""
     demo_scenario: str = ""
-    """What `fencepost demo` shows; it takes the first system that gives this."""
+    """The tour of `fencepost demo`, which takes the first system that has one."""
 
     @property
     def folder(self) -> Path:
@@ -108,16 +108,29 @@ class System:
         return found
 
     def judged_properties(self) -> tuple[list[str], list[str]]:
-        """The properties of the model that the observed machine states as well, and the others."""
+        """The properties of the models that the observed machine states as well, and the others."""
         from fencepost.model import Model
 
         stated = {one.name for one in Model(load(self.observed)).properties}
-        every = [
+        every = dict.fromkeys(
             one.name
-            for one in Model(load(self.model)).properties
+            for machine in self.refining()
+            for one in Model(machine).properties
             if not (one.kind.is_goal or one.kind.explores)
-        ]
+        )
         return [name for name in every if name in stated], [name for name in every if name not in stated]
+
+    def refining(self) -> list[Any]:
+        """The models that refine the observed machine: the model of the system, and models of its parts."""
+        from fencepost.model import Model
+
+        observed = load(self.observed)
+        machines = dict.fromkeys(load(one) for one in (self.model, *self.further_models.values()))
+        links = {
+            machine: [one.refines.machine for one in Model(machine).properties if one.refines is not None]
+            for machine in machines
+        }
+        return [machine for machine, refined in links.items() if observed in refined]
 
     def without(self, safeguard: str) -> Any:
         """The table of safeguards with this one replaced by its mutant's. Equal for equal safeguards."""

@@ -9,7 +9,7 @@ It does not record conditions of a request, ETags, bodies, and when within its s
 that were never answered may be missing, and the delivery of lines is best effort, out of order and late. So
 a log can prove that something happened, and rarely that something did not.
 
-Fields that were added over the years stand at the end; whatever follows the version is passed over. A line
+Fields that were added over the years come last; those behind the version are ignored. A line
 becomes a `request` event and a `response` event of its run, the bucket; its process is the requester and its
 address.
 """
@@ -91,7 +91,7 @@ def read_access_log(files: Iterable[Path], report: Report) -> pa.Table:
     answers = _set(answers, "t_ns", answers["t_ns"].to_numpy() + taken * 1_000_000)
     table = pa.concat_tables([issued, answers])
     half = np.arange(len(table)) >= len(issued)
-    # By time, a request before its answer, lines of one moment as they stand in the files.
+    # By time, a request before its answer, lines of one moment in the order of the files.
     table = table.take(pa.array(np.lexsort((table["op"].to_numpy(), half, table["t_ns"].to_numpy()))))
     return _set(table, "seq", np.arange(len(table)))
 

@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +56,7 @@ class ArrowValues(Values):
         found = pc.is_in(self.array, value_set=pa.array(list(texts), pa.string()))
         return np.asarray(found.to_numpy(zero_copy_only=False))
 
-    def extract(self, pattern: str) -> tuple[Mask, dict[str, "ArrowValues"]]:
+    def extract(self, pattern: str) -> tuple[Mask, dict[str, Values]]:
         found = pc.extract_regex(self.array, rf"\A(?P<{_ALL}>(?s:{_only_named(pattern)}))\z")
         matched = np.asarray(found.is_valid().to_numpy(zero_copy_only=False))
         names = [found.type.field(number).name for number in range(found.type.num_fields)]
@@ -84,8 +85,10 @@ class ArrowValues(Values):
         return cls(pa.array(list(texts), pa.string()))
 
     @classmethod
-    def merged(cls, pieces: Sequence["ArrowValues"]) -> tuple[I64, "ArrowValues"]:
-        whole = pa.concat_arrays([piece.array.cast(pa.string()) for piece in pieces]).dictionary_encode()
+    def merged(cls, pieces: Sequence[Values]) -> tuple[I64, "ArrowValues"]:
+        arrays = [piece.array.cast(pa.string()) for piece in pieces if isinstance(piece, cls)]
+        assert len(arrays) == len(pieces), "values of Arrow merge with their like"
+        whole = pa.concat_arrays(arrays).dictionary_encode()
         return whole.indices.fill_null(NONE).to_numpy().astype(np.int64), cls(whole.dictionary)
 
     @staticmethod
@@ -114,13 +117,13 @@ def events(table: pa.Table) -> Events:
     # Runs are renumbered by appearance, so that their numbers rise along the table.
     code, count = numbered(run.codes)
     names = run.values.take(run.codes[firsts(code, count)])
-    numbers = {name: table[name].to_numpy() for name in ("seq", "incarnation", "op")}
-    texts = {name: text(table[name]) for name in COLUMNS if name not in ("run", *numbers)}
-    return Events(run=code, runs=names, **numbers, **texts)
+    columns: dict[str, Any] = {name: table[name].to_numpy() for name in ("seq", "incarnation", "op")}
+    columns |= {name: text(table[name]) for name in COLUMNS if name not in ("run", *columns)}
+    return Events(run=code, runs=names, **columns)
 
 
 def _group(found: pa.Array, name: str) -> pa.Array:
-    """What a group matched, null where it matched nothing."""
+    """Return the text of a group, null where it matched nothing."""
     part = pc.if_else(found.is_valid(), found.field(name), pa.scalar(None, pa.string()))
     return pc.if_else(pc.equal(part, ""), pa.scalar(None, pa.string()), part)
 

@@ -91,7 +91,8 @@ def halfway(linked: LinkedRuns, table: pa.Table) -> tuple[pa.Table, int]:
 
 def _runs_and_links(linked: LinkedRuns, table: pa.Table) -> tuple[pa.Array, pa.Array]:
     """The run and the link that each event names, null where it names none."""
-    runs, links = [], []
+    runs: list[pa.Array] = []
+    links: list[pa.Array] = []
     for name in ("key", "trace_fields"):
         column = table[name].combine_chunks()
         whole = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

@@ -61,7 +61,7 @@ def ordered(table: pa.Table) -> Order:
 
 
 def _numbered_by_one(run: np.ndarray, seq: np.ndarray) -> np.ndarray:
-    """Of each run, whether its events carry numbers of one counter: none twice."""
+    """Return for each run if its events have the numbers of one counter: none twice."""
     count = int(run.max()) + 1 if len(run) else 0
     alone = np.ones(count, np.bool_)
     order = np.lexsort((seq, run))
@@ -73,7 +73,7 @@ def _numbered_by_one(run: np.ndarray, seq: np.ndarray) -> np.ndarray:
 def _corrections(
     table: pa.Table, run: np.ndarray, clock: np.ndarray, t: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """What to add to each clock, the runs where it is something, and the runs where nothing fits."""
+    """Return the correction of each clock, the runs that need one, and the runs that none fits."""
     clocks = int(clock.max()) + 1 if len(clock) else 0
     shift = np.zeros(clocks, np.int64)
     before, after, lead = _known(table, run, clock, t)

@@ -37,7 +37,7 @@ _NO_OBJECT = re.compile(rb"(?m)^[ \t\r]*[^{ \t\r\n]")
 """A line that does not begin as an object; the other pattern is quick, and misses none."""
 _REFUSED = (ValueError, pa.ArrowException)
 DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What a packed file raises that is cut off or damaged."""
+"""Errors of a compressed file that is cut off or damaged."""
 _PARSE = pj.ParseOptions(explicit_schema=SCHEMA, unexpected_field_behavior="ignore")
 
 
@@ -206,7 +206,7 @@ def _parsed(block: bytes, number: int, bad: "_BadLines") -> Iterator[pa.Table]:
 
 
 def _halved(lines: list[tuple[int, bytes]], bad: "_BadLines") -> Iterator[pa.Table]:
-    """The events of lines, which are halved until what cannot be parsed stands alone."""
+    """Return the events of lines, halving them until a line that cannot be parsed is alone."""
     try:
         table = _table(b"".join(line for _, line in lines))
     except _REFUSED as error:

@@ -8,16 +8,17 @@ import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from fencepost.impl.store.events import Event
 from fencepost.impl.store.requests import Request
 
-_TYPES = {str: pa.string(), int: pa.int64()}
-_FIELDS = {field.name: field for field in dataclasses.fields(Event)}
+_FIELDS = dataclasses.fields(Event)
+_TYPES: dict[object, Any] = {str: pa.string(), int: pa.int64()}
 
-SCHEMA = pa.schema([pa.field(name, _TYPES[field.type]) for name, field in _FIELDS.items()])
+SCHEMA = pa.schema([pa.field(field.name, _TYPES[field.type]) for field in _FIELDS])
 """Text is plain text here; in memory most columns are dictionaries (`DICTIONARIES`)."""
 
 NEEDED = ("run", "seq", "process", "op", "phase", "kind", "key")
@@ -30,7 +31,7 @@ DICTIONARIES = ("run", "process", "phase", "kind", "condition", "outcome", "key"
 """Read as dictionaries: each distinct value is looked at once, however many events have it."""
 
 
-def _kinds(root: type) -> set[str]:
+def _kinds(root: type[Request[Any]]) -> set[str]:
     own = {root.kind} if hasattr(root, "kind") else set()
     return own.union(*(_kinds(child) for child in root.__subclasses__()))
 
@@ -41,9 +42,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 KINDS = frozenset(_kinds(Request))
 """The kinds of requests to a store; notes have kinds of their own."""
 
-EMPTY = {
-    name: field.default if field.default is not dataclasses.MISSING else field.type()
-    for name, field in _FIELDS.items()
+_EMPTY: dict[object, str | int] = {str: "", int: 0}
+EMPTY: dict[str, Any] = {
+    field.name: field.default if field.default is not dataclasses.MISSING else _EMPTY[field.type]
+    for field in _FIELDS
 }
 
 
@@ -58,7 +60,7 @@ class Problem:
     where: str
     what: str
     lines: int = 0
-    """How many lines of a file are no events, where that is the problem."""
+    """Number of lines of a file that are no events, where that is the problem."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
@@ -92,12 +94,10 @@ def completed(table: pa.Table) -> pa.Table:
 
 
 def is_event(value: object) -> bool:
-    """Whether a JSON value is an event, as the reader of trace files sees it."""
+    """Return true if a JSON value is an event, as the reader of trace files takes it."""
     if not isinstance(value, dict) or any(value.get(name) is None for name in ALWAYS):
         return False
-    return all(
-        _fits(value[name], field.type) for name, field in _FIELDS.items() if value.get(name) is not None
-    )
+    return all(_fits(value[field.name], field.type) for field in _FIELDS if value.get(field.name) is not None)
 
 
 def _fits(value: object, kind: object) -> bool:

@@ -20,6 +20,7 @@ with at most so many faults" is exact where everything was explored.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from fencepost.impl.store.layers.metered import Tally
 from fencepost.impl.store.requests import Request
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import FLIGHTS_FROM
@@ -80,14 +81,13 @@ class AtMost(NamedTuple):
         )
 
 
-class _Tally:
+class _Tally(Tally):
     """The requests so far."""
 
-    __slots__ = ("bytes", "faults", "group", "hops", "requests")
+    __slots__ = ("bytes", "faults", "group")
 
     def __init__(self, faults: int = 0) -> None:
-        self.requests = 0
-        self.hops = 0
+        super().__init__()
         self.bytes = 0
         self.faults = faults
         """Those of the run when its last request was answered."""
@@ -96,15 +96,17 @@ class _Tally:
 
     def count(self, run: RunState, step: Step, faults: int) -> None:
         actor, _, _, _, _, op, answer, _ = step
-        self.requests += 1
         self.faults = faults
         self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
         group = None
         if actor >= FLIGHTS_FROM and actor not in run.threads:
             group = run.footprints.group(actor)
-            if group == self.group:
-                return  # those of one parallel step lie side by side: their process waits for all
-        self.hops += 1
+            if (
+                group == self.group
+            ):  # those of one parallel step lie side by side: their process waits for all
+                self.join()
+                return
+        self.step()
         self.group = group
 
     def spent(self, name: str) -> Spent:

@@ -16,17 +16,22 @@ from fencepost.commands.models import SHIPPED
 from tests.commands.running import exit_of
 
 LAMPS = """
-from fencepost.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
+from fencepost.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end, without
 
 class Lamps(Machine):
     lamps = Size(2, most=8)
     safeguards = {"one-by-one": "a lamp is lit only while none is"}
     lamp = Each(lamps, Enum("off", "on"))
 
+    def may_switch_on(s) -> Truth:
+        return ~s.lamp.any("on")
+
+    always = without("one-by-one", replaces=may_switch_on)(lambda s: True)
+
     @action(i=lamps)
     def light(s, i):
         s.require(s.lamp[i] == "off")
-        s.guard("one-by-one", ~s.lamp.any("on"))
+        s.require(s.may_switch_on())
         s.lamp[i] = "on"
 
     @action
@@ -215,7 +220,7 @@ def test_an_invalid_request_is_one_line(
         ("x = 1\n", "", "it holds: none"),
         (LAMPS, ":Lamp", "holds no machine 'Lamp'; it holds: Lamps"),
         (LAMPS + "\nclass More(Lamps):\n    pass\n", "", "choose a machine"),
-        (LAMPS.replace('"off")\n        s.guard', '"of")\n        s.guard'), "", "'of'"),
+        (LAMPS.replace('"off")\n        s.require', '"of")\n        s.require'), "", "'of'"),
         (LAMPS.replace("s.lamp.all", "s.lampe.all"), "", "`lampe`"),
     ],
 )

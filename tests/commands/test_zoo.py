@@ -14,12 +14,23 @@ from tests.commands.elections import ELECTION, package
 from tests.commands.running import exit_of
 
 LAMPS = """
-from fencepost.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end
+from fencepost.model import Each, Enum, Machine, Size, Truth, action, invariant, may_end, without
 
 class Lamps(Machine):
     lamps = Size(2, most=8)
     SWITCHES
     lamp = Each(lamps, Enum("off", "on"))
+
+    def is_dark(s, i) -> Truth:
+        return ~s.lamp.any("on")
+
+    def is_still_dark(s, i) -> Truth:
+        return ~s.lamp.any("on")
+
+    def is_day(s) -> Truth:
+        return Truth.constant(True)
+
+    VARIANTS
 
     @action(i=lamps)
     def light(s, i):
@@ -35,7 +46,12 @@ class Lamps(Machine):
     def lit(s) -> Truth:
         return s.lamp.any("on")
 """
-ONE = 's.guard("one-by-one", ~s.lamp.any("on"))'
+ONE = "s.require(s.is_dark(i))"
+VARIANTS = {
+    "one-by-one": 'always = without("one-by-one", replaces=is_dark)(lambda s, i: True)',
+    "twice": 'ever = without("twice", replaces=is_still_dark)(lambda s, i: True)',
+    "daylight": 'night = without("daylight", replaces=is_day)(lambda s: True)',
+}
 NEVER_ALL = '~s.lamp.all("on")'
 PROGRAMS = f"""{ELECTION}
 def broken(world):
@@ -92,6 +108,8 @@ def test_a_row_tells_what_breaks_and_after_how_many_steps(
 def machine(tmp_path: Path, switches: str, *guards: str, never: str = NEVER_ALL) -> str:
     """The file of a machine with these safeguards, kept by these guards."""
     text = LAMPS.replace("SWITCHES", switches).replace("GUARDS", "\n        ".join(guards))
+    variants = [variant for switch, variant in VARIANTS.items() if switch in switches]
+    text = text.replace("VARIANTS", "\n    ".join(variants))
     file = tmp_path / "lamps.py"
     file.write_text(text.replace("NEVER", never))
     return str(file)
@@ -102,7 +120,7 @@ def test_a_safeguard_that_protects_nothing_is_a_finding(
 ) -> None:
     assert ends(machine(tmp_path, 'safeguards = {"one-by-one": "only while none is lit"}', ONE)) == Exit.HOLDS
     both = 'safeguards = {"one-by-one": "only while none is lit", "twice": "the same again"}'
-    doubled = machine(tmp_path, both, ONE, ONE.replace("one-by-one", "twice"))
+    doubled = machine(tmp_path, both, ONE, "s.require(s.is_still_dark(i))")
     assert ends(doubled) == Exit.VIOLATED
     output = capsys.readouterr().out
     assert output.count("NOTHING BREAKS: dead weight, or a hole in the properties") == 2
@@ -121,8 +139,7 @@ def test_assumptions_are_reported_and_never_blamed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     switches = 'assumptions = {"one-by-one": "people light one", "daylight": "people can see"}'
-    needed = 's.require(~s.lamp.any("on") if s.is_on("one-by-one") else s.lamp[i] == "off")'
-    file = machine(tmp_path, switches, needed, 's.is_on("daylight")')
+    file = machine(tmp_path, switches, "s.require(s.is_dark(i), s.is_day())")
     assert ends(file) == Exit.HOLDS
     output = capsys.readouterr().out
     assert "without one-by-one" in output

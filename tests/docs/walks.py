@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 
+from fencepost.sim.trace import table_of, write_parquet
 from tests.commands.running import exit_of
+from tests.commands.test_replay import GOOD, MAP, traced
 from tests.impl.objects.serving import client, served
 
 ROOT = Path(__file__).parents[2]
@@ -88,7 +90,19 @@ def _put(folder: Path) -> Callable[[], object]:
     return run
 
 
+def _replay(folder: Path) -> Callable[[], object]:
+    (folder / "lock_map.py").write_text(MAP)
+    write_parquet(folder / "t.parquet", table_of(traced(GOOD)))
+    return partial(_command, "replay", f"{folder}/t.parquet", "--model", f"{folder}/lock_map.py:LockMap")
+
+
+def _simulate(folder: Path) -> Callable[[], object]:
+    return partial(_command, "simulate", "rfc-013-hops", "--jobs", "1")
+
+
 WALKS: dict[str, Walk] = {
     "A publish: `fencepost catalog put`": _publish,
     "A PUT to the object server": _put,
+    "Last night's operations: `fencepost replay`": _replay,
+    "A what-if: `fencepost simulate`": _simulate,
 }

@@ -15,7 +15,6 @@ from fencepost.model import (
     always_recoverable,
     among,
     check,
-    define,
     invariant,
     pick,
     reachable,
@@ -130,7 +129,11 @@ def test_a_property_of_one_expression_has_its_sentence_and_its_name() -> None:
     class Counts(Machine):
         safeguards = {"small": "steps are small"}
         count = Int(0, 4)
-        width = define(1, without={"small": 2})
+
+        def width(s) -> int:
+            return 1
+
+        wide = without("small", replaces=width)(lambda s: 2)
 
         @action
         def up(s) -> None:

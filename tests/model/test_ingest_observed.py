@@ -159,7 +159,7 @@ UNSEEN = {
     "identity-bound-to-agent": "who sends a batch is no event of the store",
 }
 AT = {
-    **dict.fromkeys(("gc-audit-before-trust", "gc-stalled-writer"), {**ALONE, "troubles": 0}),
+    **{name: {**ALONE, "troubles": 0} for name in ("gc-audit-before-trust", "gc-stalled-writer")},
     "gc-quarantine-refs": {"shared": 0, "troubles": 0, "collectors": 1},
     "gc-stalled-writer-duplicate": {"contents": 1, "shared": 0, "troubles": 0},
 }

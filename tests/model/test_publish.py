@@ -247,7 +247,7 @@ class Forgetful(Publish):
     @action(w=Publish.writers)
     def again(s, w: int) -> None:
         s.require(s.version["nodes"][0].holds(plan=w, undo=False) & ~s.version["nodes"][1].is_there)
-        s.version["nodes"][1].create("done", plan=w, undo=False, epoch=s.began[w])
+        s.version["nodes"][1].create("done", plan=w, undo=False, epoch=s.plan[w].began)
 
 
 @pytest.mark.parametrize(("machine", "name"), [(Careless, "cleanup_safe"), (Forgetful, "same_plan")])

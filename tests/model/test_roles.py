@@ -1,10 +1,12 @@
 """A role is a grouping: what it says is what parallel arrays say, bit for bit."""
 
+import inspect
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fencepost import model
 from fencepost.model import *
 from fencepost.model.kernel.compiled import build
 from fencepost.model.kernel.report.counterexample import changed
@@ -168,9 +170,9 @@ def test_a_counterexample_names_the_member_and_the_field() -> None:
         "2. take(w=0)  newest: 1 -> 2, writer[0].at: new -> works, writer[0].took: 0 -> 2, "
         "writer[0].base[nodes]: 0 -> 2",
     ]
-    trace = found.as_json()
-    assert trace[0]["state"]["writer"][0] == {"at": "new", "took": 0, "base": [0, 0], "after": -1}
-    assert trace[1]["changes"]["writer[1].at"] == ["new", "works"]
+    trace = found.trace()
+    assert trace[0].state["writer"][0] == {"at": "new", "took": 0, "base": [0, 0], "after": -1}
+    assert trace[1].changes["writer[1].at"] == ["new", "works"]
 
 
 def test_a_state_is_packed_and_unpacked() -> None:
@@ -359,3 +361,15 @@ def test_the_guard_of_a_domain_is_named_with_its_field() -> None:
     refused = model.failed_guard(model.initial(), end)
     assert refused is not None
     assert refused.text == 's.writer[w].at == "works"'
+
+
+def test_the_examples_of_the_package_do_what_their_comments_say() -> None:
+    """The documentation shows them."""
+    text = inspect.getdoc(model)
+    assert text is not None
+    lines = [line.removeprefix("    ") for line in text.splitlines() if line.startswith("    ") or not line]
+    printed: list[str] = []
+    exec("\n".join(lines), {"print": printed.append})
+    expected = [line.split("#")[1].strip() for line in lines if "print(" in line and "#" in line]
+    assert [printed[0], *printed[2:]] == [expected[0], *expected[2:]] == ["violated", "holds", "violated"]
+    assert printed[1].startswith("0. start  lamp: [off, off]")

@@ -39,6 +39,7 @@ from fencepost.model import (
     may_end,
     reachable,
     step,
+    without,
 )
 from fencepost.model.kernel import Id, Reduced
 from fencepost.model.textbook.philosophers import Philosophers
@@ -136,10 +137,16 @@ class Office(Machine):
         s.line.append(c)
         s.mood[c] = "waiting"
 
+    def is_next(s, c: int) -> Truth:
+        return s.line.first == c
+
+    @without("in-line", replaces=is_next)
+    def is_any(s, c: int) -> bool:
+        return True
+
     @action(c=clerks)
     def take(s, c: int) -> None:
-        s.require((s.holder == -1) & (s.mood[c] == "waiting"))
-        s.guard("in-line", s.line.first == c)
+        s.require((s.holder == -1) & (s.mood[c] == "waiting"), s.is_next(c))
         s.holder = s.line.pop_first()
         s.mood[c] = "busy"
 

@@ -24,6 +24,7 @@ from fencepost.model import (
     eventually,
     initial,
     may_end,
+    without,
 )
 from fencepost.model.kernel import together
 from fencepost.model.textbook.two_phase import TwoPhase
@@ -58,13 +59,22 @@ class Delivery(Machine):
 
     @action
     def lose(s) -> None:
-        s.require(s.message == "sent")
-        s.guard("keep", False)
+        s.require(s.message == "sent", s.may_lose())
         s.message = "lost"
+
+    def may_lose(s) -> Truth:
+        return Truth.constant(False)
+
+    loses = without("keep", replaces=may_lose)(lambda s: True)
+
+    def is_noisy(s) -> Truth:
+        return Truth.constant(False)
+
+    noise = without("no-noise", replaces=is_noisy)(lambda s: True)
 
     @action
     def rattle(s) -> None:
-        s.assume("no-noise", False)
+        s.require(s.is_noisy())
 
     @may_end
     def over(s) -> Truth:

@@ -19,6 +19,7 @@ from fencepost.model import (
     may_end,
     together,
     walk,
+    without,
 )
 
 
@@ -65,10 +66,14 @@ class Sender(Machine):
         s.require(s.at == "sent")
         s.at = "confirmed"
 
+    def may_lose(s) -> Truth:
+        return Truth.constant(False)
+
+    loses = without("no-loss", replaces=may_lose)(lambda s: True)
+
     @action
     def lose(s) -> None:
-        s.assume("no-loss", False)
-        s.require(s.at == "sent")
+        s.require(s.at == "sent", s.may_lose())
         s.at = "lost"
 
     @may_end

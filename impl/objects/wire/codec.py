@@ -1,9 +1,9 @@
 """Requests to parameters and results to responses, as the SDK's own service model of S3 describes them.
 
-The model (JSON that ships with botocore) states for each operation its method, its path, where each
-parameter stands (path, query, header, body) and the shape of the XML. A client serializes parameters and
+The model (JSON that ships with botocore) states for each operation its method, its path, the place of
+each parameter (path, query, header, body) and the shape of the XML. A client serializes parameters and
 parses results with it; a server does the reverse with the same text, so the two cannot disagree on a name.
-What the model leaves out is written here:
+The model leaves out the following, which is written here:
 
 - Which operation a request is. Several share method and path and differ in a word of the query (`?tagging`),
   a parameter that only one requires (`uploadId`) or a header (`x-amz-copy-source`): of the operations whose
@@ -18,10 +18,10 @@ import base64
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
@@ -66,7 +66,7 @@ ROOTS = {
 _NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
 """Operations of other endpoints, which share a method and a path with ours."""
 _DUE_ANYWAY = frozenset({"ContentLength", "ChecksumAlgorithm", "ExpectedBucketOwner", "RequestPayer"})
-"""Parameters that change nothing here: the length and the checksum are those of the body, and nobody pays."""
+"""Parameters without effect here: the length and the checksum are those of the body, and there is no bill."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,14 @@ class Call:
     operation: str
     parameters: dict[str, Any]
     streams: bool = False
-    """Whether its body is content (`Body`), not XML."""
+    """True if its body is content (`Body`), not XML."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """One response but for a body that is content."""
 
     status: int
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str]
     body: bytes = b""
 
 
@@ -98,7 +97,7 @@ class _Route:
     """A word of the query whose value matters: `list-type=2`."""
 
     def weight(self, words: frozenset[str], query: Mapping[str, str | None], headers: frozenset[str]) -> int:
-        """How many words name this operation; -1 if one is missing."""
+        """Return the number of words that name this operation, or -1 if one is missing."""
         if not self.words <= words or not self.headers <= headers:
             return -1
         if self.value is not None and query[self.value[0]] != self.value[1]:
@@ -188,7 +187,7 @@ def _parameters(method: str, level: str) -> frozenset[str]:
 
 @functools.cache
 def _subresources(level: str) -> frozenset[str]:
-    """The words that stand alone in the query of some operation at this level: `tagging`, `uploads`."""
+    """Return the words without a value in the query of some operation at this level: `tagging`, `uploads`."""
     found = set()
     for name in model().operation_names:
         path, _, query = model().operation_model(name).http["requestUri"].partition("?")
@@ -202,13 +201,13 @@ def _subresources(level: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the parameters of an operation stand: a member of the model and its shape, by the name there."""
+    """Places of the parameters of an operation: a member of the model and its shape, by the name there."""
 
     uri: dict[str, str]
     query: dict[str, tuple[str, Any]]
     header: dict[str, tuple[str, Any]]
     headers: dict[str, str]
-    """By what the names of several headers start with."""
+    """Members by the common start of the names of several headers."""
     streams: bool
 
 
@@ -230,24 +229,76 @@ def _places(operation: str) -> _Places:
     return places
 
 
+def level_of(bucket: str, key: str) -> str:
+    return "object" if key else "bucket" if bucket else "service"
+
+
 def read(method: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Call:
-    """What a request asks for, but for its body. Header names are in lower case."""
-    level = "object" if key else "bucket" if bucket else "service"
-    name = operation_of(method, level, query, headers)
-    places = _places(name)
-    parameters: dict[str, Any] = {
-        member: key if place == "Key" else bucket for member, place in places.uri.items()
-    }
-    for given, known in ((query, places.query), (headers, places.header)):
-        for word, text in given.items():
-            if word in known:
-                member, part = known[word]
-                parameters[member] = _scalar(part, text, member)
-    for start, member in places.headers.items():
-        found = {word[len(start) :]: value for word, value in headers.items() if word.startswith(start)}
-        if found:
-            parameters[member] = found
-    return Call(name, parameters, streams=places.streams)
+    """Return the operation of a request, and its parameters but for those in its body.
+
+    Header names are in lower case.
+    """
+    name = operation_of(method, level_of(bucket, key), query, headers)
+    return Call(name, parameters_of(name, bucket, key, query, headers), streams=_places(name).streams)
+
+
+def parameters_of(
+    operation: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the parameters of a request, but for those in its body."""
+    place = {"Bucket": bucket, "Key": key}
+    present = _present(operation, tuple(query), tuple(headers))
+    parameters: dict[str, Any] = {member: place[name] for member, name in present.uri}
+    for given, known in ((query, present.query), (headers, present.header)):
+        for word, member, part in known:
+            text = given[word]
+            parameters[member] = text if part is None else _scalar(part, text, member)
+    for member, names in present.headers:
+        parameters[member] = {name: headers[word] for name, word in names}
+    return parameters
+
+
+class _Present(NamedTuple):
+    """The parameters of a request with these words in its query and these headers."""
+
+    uri: list[tuple[str, str]]
+    query: list[tuple[str, str, Any]]
+    """Word, member, and its shape; None for one that is a string."""
+    header: list[tuple[str, str, Any]]
+    headers: list[tuple[str, list[tuple[str, str]]]]
+
+
+@functools.lru_cache(maxsize=1024)
+def _present(operation: str, words: tuple[str, ...], headers: tuple[str, ...]) -> _Present:
+    places = _places(operation)
+
+    def known(names: tuple[str, ...], places: Mapping[str, tuple[str, Any]]) -> list[tuple[str, str, Any]]:
+        found = [(name, *places[name]) for name in names if name in places]
+        return [(name, member, None if part.type_name == "string" else part) for name, member, part in found]
+
+    prefixed = [
+        (member, [(name.removeprefix(start), name) for name in headers if name.startswith(start)])
+        for start, member in places.headers.items()
+    ]
+    return _Present(
+        [*places.uri.items()],
+        known(words, places.query),
+        known(headers, places.header),
+        [(member, names) for member, names in prefixed if names],
+    )
+
+
+@functools.cache
+def words_of(operation: str) -> frozenset[str]:
+    """Return the words of the query that make a request this operation: `uploads`, `list-type`."""
+    return next(route.words for routes in _routes().values() for route in routes if route.name == operation)
+
+
+def member_of(operation: str, name: str) -> str:
+    """Return the parameter that a word of the query, or a header, holds; empty if it holds none."""
+    places = _places(operation)
+    member, _ = places.query.get(name) or places.header.get(name) or ("", None)
+    return member
 
 
 def refuse_unknown(call: Call, known: Iterable[str]) -> None:
@@ -260,7 +311,7 @@ def refuse_unknown(call: Call, known: Iterable[str]) -> None:
 
 
 def read_body(call: Call, body: bytes) -> dict[str, Any]:
-    """The parameters, with those that stand in an XML body."""
+    """Return the parameters with those that an XML body holds."""
     shape = model().operation_model(call.operation).input_shape
     payload = shape.serialization.get("payload") if shape else None
     if payload is None or call.streams:
@@ -359,7 +410,7 @@ def parse_time(text: str) -> datetime:
 
 @dataclass(frozen=True)
 class _Results:
-    """Where the values of a response stand."""
+    """Places of the values of a response."""
 
     status: int
     header: dict[str, str]

@@ -11,6 +11,12 @@ from xml.sax.saxutils import escape
 INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 
 
+MIXED = ""
+"""In place of a member's name: elements of several lists in one order, each as (member, value).
+
+S3 lists versions and delete markers in one order, newest first, which the two lists of the model lose."""
+
+
 class Rows(NamedTuple):
     """Many structures with the same members, each a string, and others that are the same in all of them."""
 
@@ -25,7 +31,7 @@ Writer = Callable[[Any], str]
 
 @functools.cache
 def content(shape: Any) -> Writer:
-    """What stands between the tags of a structure."""
+    """Return the function that writes the inside of a structure."""
     parts = {
         member: _member(member, part)
         for member, part in shape.members.items()
@@ -38,7 +44,10 @@ def content(shape: Any) -> Writer:
 
     def written(values: Mapping[str, Any]) -> str:
         some = present(tuple(values))
-        return "".join([write(values[member]) for member, write in some if values[member] is not None])
+        texts = [write(values[member]) for member, write in some if values[member] is not None]
+        if MIXED in values:
+            texts += [parts[member]([value]) for member, value in values[MIXED]]
+        return "".join(texts)
 
     return written
 
@@ -63,10 +72,17 @@ def _member(member: str, part: Any) -> Writer:
 
 def _rows(shape: Any, name: str, rows: Rows) -> str:
     """One template for all of them: a page has thousands of values."""
-    tags = [shape.members[member].serialization.get("name", member) for member in rows.members]
-    same = content(shape)(rows.same).replace("%", "%%")
-    row = f"<{name}>{''.join(f'<{tag}>%s</{tag}>' for tag in tags)}{same}</{name}>"
+    if not rows.rows:
+        return ""
+    row = _template(shape, name, rows.members, content(shape)(rows.same))
     return "".join([row % tuple(map(xml_text, values)) for values in rows.rows])
+
+
+@functools.lru_cache(maxsize=64)
+def _template(shape: Any, name: str, members: tuple[str, ...], same: str) -> str:
+    tags = [shape.members[member].serialization.get("name", member) for member in members]
+    same = same.replace("%", "%%")
+    return f"<{name}>{''.join(f'<{tag}>%s</{tag}>' for tag in tags)}{same}</{name}>"
 
 
 def _element(shape: Any, name: str) -> Writer:
@@ -114,7 +130,9 @@ def xml_text(text: str) -> str:
 def text_of(shape: Any, value: Any, *, in_header: bool) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, bool):
+    if type(value) is int:
+        return str(value)
+    if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, datetime):
         form = shape.serialization.get("timestampFormat") or ("rfc822" if in_header else "iso8601")
@@ -145,6 +163,12 @@ def iso_moment(ns: int) -> str:
     """The same of a time in nanoseconds, for pages of them."""
     second, rest = divmod(ns, 1_000_000_000)
     return f"{_to_second(second)}.{rest // 1_000_000:03}Z"
+
+
+@functools.lru_cache(maxsize=1024)
+def http_moment(second: int) -> str:
+    """Return the date of a header; `second` counts from 1970."""
+    return http_date(datetime.fromtimestamp(second, UTC))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""S3's errors: each code with its status and AWS's message, and the XML of a response.
+"""S3's errors: each code with its status and AWS's message, and the response that carries it.
 
 A code that is not in the table cannot be raised, so a client never meets one of our own invention.
 """
@@ -85,6 +85,17 @@ class S3Error(Exception):
         self.message = message or usual
         self.details = details
         super().__init__(f"{code}: {self.message}")
+
+
+def error_answer(
+    error: S3Error, method: str, resource: str, request_id: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Return the status, the headers and the body of the response to a request that is refused."""
+    if error.status == 304:
+        return 304, {"ETag": f'"{error.details.get("etag", "")}"'}, b""
+    body = error_body(error, resource, request_id)
+    headers = {"Content-Type": "application/xml", "Content-Length": str(len(body)), **error.headers}
+    return error.status, headers, b"" if method == "HEAD" else body
 
 
 def error_body(error: S3Error, resource: str, request_id: str) -> bytes:

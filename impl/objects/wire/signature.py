@@ -8,7 +8,7 @@ between could add one.
 A body is covered in one of these ways, named by `x-amz-content-sha256` (see `body`):
 
     a digest                                 the signature covers it; the body is compared with it
-    UNSIGNED-PAYLOAD                         not covered (TLS, or nobody in between)
+    UNSIGNED-PAYLOAD                         not covered (TLS, or a private network)
     STREAMING-AWS4-HMAC-SHA256-PAYLOAD       every chunk is signed, each over the signature before it
     ...-TRAILER                              the same, and headers behind the body, signed or not
 
@@ -33,7 +33,7 @@ EXPIRES_MAX = 7 * 24 * 3600
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _UNRESERVED = "-_.~"
 _PLAIN, _PLAIN_PATH = (re.compile(f"[{more}0-9A-Za-z_.~-]*").fullmatch for more in ("", "/"))
-"""What quoting leaves as it is: nearly everything, and most of the time of a canonical request."""
+"""Texts that quoting does not change: nearly all of them, and quoting takes most of the time."""
 
 Secrets = Callable[[str], str | None]
 """The secret key of an access key; None when there is none."""
@@ -41,7 +41,7 @@ Secrets = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class Scope:
-    """What a signature is valid for."""
+    """The scope in which a signature is valid."""
 
     access_key: str
     day: str
@@ -84,7 +84,7 @@ def verify(message: Message, secrets: Secrets, now: datetime) -> Signed:
 
 
 def is_signed(message: Message) -> bool:
-    """Whether it claims to be signed."""
+    """Return true if a request claims to be signed."""
     return "authorization" in message.headers or any(
         name in ("X-Amz-Signature", "X-Amz-Algorithm") for name, _ in message.query
     )

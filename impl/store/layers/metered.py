@@ -28,6 +28,29 @@ from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import R, Reply, Request
 
 
+class Tally:
+    """Counts the requests and serial hops of one thread of control.
+
+    It waits for the answers of a step before it takes the next one, so its longest chain of requests is the
+    number of its steps: a parallel step is one hop, however wide.
+    """
+
+    __slots__ = ("hops", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.hops = 0
+
+    def step(self, requests: int = 1) -> None:
+        """Count a step of so many requests."""
+        self.requests += requests
+        self.hops += 1
+
+    def join(self) -> None:
+        """Count one more request of the last step."""
+        self.requests += 1
+
+
 @dataclass(frozen=True, slots=True)
 class Sent:
     """One request of an operation, and the requests whose answers it had to wait for."""

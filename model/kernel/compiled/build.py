@@ -53,7 +53,7 @@ def library_of(text: str) -> Library:
 
 
 def has_compiler() -> bool:
-    """Whether there is a compiler."""
+    """True if there is a compiler."""
     try:
         _compiler()
     except NoCompiler:
@@ -83,7 +83,7 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
 
 @cache
 def _compiler() -> tuple[str, str]:
-    """The compiler, and what it says that it is."""
+    """The compiler, and its version."""
     wanted = os.environ.get("CC", "").split()
     for name in wanted[:1] or ("cc", "gcc", "clang"):
         path = shutil.which(name)

@@ -29,7 +29,7 @@ _RECENT = 1 << 20
 
 _NOWHERE = (1 << 63) - 1
 MOST_EXPRESSIONS = 1 << 17
-"""Of all labels together: the compiler takes some ten seconds for so many."""
+"""Limit of all labels together: the compiler takes some ten seconds for so many."""
 
 
 class Compiled:
@@ -75,7 +75,7 @@ class Compiled:
                 left.setdefault(label.action, str(reason))
                 self._left.append(label)
         self.labels = len(labels)
-        """How many labels are compiled."""
+        """The number of compiled labels."""
         # A reduction tests its claim whenever it judges states.
         truths = {}
         for wanted in states if type(model).holds is Model.holds else ():
@@ -125,7 +125,7 @@ class Compiled:
         exact: bool = False,
         pending: int = PENDING,
     ) -> Expanded:
-        """What `search.expand.expand` finds; without states that have been visited, unless `keep_all`."""
+        """Expand as `search.expand.expand` does, without states that have been visited unless `keep_all`."""
         begun = None
         if self.labels:
             begun = self._begin(states, steps, deadlocks=deadlocks, exact=exact, pending=pending)
@@ -218,19 +218,19 @@ class Compiled:
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the compiled labels are all there are, and successors stand for themselves."""
+        """True if all labels are compiled, and successors are their own representatives."""
         return bool(self.labels) and not self._left and self._is_plain
 
     def _begin(
         self, states: U64, steps: tuple[Property, ...], *, deadlocks: bool, exact: bool, pending: int
     ) -> Begun | None:
-        """What the compiled labels find; None if a row fell into a trap."""
+        """Expand by the compiled labels; None if a row fell into a trap."""
         model, begun = self._model, Begun.of(self._model, states)
         words, rows = model.words, states.shape[1]
         states = _in_rows(states)
         room = min(max(pending, self.labels), rows * self.labels)
         bits = max(4, min((4 * rows).bit_length(), (_RECENT // 8 // words).bit_length() - 1))
-        # Where a hash is 0, the first state stands for what was written last: it has been visited.
+        # Where a hash is 0, the first state takes the place of the last one written: it has been visited.
         recent = np.zeros((1 << bits, words), np.uint64)
         recent[0] = states[:, 0]
         bad = np.zeros((len(self._steps), 2 + 2 * words), np.uint64)

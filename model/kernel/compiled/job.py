@@ -1,4 +1,4 @@
-"""What one call of the compiled text works on: the same fields in C and here, 64 bits each."""
+"""The argument of one call of the compiled text: the same fields in C and here, 64 bits each."""
 
 import ctypes
 

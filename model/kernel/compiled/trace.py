@@ -1,4 +1,4 @@
-"""What an action or a property computes, as expressions: the author's text is run on traced columns.
+"""The expressions that an action or a property computes: the author's text is run on traced columns.
 
 Theory. A path through the text of a machine (see `language.paths`) is a straight line of operations on
 columns. So each is run once with `Traced` arrays instead of NumPy arrays; each operation adds an expression,
@@ -11,7 +11,7 @@ each path of an action, and one for a property, whose paths are joined:
     traps    conditions under which this trace does not know what the text does in the row
     values   the words after an action, or the truth of a property
 
-A trap stands where the language looks at the content of a column after all: to report an index that is
+A trap is where the language looks at the content of a column after all: to report an index that is
 outside, a sum that does not fit, an empty sequence. The trace goes on as if nothing were found. Where a row
 falls into the trap, the caller leaves the rows to the reference, NumPy, which knows: it raises the error, or
 finds that there is none. So no message is written twice, and an assumption of the trace is never a verdict.
@@ -67,7 +67,7 @@ class Node:
 
 @dataclass
 class Program:
-    """What a path of a label, or a property, computes for one row.
+    """The computation of a path of a label, or of a property, for one row.
 
     `checks` are "guard", "trap", or a branch: "if" or "unless", each with a truth.
     """
@@ -128,7 +128,7 @@ class Trace:
 
 
 class Traced(np.lib.mixins.NDArrayOperatorsMixin):
-    """Stands for an array with an entry for each row, while a text is traced."""
+    """An array with an entry for each row, while a text is traced."""
 
     ndim = 1
     size = 1
@@ -230,7 +230,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def _type_of(value: Any) -> Any:
-    """What decides the type of a result: a constant of Python takes that of the other operand."""
+    """The type of an operand, as it decides that of a result: a constant of Python takes the other one's."""
     if isinstance(value, Traced):
         return value.dtype
     return type(value) if isinstance(value, bool | int) else np.asarray(value).dtype
@@ -258,7 +258,7 @@ def _type_of_where(one: Any, other: Any) -> "np.dtype[Any]":
 
 
 class Found:
-    """Whether a truth holds in some row (or in all): as a condition, it is expected not to be a finding."""
+    """A truth in some row (or in all), which as a condition is expected to find nothing."""
 
     def __init__(self, truth: Traced, *, expected: bool) -> None:
         self._truth = truth

@@ -1,4 +1,4 @@
-"""How a frame reads and writes the fields of a machine, and a single cell of them.
+"""Access to the fields of a machine in a frame, and to a single cell of them.
 
 An `Access` reads and writes one field, once per model; fields nest, and so do their accesses: cells here,
 arrays and sequences in `views`. The result of a read is a column (of a cell) or a *view* (`Sequence`,

@@ -7,7 +7,7 @@ places; nothing ever depends on the order in which items were added.
 A *set* has a bit for each value that its item can have, so it needs no bound, and the same item added twice
 is one. Selecting items by some of their parts is a test of the words against one mask.
 
-Both are views, as arrays and sequences are. What holds of some or all items is a function of one:
+Both are views, as arrays and sequences are. A condition on some or all items is a function of one:
 
     s.network.any(lambda m: (m.type == "ask") & (m.term > s.term[n]))
 """
@@ -72,7 +72,7 @@ class Place:
 
 
 class _ItemsView(View, Generic[R, W]):
-    """What bags and sets have in common: which item is meant, and what holds of some or all of them."""
+    """The common part of bags and sets: an item given by its parts, and conditions on some or all items."""
 
     __slots__ = ()
 
@@ -120,12 +120,12 @@ class _ItemsView(View, Generic[R, W]):
 
     @must_call
     def any(self, condition: "Callable[[R], Truth | bool]") -> Truth:
-        """Whether the condition holds of some item."""
+        """True where the condition holds of some item."""
         return any_of(self._where(condition))
 
     @must_call
     def all(self, condition: "Callable[[R], Truth | bool]") -> Truth:
-        """Whether the condition holds of every item."""
+        """True where the condition holds of every item."""
         return ~any_of(self._where(condition, wanted=False))
 
     @must_call
@@ -161,7 +161,7 @@ class BagAccess(WholeAccess):
         return BagView(frame, self, flat)
 
     def settle(self, value: Any) -> list[tuple[U64 | None, Any]]:
-        """What to add to an empty bag: codes of places, or items."""
+        """The content to add to an empty bag: codes of places, or items."""
         if isinstance(value, BagView):
             value.check_items(self.item, self.name)
             return [(codes, None) for codes in value.codes()]
@@ -253,7 +253,7 @@ class BagView(_ItemsView[R, W]):
 
     @must_call
     def has(self, item: Any = None, /, **parts: Any) -> Truth:
-        """Whether it has an item that equals this one, or one with these parts."""
+        """True where it has an item that equals this one, or one with these parts."""
         return any_of(self._equal(self._given(item, parts), partly=bool(parts)))
 
     @must_call
@@ -451,7 +451,7 @@ class SetView(_ItemsView[R, W]):
 
     @must_call
     def has(self, item: Any = None, /, **parts: Any) -> Truth:
-        """Whether it has this item, or one with these parts."""
+        """True where it has this item, or one with these parts."""
         value = self._given(item, parts)
         return any_of(self._partly(value)) if parts else self.there(value)
 
@@ -465,7 +465,7 @@ class SetView(_ItemsView[R, W]):
 
     @must_call
     def within(self, other: "SetView[R, W]") -> Truth:
-        """Whether every item is also in `other`."""
+        """True where every item is also in `other`."""
         return all_of(~there | other.there(item) for there, item in self.each())
 
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]  # sets compare state by state
@@ -486,7 +486,7 @@ class SetView(_ItemsView[R, W]):
         return self._flat * self._access.count + self._access.number(self._now(), value)
 
     def there(self, value: Any) -> Truth:
-        """Whether it has this item."""
+        """True where it has this item."""
         return cast(Truth, self._access.bits.read(self._now(), self._at(value)))
 
     def each(self) -> Iterator[tuple[Truth, R]]:

@@ -54,7 +54,7 @@ class Choice(Column):
 
     @must_call
     def is_in(self, *options: str) -> Truth:
-        """Whether it is one of these names."""
+        """True where it is one of these names."""
         return any_of(self == option for option in options)
 
 

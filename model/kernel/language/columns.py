@@ -12,8 +12,8 @@ Theory. A thousand packed states are arrays of a thousand words, and a field is 
 in each. So reading a field computes nothing: the column keeps the word (`raw`), the place of the field in it
 (`shift`) and the meaning of its bits (`kind`). A comparison with a constant shifts the constant to that
 place, not the field away from it: two vector operations, `word & mask == bits`. Even these are delayed
-(`Match`): several such tests of one word that are joined with `&` (or, negated, with `|`) fuse into one. What
-the packed word does not allow, such as a sum, is computed on the codes themselves (`codes`).
+(`Match`): several such tests of one word that are joined with `&` (or, negated, with `|`) fuse into one.
+Other operations, such as a sum, are computed on the codes themselves (`codes`).
 
 A guard removes rows, and a column that was read before it still has them all. The column keeps the `epoch` in
 which it was read and drops the same rows when it is used next, see `frame`.
@@ -123,7 +123,7 @@ class Column(NoValue):
         return self._frame
 
     def describe(self) -> str:
-        """What it is, for messages."""
+        """A noun phrase for messages."""
         return f"a {self.noun} column"
 
     def codes(self) -> np.ndarray[Any, Any]:
@@ -152,7 +152,7 @@ class Column(NoValue):
         return self._raw
 
     def _matches(self, code: int) -> Truth:
-        """Whether the cell holds `code`."""
+        """True where the cell holds `code`."""
         raw = self.fresh_raw()
         if raw is not None:
             mask = ((1 << self.kind.width) - 1) << self._shift
@@ -160,7 +160,7 @@ class Column(NoValue):
         return Truth.of(self._frame, self.codes() == code)
 
     def _same(self, other: Column) -> Truth:
-        """Whether two cells of one kind hold the same code."""
+        """True where two cells of one kind hold the same code."""
         raw, others = self.fresh_raw(), other.fresh_raw()
         if raw is not None and others is not None and self._shift == other._shift:
             # The same field before and after a step: equal where the words agree under its bits.
@@ -265,7 +265,7 @@ class Match(Truth):
 
 
 def all_of(truths: Iterable[Truth | bool]) -> Truth:
-    """Whether all of them hold, state by state."""
+    """True where all of them hold, state by state."""
     joined = Truth.constant(True)
     for number, truth in enumerate(truths):
         joined = to_truth(truth, "all_of") if number == 0 else joined & truth
@@ -273,7 +273,7 @@ def all_of(truths: Iterable[Truth | bool]) -> Truth:
 
 
 def any_of(truths: Iterable[Truth | bool]) -> Truth:
-    """Whether at least one holds, state by state."""
+    """True where at least one holds, state by state."""
     return ~all_of(~to_truth(truth, "any_of") for truth in truths)
 
 

@@ -81,7 +81,7 @@ class Among:
     wanted: Mapping[str, object]
 
     def holds(self, s: Any, member: object, parameters: Mapping[str, object]) -> Truth:
-        """Whether `member` is one of them; `parameters` are those of the action."""
+        """True where `member` is one of them; `parameters` are those of the action."""
         return all_of(
             any_of(as_truth(cell == _named(cell, value, parameters)) for value in _alternatives(wanted))
             for cell, wanted in (
@@ -161,7 +161,7 @@ class ActionDeclared:
 
 @dataclass(frozen=True)
 class Property:
-    """What must hold: a name, a kind, one sentence."""
+    """A property: a name, a kind, one sentence."""
 
     name: str
     kind: Kind
@@ -172,7 +172,7 @@ class Property:
     domains: Mapping[str, Domain] = field(default_factory=dict)
     """Of a property of runs: the others have joined their choices already."""
     starts: Callable[..., Any] | None = None
-    """What must hold of every start, beside what holds of every step."""
+    """A condition on every start, beside that on every step."""
     refines: Any = None
     """Of a refinement: its declaration, see `refinement.Refines`."""
 
@@ -465,7 +465,7 @@ def eventually(
     """Every run reaches it, given that nothing named in `fair` stays enabled forever without happening.
 
     The name of an action is one demand for each choice of its parameters; `together` joins several actions.
-    What is named in `strong` must happen again and again if it is enabled again and again, even with pauses.
+    Actions in `strong` must happen again and again if they are enabled again and again, even with pauses.
     """
     return _of_runs(Eventually(), doc, fair, strong, domains)
 
@@ -495,7 +495,7 @@ def may_end(function: F) -> F:
 def bound(function: F) -> F:
     """The search goes on only from states that satisfy it; the others are judged and left (a constraint).
 
-    What was cut is part of the verdict: properties of runs, and what is reachable, are then undecided.
+    The verdict says what was cut: properties of runs, and what is reachable, are then undecided.
     """
     return _mark(function, Constraint(function.__name__, function))
 

@@ -60,7 +60,7 @@ def names(known: Iterable[str]) -> str:
 
 
 def missing_return(returned: object) -> str:
-    """What to look for where a function of the author answered nothing."""
+    """A hint for a function of the author that returned None."""
     return ": is a `return` missing?" if returned is None else ""
 
 
@@ -235,6 +235,8 @@ def _place(error: BaseException) -> tuple[str, int, str] | None:
     last = entries[-1]
     first = last.lineno or 0
     lines = linecache.getlines(last.filename)[first - 1 : last.end_lineno or first]
+    if lines and lines[0].rstrip().endswith(":"):
+        lines = lines[:1]  # an `if` without its branches
     return Path(last.filename).name, first, " ".join(" ".join(lines).split())
 
 

@@ -177,7 +177,7 @@ class Subsets:
         )
 
     def has_size(self, size: int, members: int) -> bool:
-        """Whether sets of this size belong to the domain."""
+        """True if sets of this size belong to the domain."""
         return self.least <= size <= members
 
 
@@ -260,7 +260,7 @@ class Cell(Field[R, W]):
 
     @property
     def has_start(self) -> bool:
-        """Whether `start` was given."""
+        """True if `start` was given."""
         return self._start is not None
 
     def leaves(self, sizes: Mapping[str, int]) -> Iterator[Leaf]:
@@ -296,7 +296,7 @@ class Int(Cell[Number, Number | int]):
 
 
 class Id(Int):
-    """The number of one of `extent` things, or -1 for nobody: a name, not a quantity.
+    """The number of one of `extent` things, or -1 for none: a name, not a quantity.
 
     Symmetry renames it with the thing that it names, and leaves an `Int` as it is.
     """
@@ -342,7 +342,7 @@ class Flags(Cell[Members, Members | AbstractSet[int] | AbstractSet[str]]):
 class Record(Cell[Recorded, "Recorded | Mapping[str, Any]"]):
     """Several parts in one cell, by name; a part with `start` may be left out of a record.
 
-    A part is a Bool, Int, Id, Enum, Flags or Record. An Id with `nobody` may be left out, too.
+    A part is a Bool, Int, Id, Enum, Flags or Record. An Id that may be -1 may be left out, too.
     """
 
     def __init__(self, **parts: "Cell[Any, Any]") -> None:
@@ -441,7 +441,7 @@ class Received(Field[R, W]):
         raise NotImplementedError
 
     def take(self, s: "Machine", value: Any) -> Any:
-        """The item that a value of the parameter stands for, as a guard: the rows where it is there."""
+        """The item of a value of the parameter, as a guard: the rows where it is there."""
         raise NotImplementedError
 
 

@@ -150,7 +150,7 @@ class Frame:
 
     @property
     def narrowings(self) -> int:
-        """How often rows were removed."""
+        """The number of times that rows were removed."""
         return len(self._masks)
 
     def divide(self, path: ExecutionPath, mask: Mask) -> "tuple[bool, I64 | None]":
@@ -265,7 +265,7 @@ class Frame:
     def where(self, mask: Mask, work: "Callable[[], T]") -> "T":
         """The result of `work` on the rows of a mask only; afterwards all rows are there again.
 
-        What was read during such a trial belongs to it: using it later is an error.
+        A column that was read during such a trial belongs to it: using it later is an error.
         """
         rows = mask.nonzero()[0]
         before = self._words, self._masks, self.epoch, self.size, self.read_only
@@ -283,11 +283,11 @@ class Frame:
             self._words, self._masks, self.epoch, self.size, self.read_only = before
 
     def occurs(self, mask: Mask) -> bool:
-        """Whether a mask has a row, so that it is worth to compute a branch."""
+        """True if a mask has a row, so that it is worth to compute a branch."""
         return bool(mask.any())
 
     def spread(self, mask: Mask, codes: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """What was computed on the rows of a mask, for all rows; nobody looks at the others."""
+        """Codes that were computed on the rows of a mask, for all rows; the others are never read."""
         every = np.zeros(len(mask), codes.dtype)
         every[mask] = codes
         return every
@@ -354,7 +354,7 @@ class Frame:
 
 
 class Joined(Frame):
-    """What the paths of an action left of its rows, in the order of the batch."""
+    """The rows that the paths of an action left, in the order of the batch."""
 
     def __init__(self, parts: "list[Frame]", before: U64) -> None:
         self.parts = parts

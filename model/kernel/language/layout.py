@@ -49,7 +49,7 @@ class Kind:
 
     @property
     def count(self) -> int:
-        """How many values the cell can hold."""
+        """The number of values that the cell can hold."""
         return 1 << self.width
 
     def codes(self) -> Iterable[int]:
@@ -339,7 +339,7 @@ def look_up(table: I64, places: I64) -> I64:
 
 WORD = 64
 MOST_WORDS = 1 << 10
-"""A wider state is a mistake in the model: nobody can explore its space."""
+"""A wider state is a mistake in the model: its space is too large to explore."""
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,10 @@ class Machine(NoValue, metaclass=_MachineType):
     """Derive from it; declare sizes, fields, safeguards, assumptions; decorate methods."""
 
     safeguards: ClassVar[Mapping[str, str]] = {}
-    """How the protocol protects itself: name and one sentence. `check(without=...)` switches it off."""
+    """The steps that protect the protocol: name and one sentence. `check(without=...)` switches it off."""
 
     assumptions: ClassVar[Mapping[str, str]] = {}
-    """What the protocol needs of its environment: name and one sentence. Switched off likewise."""
+    """The guarantees that the environment has to give: name and one sentence. Switched off likewise."""
 
     symmetric: ClassVar[tuple[str, ...]] = ()
     """Sizes whose members are interchangeable: any two may swap their numbers and nothing else changes."""
@@ -149,7 +149,7 @@ class Machine(NoValue, metaclass=_MachineType):
 
     @must_call
     def is_on(self, name: str) -> bool:
-        """Whether a safeguard or an assumption is on: plain Python may branch on it."""
+        """True if a safeguard or an assumption is on: plain Python may branch on it."""
         switches = {**self.safeguards, **self.assumptions}
         self._check_declared(name, switches, "safeguards or assumptions")
         return name not in self.frame.model.without

@@ -22,7 +22,7 @@ class Members(Column):
 
     @must_call
     def has(self, member: int | str | Number) -> Truth:
-        """Whether the set contains `member`, a constant or a column of numbers."""
+        """True where the set contains `member`, a constant or a column of numbers."""
         if isinstance(member, Number):
             bits = self.codes() >> _member_index(member, self._kind())
             return Truth.of(self._frame_with(member), (bits & 1) != 0)
@@ -72,7 +72,7 @@ class Members(Column):
 
     @must_call
     def within(self, other: Members | AbstractSet[Any]) -> Truth:
-        """Whether every member is also in `other`."""
+        """True where every member is also in `other`."""
         return (self - other).is_empty()
 
     def _kind(self) -> FlagsKind:

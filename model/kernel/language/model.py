@@ -122,15 +122,15 @@ class Model:
 
     @property
     def has_endings(self) -> bool:
-        """Whether the machine declares states that may end."""
+        """True if the machine declares states that may end."""
         return bool(self._endings)
 
     def must_fire(self, action: str) -> bool:
-        """Whether the action has to fire at these sizes with these switches: see `Machine.fires_at`."""
+        """True if the action has to fire at these sizes with these switches: see `Machine.fires_at`."""
         return self._is_at(self.machine.fires_at.get(action, {}))
 
     def must_change(self, field: str) -> bool:
-        """Whether the field has to change at these sizes with these switches: see `Machine.changes_at`."""
+        """True if the field has to change at these sizes with these switches: see `Machine.changes_at`."""
         return self._is_at(self.machine.changes_at.get(field, {}))
 
     def _is_at(self, where: Mapping[str, int] | str) -> bool:
@@ -166,7 +166,7 @@ class Model:
         return steps, end
 
     def fired_in_all(self, fired: Sequence[int]) -> Sequence[int]:
-        """How often each label fired in the whole space, or 0; a reduction explores a part of that."""
+        """The count of each label that fired in the whole space; a reduction explores a part of it."""
         return fired
 
     def apply(self, states: U64, label: Label) -> Frame | None:

@@ -123,7 +123,7 @@ class Number(Column):
         return Number.of(frame, work(right, left) if swapped else work(left, right), reach)
 
     def _reach_of(self, other: object, right: object, sign: str) -> int:
-        """How far from 0 the result may be: beyond a word, arithmetic would silently wrap around."""
+        """A bound on the distance of the result from 0: beyond a word, arithmetic would wrap around."""
         reach = _reached(self.reach(), reach_of(other), sign)
         if reach > _WORD:
             numbers = other.farthest() if isinstance(other, Number) else reach_of(other)
@@ -157,12 +157,12 @@ class Number(Column):
 
     @must_call
     def is_in(self, *numbers: int) -> Truth:
-        """Whether it is one of these numbers."""
+        """True where it is one of these numbers."""
         return any_of(self == number for number in numbers)
 
 
 def count_of(truths: Iterable[Truth | bool]) -> Number:
-    """How many of them hold, state by state."""
+    """The number of them that hold, state by state."""
     total: Number | None = None
     for truth in truths:
         column = to_truth(truth, "count_of")
@@ -218,7 +218,7 @@ def to_numbers(value: Number | Truth | int, sign: str) -> np.ndarray[Any, Any] |
 
 
 def reach_of(value: object) -> int:
-    """How far from 0 a number, a column of them or a truth may be."""
+    """A bound on the distance from 0 of a number, a column of them or a truth."""
     if isinstance(value, Number):
         return value.reach()
     return abs(value) if isinstance(value, int) else 1

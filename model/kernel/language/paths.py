@@ -227,7 +227,7 @@ def _on_rows(frame: "Frame", mask: Any, work: Callable[[], T]) -> Callable[[], T
 
 
 class Marker:
-    """A constant that stands for itself, on all paths or on none."""
+    """A constant that is its own value, on all paths or on none."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -362,7 +362,7 @@ def may_be_computed(function: Callable[..., Any]) -> bool:
 
 _PLAIN, _PERHAPS, _BRANCHES = range(3)
 _NEEDS: dict[int, tuple[int, bool, CodeType]] = {}
-"""Of texts, by their identity (they are large to compare): what their results need, and if they may branch."""
+"""The needs of the result of a text, and whether it may branch; by identity, as texts are large."""
 
 
 def _need_of(code: CodeType) -> int:
@@ -408,7 +408,7 @@ _TESTS = ("UNARY_NOT", "CONTAINS_OP")
 
 
 def _returned(code: CodeType) -> set[bool | str | None]:
-    """What a text returns: None, True, False, or "another value"."""
+    """The values that a text returns: None, True, False, or "another value"."""
     found: set[bool | str | None] = set()
     before: bool | str | None = "another value"
     for instruction in get_instructions(code):

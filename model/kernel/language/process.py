@@ -55,7 +55,7 @@ class Process(Field[Any, Any]):
 
     @property
     def is_many(self) -> bool:
-        """Whether it has a parameter."""
+        """True if it has a parameter."""
         return bool(self._parameter)
 
     @overload

@@ -95,7 +95,7 @@ class Recorded(Column):
 
     @must_call
     def matches(self, **parts: Any) -> Truth:
-        """Whether these parts have these values."""
+        """True where these parts have these values."""
         if not parts:
             raise ModellingMistake("matches needs a part and a value, as in m.matches(type=...)")
         return all_of(as_truth(getattr(self, name) == value) for name, value in parts.items())

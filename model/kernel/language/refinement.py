@@ -32,6 +32,9 @@ In the mapping, `HISTORY` marks a field that the state of this machine does not 
 `related(condition)` is a condition in place of an equation. A mapping of `(s, observed)` also reads the state
 of the other machine.
 
+Several machines may refine one other machine, each a `part` of it: the actions that it performs. Then a field
+that its mapping leaves out belongs to another part, and is HISTORY.
+
 `search.product` explores both machines together: every action performs its labels on the other machine, which
 must allow them; and in every state the mapping must hold. This proves the refinement at the explored sizes.
 """
@@ -122,6 +125,8 @@ class Refines:
     sizes: Mapping[str, AnyExtent]
     at: Mapping[str, int]
     """Sizes of this machine at which the refinement is proven, in place of their defaults."""
+    part: tuple[str, ...] = ()
+    """The actions of the other machine that this one can perform, if it has a part in it only."""
 
     def proven_at(self, model: Model) -> dict[str, int]:
         """The sizes of the proof: those of the model, with `at` in place of its defaults."""
@@ -154,6 +159,7 @@ def refines(
     /,
     *,
     at: Mapping[str, int] = MappingProxyType({}),
+    part: Sequence[str] = (),
     **sizes: AnyExtent,
 ) -> Callable[[Mapped], Mapped]:
     """Every start and every step of this machine is one of `other`, as the method maps its fields."""
@@ -166,7 +172,7 @@ def refines(
     def decorate(mapping: Mapped) -> Mapped:
         doc = sentence(mapping) or f"Every step is a step of {other.__name__}, or changes nothing there."
         if shows is not None:
-            link = Refines(other, dict(shows), mapping, dict(sizes), dict(at))
+            link = Refines(other, dict(shows), mapping, dict(sizes), dict(at), tuple(part))
             return declare_property(
                 mapping, Property(mapping.__name__, Refinement(), mapping, doc, refines=link)
             )

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 
         def __getitem__(self, index: Index | str | Choice) -> "Part": ...
         def __setitem__(self, index: Index | str | Choice, value: Any) -> None: ...
+        def __iter__(self) -> Iterator["Part"]: ...
+        def is_in(self, *values: Any) -> Truth: ...
+        def all(self, value: Any) -> Truth: ...
+        def any(self, value: Any) -> Truth: ...
+        def count(self, value: Any) -> Number: ...
 
 
 class Member(View):
@@ -137,17 +142,17 @@ class RoleView(Array[Member, Any]):
 
     @must_call
     def all(self, condition: Callable[[Member], Truth | bool] | None = None, /, **wanted: Any) -> Truth:
-        """Whether every member has these values in these fields, or satisfies a condition."""
+        """True where every member has these values in these fields, or satisfies a condition."""
         return all_of(self._holding(condition, wanted))
 
     @must_call
     def any(self, condition: Callable[[Member], Truth | bool] | None = None, /, **wanted: Any) -> Truth:
-        """Whether some member has these values in these fields, or satisfies a condition."""
+        """True where some member has these values in these fields, or satisfies a condition."""
         return any_of(self._holding(condition, wanted))
 
     @must_call
     def count(self, condition: Callable[[Member], Truth | bool] | None = None, /, **wanted: Any) -> Number:
-        """How many members have these values in these fields, or satisfy a condition."""
+        """The number of members that have these values in these fields, or satisfy a condition."""
         return count_of(self._holding(condition, wanted))
 
     def _holding(self, condition: Any, wanted: Mapping[str, Any]) -> Iterator[Truth | bool]:
@@ -161,7 +166,7 @@ class RoleView(Array[Member, Any]):
 
 
 def has(member: Member, wanted: Mapping[str, Any]) -> Truth:
-    """Whether the fields of a member have these values; a tuple is any of its values."""
+    """True where the fields of a member have these values; a tuple is any of its values."""
     return all_of(
         any_of(as_truth(getattr(member, name) == each) for each in _alternatives(value))
         for name, value in wanted.items()

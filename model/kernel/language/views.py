@@ -82,7 +82,7 @@ class View(NoValue):
 
 
 def _covers(access: Any, flat: "Index", other: Any, at: "Index") -> bool:
-    """Whether the cells of `other` are among those of `access`."""
+    """True if the cells of `other` are among those of `access`."""
     if access is other:
         return not (isinstance(flat, int) and isinstance(at, int)) or flat == at
     return any(each is other for each in _within(access))
@@ -233,17 +233,17 @@ class Array(View, Generic[R, W]):
 
     @must_call
     def all(self, value: "W | Callable[[R], Truth | bool]") -> Truth:
-        """Whether every element equals `value`, or a condition, a function of one element, holds of all."""
+        """True where every element equals `value`, or a condition (a function of an element) holds of all."""
         return all_of(self._where(value))
 
     @must_call
     def any(self, value: "W | Callable[[R], Truth | bool]") -> Truth:
-        """Whether some element equals `value`, or a condition holds of some."""
+        """True where some element equals `value`, or a condition holds of some."""
         return any_of(self._where(value))
 
     @must_call
     def count(self, value: "W | Callable[[R], Truth | bool]") -> Number:
-        """How many elements equal `value`, or of how many a condition holds."""
+        """The number of elements that equal `value`, or for which a condition holds."""
         return count_of(self._where(value))
 
     def _where(self, value: Any) -> "Iterator[Truth | bool]":
@@ -364,7 +364,7 @@ class Sequence(View, Generic[R, W]):
 
     @must_call
     def has(self, value: W) -> Truth:
-        """Whether some item equals `value`."""
+        """True where some item equals `value`."""
         length = self.length
         items = [self[i] == value for i in range(self.capacity)]
         return any_of((length > i) & as_truth(same) for i, same in enumerate(items))
@@ -472,12 +472,12 @@ class Sequence(View, Generic[R, W]):
 
     @must_call
     def any(self, condition: "Callable[[R], Truth | bool]") -> Truth:
-        """Whether the condition holds of some item."""
+        """True where the condition holds of some item."""
         return any_of(self._where(condition))
 
     @must_call
     def all(self, condition: "Callable[[R], Truth | bool]") -> Truth:
-        """Whether the condition holds of every item."""
+        """True where the condition holds of every item."""
         length = self.length
         return all_of(
             (length <= i) | holds_of(condition, self[i], self._access.name) for i in range(self.capacity)

@@ -1,1 +1,1 @@
-"""What a check reports: verdicts, counterexamples, vacuity warnings."""
+"""The report of a check: verdicts, counterexamples, vacuity warnings."""

@@ -158,7 +158,7 @@ def to_json(value: object) -> object:
 
 
 def _order(value: object) -> Any:
-    """What orders the items of a set: numbers by size, all else by its text."""
+    """The key that orders the items of a set: numbers by size, all else by its text."""
     return value if isinstance(value, int | str) else str(value)
 
 

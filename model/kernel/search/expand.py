@@ -40,7 +40,7 @@ class Expanded:
 
 @dataclass
 class Begun:
-    """What has been found of a chunk by some of its labels."""
+    """The successors that some labels have found in a chunk."""
 
     fired: I64
     alive: Mask

@@ -161,7 +161,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Work:
-    """How much is worked on at a time: states a chunk, successors a gathering, chunks a wave, successors that
+    """The amounts of work at a time: states a chunk, successors a gathering, chunks a wave, successors that
     wait for a merge, ranges of keys a merge; and the bytes that all of it takes, freed memory included."""
 
     chunk: int
@@ -547,7 +547,7 @@ class Explorer:
         return ""
 
     def _over_memory(self, more: int) -> bool:
-        """Whether `more` states would not fit beside the work."""
+        """True if `more` states would not fit beside the work."""
         memory = self._bounds.memory
         if memory is None:
             return False

@@ -191,7 +191,9 @@ class Product(Model):
             role = name.partition(".")[0]
             if name in given or role in given:
                 continue
-            if name in self._own_fields:
+            if link.part:
+                found[name] = HISTORY
+            elif name in self._own_fields:
                 found[name] = read_field(concrete, name)
             else:
                 raise ModellingMistake(

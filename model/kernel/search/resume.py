@@ -76,7 +76,7 @@ class Saved:
     def levels(self, search: "Search") -> Iterator[U64]:
         """The recorded levels, one at a time; what was known with the last of them goes into `search`.
 
-        What is behind the last whole level is removed.
+        Everything behind the last whole level is removed.
         """
         self._lines.seek(0)
         self._levels.seek(0)
@@ -241,7 +241,7 @@ def _sources(machine: type) -> Iterator[tuple[str, bytes]]:
 
 
 def _captured(machine: type) -> Iterator[tuple[str, bytes]]:
-    """What the parts of a machine that a function made take from that function: no text shows it."""
+    """The values that parts of a machine take from the function that made it: no text shows them."""
     for cls in getmro(machine):
         for name, part in vars(cls).items():
             for cell in getattr(getattr(part, "function", part), "__closure__", None) or ():
@@ -262,7 +262,7 @@ def _imports(tree: ast.Module, module: ModuleType) -> Iterator[str]:
 
 
 def _is_installed(name: str, file: str) -> bool:
-    """Whether a module comes with Python or with a package, other than this one."""
+    """True if a module comes with Python or with a package, other than this one."""
     if name.partition(".")[0] == __name__.partition(".")[0]:
         return False
     path = Path(file)

@@ -86,7 +86,7 @@ class Shelf:
 
 
 def is_on_disk(array: U64) -> bool:
-    """Whether an array, or the array that it is a view of, is mapped from a file."""
+    """True if an array, or the array that it is a view of, is mapped from a file."""
     base: object = array
     while isinstance(base, np.ndarray):
         base = base.base

@@ -112,5 +112,5 @@ class Stepper:
         return found
 
     def may_end(self, state: State) -> bool:
-        """Whether the machine may end here."""
+        """True if the machine may end here."""
         return bool(self.model.may_end(state.rows()).all())

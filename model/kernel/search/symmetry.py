@@ -5,14 +5,14 @@ and what may happen and what holds stays the same, up to that swap. Then it is e
 each orbit: a state is replaced by a representative of its orbit as soon as it is found. For n managers there
 are up to n! times fewer states.
 
-What stays exact, and why
+Exact, and why
 - invariants, step properties, reachable, deadlocks: they hold for all states of an orbit or for none;
 - always_recoverable: a path to the goal from one state of an orbit is, renumbered, a path from each;
 - eventually is decided on the machine itself, without reduction: fairness to `deliver(m=1)` has a meaning
   only as long as 1 stays the same manager;
 - counterexamples: the path through representatives is walked again through real states.
 
-What a machine must do for it
+Demands on a machine
 - numbers that name a member are declared `Id(managers)`, sets of them `Flags(managers)`; numbers that are
   quantities stay `Int`. An `Int` that ranges over exactly 0..managers-1 could be either: an error;
 - the claim itself is the author's, as in every checker with symmetry. It is tested: the starts under every
@@ -21,7 +21,7 @@ What a machine must do for it
   properties, on a sample that grows with every level. A violation is an error with the state and the
   difference. The verdict says what was tested and what is left to be assumed.
 
-How a representative is computed. A member (a process, a key) owns some cells of the state: those whose index
+Computing a representative. A member (a process, a key) owns some cells of the state: those whose index
 is its number. Other cells refer to it: an `Id` that is or is not its number, a `Flags` that has it or not.
 All of that, packed into one number (or a few), is the member's *signature*. Renumbering the members reorders
 the signatures; writing them back gives the renumbered state. Sorting the signatures gives every state of an
@@ -290,7 +290,7 @@ class Reduced(Model):
                         )
 
     def _could_name(self, cell: Int, size: str) -> bool:
-        """Whether the bounds follow the size, as the numbers of its members do."""
+        """True if the bounds follow the size, as the numbers of its members do."""
         least, most = cell.bounds
         larger = {**self.sizes, size: self.sizes[size] + 1}
         return (
@@ -333,7 +333,7 @@ class Run:
     is_there: Slot | None = None
     """Of a part of what is in a bag: the bits of the places that are not empty."""
     items: tuple[Cell[Any, Any], ...] = ()
-    """Of a set: what its bits stand for."""
+    """Of a set: the item of its bits."""
 
     @property
     def relates(self) -> bool:
@@ -374,7 +374,7 @@ def _leaves(cell: Cell[Any, Any], sizes: Mapping[str, int]) -> Iterator[Cell[Any
 
 
 def _refers(cell: Cell[Any, Any], size: str) -> str:
-    """How a cell names members of a size, if it does."""
+    """The way in which a cell names members of a size, if it does."""
     if isinstance(cell, Id) and is_size(cell.extent, size):
         return "id"
     if isinstance(cell, Flags) and len(cell.domain) == 1 and is_size(cell.domain[0], size):
@@ -414,12 +414,12 @@ class Permuter:
 
     @property
     def renumberings(self) -> int:
-        """How many there are."""
+        """The number of members."""
         return factorial(self.members)
 
     @property
     def is_exact(self) -> bool:
-        """Whether sorting gives all states of an orbit the same form."""
+        """True if sorting gives all states of an orbit the same form."""
         return not self._related
 
     def sorted(self, states: U64) -> U64:
@@ -445,7 +445,7 @@ class Permuter:
         return sorted(range(self.members), key=lambda member: [int(word[0]) for word in signatures[member]])
 
     def orbits(self, states: U64) -> int:
-        """How many states these represent together, if sorting is exact."""
+        """The number of states that these represent together, if sorting is exact."""
         signatures = self._signatures(self.sorted(states))
         counts = np.ones(states.shape[1])
         alike = np.ones(states.shape[1])
@@ -602,7 +602,7 @@ def _cell(slot: Slot, states: U64, index: int) -> U64:
 
 
 def _used_at(run: Run, states: U64, index: int) -> Mask:
-    """Whether a place of a sequence is below its length, or one of a bag taken; all others name nobody."""
+    """True where a place of a sequence or a bag is in use; the others name no member."""
     if run.is_there is not None:
         there: Mask = _cell(run.is_there, states, index) != 0
         return there

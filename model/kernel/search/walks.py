@@ -52,7 +52,7 @@ class _Stride:
 
 @dataclass
 class _Block:
-    """What one block of walks found: for each property the first step and row that decided it."""
+    """The result of one block of walks: for each property the first step and row that decided it."""
 
     number: int
     fired: I64

@@ -245,7 +245,7 @@ _ROUNDS = 3000
 
 
 def components(graph: Digraph, small: int = SMALL) -> I64:
-    """For each node the number of a node that stands for its component."""
+    """For each node the number of the node that represents its component."""
     found = np.arange(graph.nodes)
     numbers = found.copy()
     share = 1.0

@@ -9,7 +9,7 @@ whole, so each maximal component is examined once.
 
 Strong fairness: a run that stays in a component where a strong demand is enabled somewhere and taken nowhere
 must leave the states that enable it. Without them the component falls apart, and its parts are examined
-again. In what is left each strong demand is enabled nowhere, or can be taken.
+again. In the rest each strong demand is enabled nowhere, or can be taken.
 
 Of many runs, one with the fewest steps is reported, stem and loop together. Loops of small components are
 searched exactly. Where that would take too long, a loop is put together from shortest paths, from one demand

@@ -25,7 +25,9 @@ SYSTEM = System(
     name="lifecycle",
     summary="Lifecycle, the shipped worker: objects expire by what the change log says.",
     model="fencepost.model.lifecycle:Lifecycle",
+    observed="fencepost.model.lifecycle_observed:LifecycleObserved",
     further_models={
+        "lifecycle-merged": "fencepost.model.lifecycle_merged:LifecycleMerged",
         "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
         "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
     },

@@ -12,7 +12,7 @@ from fencepost.sim.systems.system import Mutant
 
 
 def identity(_looked_at: Any, _live: Any) -> bool:
-    """Delete whatever stands there."""
+    """Delete whichever version is there."""
     return True
 
 
@@ -128,7 +128,7 @@ def drained_marker(_is_drained: bool) -> bool:
 
 
 def drained_per_stream(_is_past: bool, of_shard: Sequence[str]) -> bool:
-    """Let one cursor that was read to the end stand for all."""
+    """Take one cursor that was read to its end for all."""
     return bool(of_shard)
 
 

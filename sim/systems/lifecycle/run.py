@@ -108,10 +108,15 @@ class Watched(Layer):
         return reply
 
 
-READERS: Readers[None] = Readers(lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(whole=1))
+COVERED = {"streams": 2, "names": 1, "buckets": 1, "items": 1}
+"""The bound at which transitions are counted. A run that leaves it counts up to there. The bound of replay
+has too many states to be explored."""
+READERS: Readers[None] = Readers(
+    lambda _: LifecycleRefinement(whole=1), lambda: LifecycleRefinement(**COVERED, whole=1)
+)
 _fields = cached(trace_fields)
 Founding = tuple[Mapping[str, bytes], Sequence[tuple[Request[Any], Any]]]
-"""What lies in the store, and the requests that led there."""
+"""The contents of the store, and the requests that led there."""
 _FOUNDED: dict[tuple[str, str], Founding] = {}
 """Settings, by scenario and variant."""
 
@@ -201,7 +206,7 @@ class ScenarioRun:
         return dict(inner.contents()), store.sent
 
     def keeps(self, structure: Structure) -> None:
-        """Nobody changes this rule, and the log loses none of its events."""
+        """Declare that this rule does not change, and that the log loses none of its events."""
         (found,) = rules_of([structure])
         self.named += [(ages(structure, shard), name_of(found)) for shard in self.shards]
 
@@ -262,7 +267,7 @@ class ScenarioRun:
 
         self.world.spawn(work, name=name, restart=False)
 
-    # What is judged.
+    # Verdicts.
 
     def outcomes(self, view: View) -> Outcomes:
         return Outcomes(

@@ -160,7 +160,7 @@ def rivals(run: ScenarioRun) -> None:
     run.worker(ages(DAY), name="bob")
 
 
-# How an action begins.
+# The beginning of an action.
 
 
 def beginning(run: ScenarioRun) -> None:
@@ -227,7 +227,7 @@ def departed(run: ScenarioRun) -> None:
     run.worker("shards", "walk")
 
 
-# What cannot be worked on.
+# Items that cannot be worked on.
 
 
 def blocked(run: ScenarioRun) -> None:
@@ -245,7 +245,7 @@ def beside(run: ScenarioRun) -> None:
 
 
 def repaired(run: ScenarioRun) -> None:
-    """What could not be worked on is repaired after it was blocked."""
+    """An item that could not be worked on is repaired after it was blocked."""
     run.found([DAY], write(), then(at(4), poison("k")), ages(DAY), ages(DAY))
     run.failed_before = (("k", "fails"),) * 2
     run.user(poison())

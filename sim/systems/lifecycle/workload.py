@@ -8,7 +8,7 @@ An operation is an object that is written. Maintenance `round` is a round of the
 `connections` (16) objects at a time. A look is a HEAD, a deletion another one for its guard and a DELETE; a
 walk lists 1,000 keys with a request; reading the log is a GET for every 1,000 events. A day has `day_s`
 seconds (86,400), the log keeps `retention_s` (0: all) and is flushed every `flush_s` (30). `depth` objects
-are there before the run begins, and match no rule. The worker stands still for the first `down_s` (0).
+are there before the run begins, and match no rule. The worker does nothing for the first `down_s` (0).
 
 Counters: `expired`, and `left` to expire at the end of the last round; `late_s_most` behind its due time was
 an object deleted; `lag_most`, the highest share of what the retention allows that a stream was behind by;

@@ -10,6 +10,7 @@ SYSTEM = System(
     name="publish",
     summary="Publish, the shipped library: many tables, one visible commit.",
     model="fencepost.model.publish:Publish",
+    observed="fencepost.model.publish_observed:PublishObserved",
     further_models={"publish-content": "fencepost.model.publish_content:PublishContent"},
     checks="fencepost.properties.publish.checks:CHECKS",
     program=f"{_HERE}.scenarios:program",

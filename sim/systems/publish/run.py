@@ -1,10 +1,10 @@
-"""One run of a scenario: a catalog founded before it, its writers, and clocks that stand still.
+"""One run of a scenario: a catalog founded before it, its writers, and clocks that do not advance.
 
-What the explored steps leave out, and why that is sound: the catalog is founded and the first handles are
-opened before anybody else exists, so no order and no fault is lost that another scenario (`takeover`,
-`joiner`, every restart) does not have. A pause is no step: a slow process is one that the adversary continues
-late, which it may do anywhere. The scenario sets the clocks, because the protocol reads them for one purpose
-only: to decide whether a sidecar is old.
+The explored steps leave out the founding of the catalog and the opening of the first handles. Both end
+before any other process exists. Other scenarios (`takeover`, `joiner`, every restart) have the orders and
+faults that this leaves out. A pause is no step: the adversary may continue any process late, anywhere. The
+scenario sets the clocks, because the protocol reads them for one purpose only: to decide whether a sidecar is
+old.
 """
 
 import functools
@@ -50,15 +50,15 @@ from fencepost.sim.world import View, World
 from fencepost.sim.world.settings import START_NS
 
 OLD_S = 3600.0
-"""How far ahead a clock is that makes every sidecar old."""
+"""Seconds by which a clock is ahead so that every sidecar is old."""
 MANIFESTS = "branch/main/manifest/"
 
 
 @functools.cache
 def founding(*, edge: bool, depth: int = 0, tables: int = 0) -> dict[str, bytes]:
-    """The objects of a catalog with persons 1 and 2, and an edge between them or none. Made once.
+    """Return the objects of a catalog with persons 1 and 2, and an edge between them or none. Made once.
 
-    `depth` more commits have renamed the first person; `tables` more tables are there that nobody touches.
+    `depth` more commits have renamed the first person, and no process touches the `tables` further tables.
     """
     store = MemoryStore(env=SeededEnvironment(1))
     with (
@@ -105,7 +105,7 @@ class Watched(WatchingStore):
 
 
 def promises(notice: Notice, epoch: int) -> bool:
-    """Whether recovery has promised that the plan will never be visible.
+    """Return True if recovery has promised that the plan will never be visible.
 
     It promises nothing about a plan of an earlier epoch that had not moved: if the reply to its sidecar was
     lost, the owner writes it again, moves all heads, and the next opener rolls the plan forward.
@@ -121,12 +121,12 @@ class ScenarioRun:
     world: World
     safeguards: Safeguards = STANDARD
     changes: dict[str, Change] = field(default_factory=dict)
-    """What the plans do, by their message."""
+    """The change that each plan makes, by its message."""
     two_alone: bool = True
-    """Whether only two processes publish and open: the contract of costs is for those."""
+    """True if only two processes publish and open: the contract of costs is for those."""
     depth: int = 0
     tables: int = 0
-    """Commits that were there before, and tables that nobody touches."""
+    """Numbers of earlier commits, and of tables that no process touches."""
     founded: Mapping[str, bytes] = field(default_factory=dict)
     """The objects before the first step."""
 
@@ -166,7 +166,7 @@ class ScenarioRun:
         """Publish one of the scenario's changes, and note the outcome in the world."""
         transaction = catalog.draft(message)
         add_to_draft(transaction, self.changes[message])
-        requests, hops = meter.requests, meter.hops
+        requests, hops = meter.cost.requests, meter.cost.hops
         outcome, plan = "refused", ""
         try:
             result = catalog.publish(transaction)
@@ -176,7 +176,7 @@ class ScenarioRun:
             pass
         else:
             outcome, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
-        cost = (meter.requests - requests, meter.hops - hops)
+        cost = (meter.cost.requests - requests, meter.cost.hops - hops)
         self.world.note(f"outcome {message}", (outcome, plan, *cost))
 
     def publish_group(self, catalog: Catalog, messages: Sequence[str]) -> None:
@@ -197,7 +197,7 @@ class ScenarioRun:
 
 
 def outcomes(run: ScenarioRun, view: View) -> Outcomes:
-    """What the processes of the run noted."""
+    """Return the outcomes that the processes of the run noted."""
     answers = [
         Answer(message, outcome, plan)
         for message in run.changes
@@ -212,10 +212,10 @@ def examine(contents: Mapping[str, bytes], safeguards: Safeguards) -> CatalogSta
 
 
 def declare_checks(run: ScenarioRun) -> None:
-    """The checks of `properties.publish.checks`, and the contract of costs.
+    """Declare the checks of `properties.publish.checks`, and the contract of costs.
 
     All but three are judged at the end of a run: the chain of manifests and the outcomes of plans only grow.
-    `fenced` and `no-wedge` are also judged at once, by notes that a process makes when it sees one broken.
+    `fenced` and `no-wedge` are also judged at once, by the note of a process that finds one broken.
     """
     world = run.world
     world.always("fenced", lambda view: next(iter(view.notes("fenced")), None))

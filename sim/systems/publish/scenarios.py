@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
-from fencepost.properties.publish import AsModelled, PublishRefinement, parquet_cache
+from fencepost.properties.publish import PublishCoverage, PublishRefinement, parquet_cache
 from fencepost.properties.publish.checks import Change, knows, person
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
 from fencepost.sim.systems.publish.cost import costs
@@ -175,7 +175,7 @@ SKEWED = ("joiner",)
 
 
 PLANS_MAX, CLAIMS_MAX = 8, 6
-"""Room of the model at most. Runs with more of either are followed as far as it goes."""
+"""The largest sizes of the observed machine. Runs with more of either are judged up to the excess."""
 
 
 class Size(NamedTuple):
@@ -190,12 +190,12 @@ class Size(NamedTuple):
         return PublishRefinement(self.plans, self.claims, skew=self.skew)
 
 
-READERS = Readers(Size.refinement, AsModelled)
+READERS = Readers(Size.refinement, PublishCoverage)
 _fields = cached(trace_fields)
 
 
 def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
-    """What the client of publish learned, as the model reads it."""
+    """Return the outcome that a client noted, as the refinement map reads it."""
     if not topic.startswith("outcome "):
         return None
     outcome, plan = value[:2]
@@ -227,7 +227,7 @@ def play(
         SCENARIOS[scenario](run)
     run.two_alone = scenario not in ("crowd", "cleaner", "group", "anything")
     declare_checks(run)
-    # On a real store nobody knows in which order requests take effect.
+    # The order in which requests take effect on a real store is unknown.
     if isinstance(run.world, World):
         changes = run.changes
         run.world.measure(lambda world: costs(changes, world))

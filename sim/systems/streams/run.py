@@ -89,7 +89,7 @@ class Watched(WatchingStore):
         return super().send_all(requests)
 
     def _step(self) -> None:
-        if self.meanwhile is not None and self.requests >= self.at >= 0:
+        if self.meanwhile is not None and self.cost.requests >= self.at >= 0:
             act, self.meanwhile = self.meanwhile, None
             act()
 

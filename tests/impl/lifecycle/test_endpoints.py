@@ -95,7 +95,7 @@ def test_a_deletion_whose_reply_was_lost_is_found_made() -> None:
     found, target = endpoints(given)
     for one in found:
         one.loses_reply = True
-    given.worker.looker.target = target
+    given.worker.expirer.target = target
     given.env.sleep(DAY / S)
     deleted: list[str] = []
     given.bucket.on_delete = lambda what, key, version: deleted.append(key)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.ahead import in_order
+from fencepost.impl.lifecycle.ordered_map import in_order
 from fencepost.impl.lifecycle.target import Standing, Unavailable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled
 from fencepost.impl.store.interface import Layer

@@ -10,13 +10,13 @@ A path is a sequence of the model's labels, each with the state after it. `Conte
 say with `Catalog`: transactions, groups, branches, compaction, changes of the schema. A group whose plan is
 staged while others act is one call of `publish_all`, which is interrupted at one of its requests: before the
 probe of the next manifest, after it, or before the create of the manifest. The expectations must have the
-same effect at each of these places. After every label it compares
+same effect at each of these places. After every label it compares these with the model:
 
-- the answer of each draft: published, stale or invalid;
-- the rows of every branch, read by a process without a cache and by the writers with theirs;
-- pins and lineages, one to one with the model's stamps and numbers, and their owners;
-- the newest version of every lineage with the pin of the branch that owns it;
-- that a table of which the model has the first run only has one run.
+- The answer of each draft: published, stale or invalid.
+- The rows of every branch, read by a process without a cache and by the writers with theirs.
+- Pins and lineages, one to one with stamps and numbers, and their owners.
+- The newest version of every lineage, which is the pin of the branch that owns it.
+- The number of runs of a table, where the model has the first run only.
 
 `Walks` chooses paths through transitions that no path has taken. The denominator is exact: every transition
 between reachable states at the bound.
@@ -61,10 +61,10 @@ COUNTER, NODE = 0, 1
 PLACES = (("before", "recovery/"), ("after", "recovery/"), ("before", "branch/main/manifest/"))
 """Where a staged plan is interrupted: before the probe, after it, before the create of the manifest."""
 ANSWERS = {"published": Published, "stale": StaleView, "stale-before-heads": StaleView, "invalid": Invalid}
-COMPARED = ("counter", "node", "later_counter", "later_removal", "edge", "declared", "pin", "lineage", "head")
+COMPARED = ("branch", "head")
 FAN_IN = tables.FAN_IN
 ONWARDS = 0.9
-"""How often a walk takes a way that leads to new transitions rather than one that is new itself."""
+"""The probability that a walk takes a step towards new transitions rather than a new one itself."""
 Values = Mapping[str, Any]
 
 
@@ -229,10 +229,10 @@ class ContentRun:
         """Where the others may act. Once the heads of the plan are out, they block writers of its tables."""
         if answer == "stale-before-heads":
             return PLACES[:1]
-        kinds = self.path[self._at].after["kind"]
-        written = _tables(kinds[d] for d, joined in batch if joined == "joined")
+        drafts = self.path[self._at].after["draft"]
+        written = _tables(drafts[d]["kind"] for d, joined in batch if joined == "joined")
         rivals = _tables(
-            step.after["kind"][step.parameters["d"]]
+            step.after["draft"][step.parameters["d"]]["kind"]
             for step in between
             if step.label.action == "publish_alone"
             and (step.parameters["b"], step.parameters["answer"]) == (MAIN, "published")
@@ -278,11 +278,12 @@ class ContentRun:
         snapshot = reader.snapshot()
         rows = snapshot.load()
         nodes = {row["id"]: row["n"] for row in rows["nodes"]}
-        self._expect("the counter", after["later_counter"][b] or after["counter"][b], nodes.get(COUNTER))
-        self._expect("the node", after["node"][b] and not after["later_removal"][b], NODE in nodes)
-        self._expect("the edge", [{"id": 1, "to": NODE}] if after["edge"][b] else [], rows["edges"])
-        self._expect("the schema", after["declared"][b], bool(snapshot.schema("edges").edges))
-        one_run = not after["later_counter"][b] and not after["later_removal"][b]
+        branch = after["branch"][b]
+        self._expect("the counter", branch["later_counter"] or branch["counter"], nodes.get(COUNTER))
+        self._expect("the node", branch["node"] and not branch["later_removal"], NODE in nodes)
+        self._expect("the edge", [{"id": 1, "to": NODE}] if branch["edge"] else [], rows["edges"])
+        self._expect("the schema", branch["declared"], bool(snapshot.schema("edges").edges))
+        one_run = not branch["later_counter"] and not branch["later_removal"]
         if one_run or self._fan_in == FAN_IN:
             self._expect("one run", one_run, len(snapshot.runs("nodes")) == 1)
         self._writers[b].refresh()
@@ -293,9 +294,9 @@ class ContentRun:
     def _compare_pins(self, b: int, t: int, reader: Catalog, after: Values) -> None:
         entry = reader.manifest.tables[TABLE[t]]
         pin = (entry.location, entry.version)
-        known = self._pins.setdefault((t, after["pin"][b][t]), pin)
+        known = self._pins.setdefault((t, after["branch"][b]["pin"][t]), pin)
         self._expect(f"the pin of {TABLE[t]}", known, pin)
-        number = after["lineage"][b][t]
+        number = after["branch"][b]["lineage"][t]
         self._expect("the lineage", self._lineages.setdefault((t, number), entry.location), entry.location)
         for found in (self._pins, self._lineages):
             mine = [value for (table, _), value in found.items() if table == t]
@@ -323,7 +324,7 @@ def _founded(*, declared: bool, edge: bool) -> Mapping[str, bytes]:
 
 
 def _decide(draft: Transaction, kind: str) -> None:
-    """What a transaction of this kind reads and writes."""
+    """Read and write as a transaction of this kind does."""
     match kind:
         case "count":
             rows = {row["id"]: row["n"] for row in draft.read("nodes")}
@@ -351,8 +352,8 @@ def _tables(kinds: Iterable[str]) -> set[int]:
 
 
 def _may_merge(after: Values) -> bool:
-    """Whether a merge of the second branch is accepted: the model decides, or nothing is to be merged."""
-    pins, forked = after["pin"], after["forked_at"]
+    """Return True if a merge of the second branch is accepted, which it also is with nothing to merge."""
+    pins, forked = [branch["pin"] for branch in after["branch"]], after["forked_at"]
     return bool(pins[MAIN] == forked or pins[MAIN] == pins[DEV])
 
 
@@ -384,7 +385,7 @@ class Walks:
 
     @property
     def is_open(self) -> bool:
-        """Whether a transition is left that no path has taken."""
+        """True while a transition is left that no path has taken."""
         return not self._closed[0]
 
     def next(self) -> list[PathStep]:

@@ -118,7 +118,7 @@ def test_a_head_before_its_sidecar_is_noticed() -> None:
     events[sidecar], events[head] = events[head], events[sidecar]
     verdict = judged(events)
     assert (verdict.verdict, verdict.at) == ("violated", sidecar)
-    assert 's.at[w] == "heads"' in verdict.reason
+    assert 's.writer[w].at == "heads"' in verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_process_that_fails_breaks_a_property(code, why) -> None:
 def test_a_request_that_the_endpoint_does_not_know_is_an_error_and_no_violation() -> None:
     result = audited(programs.unknown, schedules=1)
     assert result.verdict == "error"
-    assert "ann sent s3:GetObject with acl" in result.bound
+    assert "ann sent s3:GetObjectAcl with acl" in result.bound
 
 
 def test_a_program_that_does_not_exist_is_an_error_and_no_violation() -> None:

@@ -200,7 +200,7 @@ def judged(judge: Judge, events: list[Event]) -> dict[str, tuple[str, int, int, 
 def test_columns_agree_with_reading_event_by_event(parts: list[list[Event]], few: int) -> None:
     """Same verdict, same event, same reason, on runs of every shape, whichever way runs are followed."""
     judge = Judge(Automaton(Everything(Model(Any3)), slots=3))
-    judge.lockstep.few = few
+    judge.walk.few = few
     for events in parts:
         alone = expected(Automaton(Everything(Model(Any3)), slots=3), events)
         found = judged(judge, events)

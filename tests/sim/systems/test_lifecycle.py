@@ -11,6 +11,7 @@ from fencepost.model import Machine, Model
 from fencepost.model.cursor import Cursor
 from fencepost.model.lifecycle import Lifecycle
 from fencepost.model.lifecycle_blockers import LifecycleBlockers
+from fencepost.model.lifecycle_merged import LifecycleMerged
 from fencepost.model.lifecycle_seeding import LifecycleSeeding
 from fencepost.properties.lifecycle.checks import CHECKS, STEPS
 from fencepost.sim.explore import AuditOutcome, audit
@@ -19,7 +20,7 @@ from fencepost.sim.systems.lifecycle.scenarios import SCENARIOS
 from fencepost.sim.world import Budget
 from fencepost.testing import FAULTS, request_of
 
-MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleSeeding, LifecycleBlockers)
+MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleMerged, LifecycleSeeding, LifecycleBlockers)
 OF_THE_CURSOR = {"strict-past", "whole-positions"}
 """The safeguards of `Cursor` that a log has a part in; `impl/cursor` has the others, and its own tests."""
 
@@ -59,6 +60,12 @@ def test_every_scenario_holds_with_a_crash_and_a_lost_reply(scenario: str) -> No
     assert (result.verdict, result.complete, result.findings) == ("holds", True, ())
 
 
+def test_a_verdict_names_the_properties_that_it_covers() -> None:
+    stated, others = SYSTEM.judged_properties()
+    assert stated == ["seed_before_activate", "blocker_stands", "blocked_for_cause"]
+    assert set(stated) | set(others) == {name for machine in MACHINES for name in properties(machine)}
+
+
 QUICK = ("identity", "delay-back", "blocker-guards")
 
 
@@ -71,3 +78,10 @@ def test_a_mutant_breaks_the_code_about_as_soon_as_the_model(mutant: str) -> Non
     row = mutant_row("lifecycle", mutant)
     assert row.found
     assert row.model is None or row.moves <= row.model["length"] + 8, row
+
+
+def test_the_share_of_driven_transitions_is_counted_at_a_bound_that_can_be_explored() -> None:
+    found = explored(scenario="overwritten", crash=0, reply_lost=0, coverage="on")
+    (report,) = found.coverage.reports
+    share = report()["model"]
+    assert 0 < share["driven"] <= share["transitions"] < 500_000

@@ -1,4 +1,4 @@
-"""Renaming what is over changes nothing that can still be seen: the argument of `followed`, at random."""
+"""Renaming what is over changes nothing that can still be seen: the argument of `replayed`."""
 
 import random
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ import pytest
 
 from fencepost.model import Label
 from fencepost.model.kernel.language.layout import U64
-from fencepost.model.publish import TABLES
+from fencepost.model.publish_observed import TABLES
 from fencepost.properties import refinement
 from fencepost.properties.publish.refinement import RENAMING, PublishRefinement
 from fencepost.properties.refinement import Automaton
 
-HEADS = ("move_head", "head_lands", "undo_own_head", "somebody_undoes_head")
+HEADS = ("move_head", "head_lands", "undo_own_head", "recovery_undoes_head")
 AUTOMATON = Automaton(PublishRefinement(2, 2))
 MODEL = AUTOMATON.model
 SHOWN = [label for label in MODEL.labels if AUTOMATON.refinement.shows(label)]
@@ -63,7 +63,7 @@ def renamed(one: Label, renaming: Label, states: U64) -> Label | None:
         if given.get("w") != by["w"]:
             return one
         return None
-    if "table" in by and given.get("table") != by["table"] and one.action != "begin_on":
+    if "table" in by and given.get("table") != by["table"] and one.action != "stage":
         return one
     if not _is_in_sight(one, renaming, states):
         return None
@@ -79,7 +79,7 @@ def renamed(one: Label, renaming: Label, states: U64) -> Label | None:
 def _is_in_sight(one: Label, renaming: Label, states: U64) -> bool:
     """Whether what an event of this label names stays at 1 or above."""
     given = dict(one.parameters)
-    if one.action == "begin_on":
+    if one.action == "stage":
         parent = int(str(given["parent"]))
         if renaming.action == "slide_manifests":
             return parent >= 1
@@ -93,20 +93,20 @@ def _is_in_sight(one: Label, renaming: Label, states: U64) -> bool:
         w = int(str(given["w"]))
         if renaming.action == "slide_versions":
             t = TABLES.index(str(given["table"]))
-            return value(states, "base")[w][t] > 1  # type: ignore[index]  # a tuple
+            return value(states, "plan")[w]["base"][t] > 1  # type: ignore[index]  # a tuple
         if renaming.action == "slide_epochs":
-            epoch = given["epoch"] if "epoch" in given else value(states, "began")[w]  # type: ignore[index]  # a tuple
+            epoch = given["epoch"] if "epoch" in given else value(states, "plan")[w]["began"]  # type: ignore[index]  # a tuple
             return int(str(epoch)) > 1
     if renaming.action == "slide_epochs" and one.action in (
-        "somebody_rolls_forward",
-        "somebody_commits_undo",
+        "recovery_rolls_forward",
+        "recovery_commits_undo",
     ):
         return int(str(given["epoch"])) > 1
     if one.action == "delete_manifests" and renaming.action == "slide_manifests":
         return value(states, "boundary") > 1  # type: ignore[operator]  # a number
     if one.action == "claim":
         return value(states, "epoch") < MODEL.sizes["claims"]  # type: ignore[operator]  # there is room for it
-    if one.action == "boundary_to" and renaming.action == "slide_manifests":
+    if one.action == "move_boundary" and renaming.action == "slide_manifests":
         return int(str(given["to"])) > 1
     if one.action == "delete_version" and renaming.action == "slide_versions":
         return int(str(given["number"])) >= 1
@@ -169,7 +169,7 @@ def _changed(states: U64) -> dict[str, object]:
 
 
 def begun(w: int, kind: str = "add", parent: int = 0) -> Label:
-    return label("begin_on", w=w, kind=kind, parent=parent)
+    return label("stage", w=w, kind=kind, parent=parent)
 
 
 def moved(w: int, table: str = "nodes") -> Label:
@@ -177,7 +177,7 @@ def moved(w: int, table: str = "nodes") -> Label:
 
 
 def committed(w: int) -> Label:
-    return label("create_manifest", w=w, answer="done")
+    return label("create_manifest", w=w)
 
 
 PUBLISHED = (begun(0), moved(0), committed(0))
@@ -199,8 +199,8 @@ CLAIM = label("claim")
         ((), label("slide_manifests"), False),
         ((CLAIM,), label("slide_manifests"), True),
         # Its parent would be 0, and nobody knows any more that the boundary is behind it.
-        ((begun(0), CLAIM, CLAIM, label("boundary_to", to=2)), label("slide_manifests"), False),
-        ((begun(0), CLAIM, CLAIM, label("boundary_to", to=1)), label("slide_manifests"), True),
+        ((begun(0), CLAIM, CLAIM, label("move_boundary", to=2)), label("slide_manifests"), False),
+        ((begun(0), CLAIM, CLAIM, label("move_boundary", to=1)), label("slide_manifests"), True),
         ((CLAIM,), label("slide_epochs"), False),
         ((CLAIM, CLAIM), label("slide_epochs"), True),
         ((begun(0), CLAIM, CLAIM), label("slide_epochs"), True),  # fenced, and so it stays
@@ -215,9 +215,9 @@ def test_the_guard_of_a_renaming_allows_no_loss(
 def test_a_head_of_a_plan_under_way_does_not_leave_the_window() -> None:
     """A plan of two tables, one of whose heads was overtaken: the other has to be undone yet."""
     overtaken = walked(begun(0, "both"), moved(0), CLAIM)
-    undone = label("somebody_undoes_head", w=0, epoch=1, table="nodes")
+    undone = label("recovery_undoes_head", w=0, epoch=1, table="nodes")
     overtaken = after(overtaken, undone)
-    committed_ = label("somebody_commits_undo", w=0, epoch=1, tables="nodes")
+    committed_ = label("recovery_commits_undo", w=0, epoch=1, tables="nodes")
     states = after(overtaken, committed_)
     assert value(states, "pin") == (2, 0)
     assert not may(states, label("slide_versions", table="nodes"))
@@ -226,14 +226,14 @@ def test_a_head_of_a_plan_under_way_does_not_leave_the_window() -> None:
 def test_cleanup_may_delete_an_unpinned_version_between_two_pinned_ones() -> None:
     """Heads of a plan that was undone were never pinned; the version before them still may be."""
     undone = (
-        label("somebody_undoes_head", w=1, epoch=1, table="nodes"),
-        label("somebody_commits_undo", w=1, epoch=1, tables="nodes"),
+        label("recovery_undoes_head", w=1, epoch=1, table="nodes"),
+        label("recovery_commits_undo", w=1, epoch=1, tables="nodes"),
     )
     states = walked(*PUBLISHED, begun(1, "both", parent=1), moved(1), CLAIM, *undone)
     assert value(states, "pin") == (3, 0)
     gone = [bool(MODEL.apply(states, label("delete_version", table="nodes", number=n))) for n in range(3)]
     assert gone == [False, True, False]
-    states = after(states, label("boundary_to", to=3))
+    states = after(states, label("move_boundary", to=3))
     gone = [bool(MODEL.apply(states, label("delete_version", table="nodes", number=n))) for n in range(3)]
     assert gone == [True, True, False]
 

@@ -1,7 +1,7 @@
-"""The plot a probe works on: a prefix of its own, and the duty to leave nothing on it.
+"""The scratch prefix of a probe, on which it leaves nothing.
 
-What is to be removed is known twice: from the listing, and from what was sent. A store that lists
-wrongly is exactly what a probe looks for, so its listing alone cannot be trusted to find our objects.
+Objects to remove are known twice: from the listing, and from the requests. A probe looks for stores whose
+listings are wrong, so the listing alone cannot be trusted to find its objects.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ BATCH = 64
 """Removals sent in one parallel step."""
 
 
-class Ground:
-    """Hands out keys, remembers what stands, sweeps it away."""
+class ScratchPrefix:
+    """Hands out keys, records the objects there, and removes them."""
 
     def __init__(self, store: Store, env: Environment, root: str = ROOT) -> None:
         self.prefix = f"{root}{env.new_id().lower()}/"
@@ -39,7 +39,7 @@ class Ground:
         self._lock = threading.Lock()
 
     def key(self, name: str) -> str:
-        """A key nobody used before."""
+        """Return a new key."""
         return f"{self.prefix}{name}-{next(self._numbers):05d}"
 
     def before(self, request: Request[Any]) -> None:
@@ -61,11 +61,11 @@ class Ground:
 
     @property
     def touched(self) -> bool:
-        """Whether anything was ever written: if not, there is nothing to sweep."""
+        """True once a write was sent: otherwise there is nothing to remove."""
         return self._touched
 
     def tidy(self, keep: Collection[str] = ()) -> None:
-        """Remove what we know to stand, except `keep`; in silence, for `sweep` looks at it all again."""
+        """Remove the known objects, except `keep`; errors are left to `sweep`, which repeats it."""
         if self._is_versioned():
             # A plain delete would leave a marker: one sweep of all versions in the end is better.
             return
@@ -178,7 +178,7 @@ def _pages(turn: Callable[[str], Any], complaints: list[str]) -> list[Any]:
 
 
 class Footprint:
-    """What probing a directory leaves besides objects: the store's own bookkeeping, and the folder itself.
+    """Folders that probing a directory makes: the store's own bookkeeping, and the folder itself.
 
     A directory store keeps locks and its format in a folder of its own and makes the directory it is given.
     Where neither was there before, and nothing but that bookkeeping is there afterwards, both go again.

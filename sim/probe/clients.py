@@ -1,14 +1,14 @@
-"""Rivals who act at the same moment: threads of this process, or processes of their own.
+"""Clients that send at the same moment: threads of this process, or processes of their own.
 
-    crew = ThreadCrew(store, 8)
-    sent = crew.together([Put(key, body_of(f"w{n}"), ABSENT) for n in range(crew.size)])
+    clients = ThreadClients(store, 8)
+    sent = clients.together([Put(key, body_of(f"w{n}"), ABSENT) for n in range(clients.size)])
 
 Every member gets one request; all wait at a barrier and are released together. Where the store speaks
-HTTP the request is already on the wire by then, all but its last byte (see `heldback`): what is raced is
+HTTP the request is already on the wire by then, all but its last byte (see `last_byte`): what is raced is
 the store's own check and write, not our work of building and signing a request.
 
 Threads share one client, and on a store inside this process they take turns at Python's own lock.
-Processes share nothing but the store, which is how rivals meet in production.
+Processes share nothing but the store, as rivals do in production.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Outcome, Reply, Request
-from fencepost.sim.probe.heldback import HeldBack
+from fencepost.sim.probe.last_byte import LastByteSync
 from fencepost.sim.probe.verdict import Inconclusive
 
 GATE_SECONDS_MAX = 30.0
-"""A member that never arrives must not hold the others for ever."""
+"""Limit on the wait for a client that never arrives."""
 REPLY_SECONDS_MAX = 180.0
-"""Longer than any client's own time-outs and retries."""
+"""Limit beyond any client's own time-outs and retries."""
 
 Opener = Callable[[], Store]
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One member's request, its reply or error, and when."""
+    """One client's request, its reply or error, and its times."""
 
     worker: str
     request: Any
@@ -53,8 +53,8 @@ class Sent:
         return self.reply.outcome if isinstance(self.reply, Reply) else Outcome.UNKNOWN
 
 
-class Crew(ABC):
-    """Some members, always all at once."""
+class Clients(ABC):
+    """Clients that always send all at once."""
 
     names: Sequence[str]
 
@@ -64,20 +64,20 @@ class Crew(ABC):
 
     @abstractmethod
     def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
-        """Send one request a member, released together, by as many members as there are requests."""
+        """Send each request by a client of its own, all released together."""
 
     @abstractmethod
     def close(self) -> None:
-        """Send everybody home; nothing is under way afterwards."""
+        """End the clients; no request is in flight afterwards."""
 
 
-class ThreadCrew(Crew):
+class ThreadClients(Clients):
     """Threads of this process on one store."""
 
     def __init__(self, store: Store, size: int) -> None:
         self.names = [f"w{number}" for number in range(1, size + 1)]
         self._store = store
-        self._held = HeldBack.over(store)
+        self._held = LastByteSync.over(store)
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="probe")
 
     def together(self, requests: Sequence[Request[Any]]) -> list[Sent]:
@@ -106,7 +106,7 @@ def _finished(futures: Sequence["Future[Sent]"], gate: threading.Barrier) -> Ite
         raise
 
 
-class ProcessCrew(Crew):
+class ProcessClients(Clients):
     """Processes of their own, each with a store of its own. Started once, then sent their requests."""
 
     def __init__(self, opener: Opener, size: int) -> None:
@@ -168,8 +168,8 @@ class ProcessCrew(Crew):
 
 @contextlib.contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
-    """What is started here inherits deafness to Ctrl-C: it ends when its line to us closes, and not
-    with a traceback of its own in the middle of an import. A request to end waits until all are started."""
+    """Processes that are started here ignore Ctrl-C: they end when their pipe closes, without a
+    traceback in the middle of an import. A request to end waits until all are started."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -189,7 +189,7 @@ def _serve(opener: Opener, name: str, line: Any, gate: Any) -> None:
     """The life of a member process."""
     try:
         store = opener()
-        held = HeldBack.over(store)
+        held = LastByteSync.over(store)
     except Exception as error:  # noqa: BLE001 - sent to the parent, which raises it
         line.send(error)
         return
@@ -205,7 +205,7 @@ def _serve(opener: Opener, name: str, line: Any, gate: Any) -> None:
             line.send(None)
 
 
-def _act(held: HeldBack, name: str, request: Request[Any], gate: Any) -> Sent:
+def _act(held: LastByteSync, name: str, request: Request[Any], gate: Any) -> Sent:
     """Send `request` when everybody is ready."""
     clock = SystemEnvironment()
     started_ns = clock.monotonic_ns()
@@ -214,7 +214,7 @@ def _act(held: HeldBack, name: str, request: Request[Any], gate: Any) -> Sent:
         nonlocal started_ns
         with contextlib.suppress(threading.BrokenBarrierError):
             gate.wait(GATE_SECONDS_MAX)
-        # What happened before the release cannot have taken effect: its last byte was not sent.
+        # A request that failed before the release had no effect: its last byte was not sent.
         started_ns = clock.monotonic_ns()
 
     try:

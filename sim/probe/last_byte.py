@@ -32,7 +32,7 @@ SECONDS_MAX = 60.0
 """For connecting and for an answer, as botocore's own default."""
 
 
-class HeldBack:
+class LastByteSync:
     """Sends a store's requests, each held back until a signal."""
 
     def __init__(self, store: Store, client: Any = None) -> None:
@@ -43,7 +43,7 @@ class HeldBack:
             client.meta.events.register("before-send.s3", self._before_send)
 
     @classmethod
-    def over(cls, store: Store) -> "HeldBack":
+    def over(cls, store: Store) -> "LastByteSync":
         """The innermost store decides: layers above it only pass requests on."""
         inner = store
         while hasattr(inner, "inner"):
@@ -116,7 +116,7 @@ def wire(request: Any) -> bytes:
     body = _body(request.body)
     headers = {_text(name): _text(value) for name, value in request.headers.items()}
     names = {name.lower() for name in headers}
-    # We wait for nobody's permission to send a body; the header is never part of a signature.
+    # The body is sent without waiting for `100 Continue`; the header is never part of a signature.
     headers = {name: value for name, value in headers.items() if name.lower() != "expect"}
     if "transfer-encoding" in names:
         body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
@@ -172,7 +172,7 @@ def _connect(url: str) -> socket.socket:
 
 
 def _answer(connection: socket.socket, method: str) -> Any:
-    """What botocore reads of a response."""
+    """Return a response as botocore reads it."""
     try:
         response = http.client.HTTPResponse(connection, method=method)
         response.begin()

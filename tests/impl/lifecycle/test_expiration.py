@@ -8,8 +8,8 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.lifecycle.engine import Action
+from fencepost.impl.lifecycle.expiration import Evaluation, Expirer
 from fencepost.impl.lifecycle.log import MemoryLog
-from fencepost.impl.lifecycle.look import Looked, Looker
 from fencepost.impl.lifecycle.policy import rules_of
 from fencepost.impl.lifecycle.target import Unavailable
 
@@ -28,13 +28,13 @@ def bucket() -> Bucket:
     return found
 
 
-def look(bucket: Bucket, race: Callable[[], None] = lambda: None) -> Looked:
+def look(bucket: Bucket, race: Callable[[], None] = lambda: None) -> Evaluation:
     """With something that happens between the first look and its deletion."""
     left = [race]
     bucket.race = lambda _: left.pop()() if left else None
     rule = rules_of([RULE])[0]
     action = Action(BUCKET, rule.actions()[0], rule, is_active=True)
-    return Looker(bucket, bucket.env, TIMING).look(BUCKET, "k", [action])
+    return Expirer(bucket, bucket.env, TIMING).expire(BUCKET, "k", [action])
 
 
 def change(bucket: Bucket, **parts: object) -> None:
@@ -84,4 +84,4 @@ def test_an_object_that_never_stands_still_is_left_for_later(bucket: Bucket) -> 
     bucket.race = touch
     action = Action(BUCKET, rule.actions()[0], rule, is_active=True)
     with pytest.raises(Unavailable, match="changed"):
-        Looker(bucket, bucket.env, TIMING).look(BUCKET, "k", [action])
+        Expirer(bucket, bucket.env, TIMING).expire(BUCKET, "k", [action])

@@ -6,12 +6,12 @@ import pytest
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.model import Model
 from fencepost.properties.refinement import OUTSIDE, START, Automaton, Observation
-from fencepost.sim.replay.lockstep import Lockstep
+from fencepost.sim.replay.walk import VectorisedWalk
 from tests.sim.replay.test_columns import Any3, Everything
 
 
-def symbols() -> tuple[Lockstep, list[int]]:
-    """A lockstep, and letters for it: up, down, never, and one that there is no room for."""
+def symbols() -> tuple[VectorisedWalk, list[int]]:
+    """A walk, and letters for it: up, down, never, and one that there is no room for."""
     automaton = Automaton(Everything(Model(Any3)))
 
     def symbol(kind: str, mode: str, out_of_bounds: str = "") -> int:
@@ -21,13 +21,13 @@ def symbols() -> tuple[Lockstep, list[int]]:
         )
 
     read = [symbol("put", "good"), symbol("delete", ""), symbol("put", "bad"), symbol("put", "", "plan")]
-    return Lockstep(automaton), read
+    return VectorisedWalk(automaton), read
 
 
-def alone(lockstep: Lockstep, run: list[int]) -> tuple[int, int, int]:
+def alone(walk: VectorisedWalk, run: list[int]) -> tuple[int, int, int]:
     state = START
     for place, symbol in enumerate(run):
-        before, state = state, lockstep.automaton.step(state, symbol)
+        before, state = state, walk.automaton.step(state, symbol)
         if state <= OUTSIDE:
             return state, place, before
     return state, -1, -1
@@ -35,8 +35,8 @@ def alone(lockstep: Lockstep, run: list[int]) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("few", [1, 3, 24, 1000])
 def test_each_run_ends_as_if_it_were_alone(few: int) -> None:
-    lockstep, (up, down, never, out_of_bounds) = symbols()
-    lockstep.few = few
+    walk, (up, down, never, out_of_bounds) = symbols()
+    walk.few = few
     draw = SeededEnvironment(5).stream("runs")
     runs = [
         [draw.choice((up, up, down, down, never, out_of_bounds)) for _ in range(draw.randrange(7))]
@@ -49,19 +49,19 @@ def test_each_run_ends_as_if_it_were_alone(few: int) -> None:
     ]
     whole = np.array([symbol for run in runs for symbol in run])
     lengths = np.array([len(run) for run in runs])
-    ends = lockstep.follow(whole, np.append(0, np.cumsum(lengths)[:-1]), lengths)
+    ends = walk.follow(whole, np.append(0, np.cumsum(lengths)[:-1]), lengths)
     found = list(zip(ends.sets.tolist(), ends.places.tolist(), ends.before.tolist(), strict=True))
-    assert found == [alone(lockstep, run) for run in runs]
+    assert found == [alone(walk, run) for run in runs]
     assert found[-3][1] == -1
     assert found[-2][1] == 10000
     assert found[-1][1] == 6001
 
 
 def test_the_transitions_taken_are_remembered() -> None:
-    lockstep, (take, give, *_) = symbols()
-    lockstep.follow(np.array([take, give, take]), np.array([0, 2]), np.array([2, 1]))
-    taken = {(int(one), int(symbol)) for one, symbol in np.argwhere(lockstep.taken())}
-    held = lockstep.automaton.step(START, take)
+    walk, (take, give, *_) = symbols()
+    walk.follow(np.array([take, give, take]), np.array([0, 2]), np.array([2, 1]))
+    taken = {(int(one), int(symbol)) for one, symbol in np.argwhere(walk.taken())}
+    held = walk.automaton.step(START, take)
     assert taken == {(START, take), (held, give)}
-    assert lockstep.grown()
-    assert not lockstep.grown()
+    assert walk.grown()
+    assert not walk.grown()

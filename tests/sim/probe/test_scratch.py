@@ -9,42 +9,42 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Unsupported, Unusable
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Outcome
-from fencepost.sim.probe.ground import BATCH, Ground
 from fencepost.sim.probe.history import History, Recorded
+from fencepost.sim.probe.scratch import BATCH, ScratchPrefix
 
 
-def on(store: MemoryStore) -> tuple[Ground, Recorded]:
-    ground = Ground(store, SeededEnvironment())
-    return ground, Recorded(store, "me", History(ground.prefix), ground.before, ground.after)
+def on(store: MemoryStore) -> tuple[ScratchPrefix, Recorded]:
+    scratch = ScratchPrefix(store, SeededEnvironment())
+    return scratch, Recorded(store, "me", History(scratch.prefix), scratch.before, scratch.after)
 
 
-def litter(ground: Ground, store: Recorded, count: int) -> None:
+def litter(scratch: ScratchPrefix, store: Recorded, count: int) -> None:
     for _ in range(count):
-        store.put(ground.key("f/k"), b"x", when=ABSENT)
+        store.put(scratch.key("f/k"), b"x", when=ABSENT)
 
 
 def test_everything_goes_and_nothing_else() -> None:
     store = MemoryStore()
     store.put("mine", b"stays", when=ABSENT)
     store.put("fencepost-probe/other/k", b"stays", when=ABSENT)
-    ground, mine = on(store)
-    litter(ground, mine, 2 * BATCH + 3)
-    mine.create_upload(ground.key("up"))
+    scratch, mine = on(store)
+    litter(scratch, mine, 2 * BATCH + 3)
+    mine.create_upload(scratch.key("up"))
     theirs = store.create_upload("theirs")
-    assert ground.sweep() == []
+    assert scratch.sweep() == []
     assert set(store.contents()) == {"mine", "fencepost-probe/other/k"}
     assert [found.upload for found in store.list_uploads().uploads] == [theirs.upload]
 
 
 def test_versions_and_markers_go() -> None:
     store = MemoryStore(versioned=True)
-    ground, mine = on(store)
-    key = ground.key("k")
+    scratch, mine = on(store)
+    key = scratch.key("k")
     for _ in range(3):
         mine.put(key, b"x", when=ANYTHING)
     mine.delete(key, when=ANYTHING)
-    ground.tidy()
-    assert ground.sweep() == []
+    scratch.tidy()
+    assert scratch.sweep() == []
     assert not store.list_versions().versions
 
 
@@ -61,12 +61,12 @@ class ListsNothing(MemoryStore):
 
 def test_a_listing_that_lies_hides_nothing_from_the_sweep() -> None:
     store = ListsNothing()
-    ground, mine = on(store)
-    litter(ground, mine, 5)
-    upload = mine.create_upload(ground.key("up"))
-    assert ground.sweep() == []
+    scratch, mine = on(store)
+    litter(scratch, mine, 5)
+    upload = mine.create_upload(scratch.key("up"))
+    assert scratch.sweep() == []
     assert not store.contents()
-    assert store.abort_upload(ground.key("up"), upload.upload).outcome is Outcome.GONE
+    assert store.abort_upload(scratch.key("up"), upload.upload).outcome is Outcome.GONE
 
 
 class LosesReplies(MemoryStore):
@@ -77,9 +77,9 @@ class LosesReplies(MemoryStore):
 
 def test_what_was_written_without_a_reply_goes() -> None:
     store = LosesReplies()
-    ground, mine = on(store)
-    litter(ground, mine, 3)
-    assert ground.sweep() == []
+    scratch, mine = on(store)
+    litter(scratch, mine, 3)
+    assert scratch.sweep() == []
     assert not store.contents()
 
 
@@ -98,10 +98,10 @@ class LandsLate(MemoryStore):
 
 def test_what_lands_during_the_sweep_goes() -> None:
     store = LandsLate()
-    ground, mine = on(store)
-    litter(ground, mine, 1)
-    store.late = ask.Put(ground.key("late"), b"x", ANYTHING)
-    assert ground.sweep() == []
+    scratch, mine = on(store)
+    litter(scratch, mine, 1)
+    store.late = ask.Put(scratch.key("late"), b"x", ANYTHING)
+    assert scratch.sweep() == []
     assert not store.contents()
 
 
@@ -114,9 +114,9 @@ class Refuses(MemoryStore):
 
 def test_what_stays_is_named() -> None:
     store = Refuses()
-    ground, mine = on(store)
-    litter(ground, mine, 2)
-    assert any("may not delete" in line for line in ground.sweep())
+    scratch, mine = on(store)
+    litter(scratch, mine, 2)
+    assert any("may not delete" in line for line in scratch.sweep())
 
 
 class BusyAndBlind(ListsNothing):
@@ -127,17 +127,17 @@ class BusyAndBlind(ListsNothing):
 
 
 def test_what_stays_is_named_although_no_listing_shows_it() -> None:
-    ground, mine = on(BusyAndBlind())
-    litter(ground, mine, 2)
-    assert [line.rpartition(": ")[2] for line in ground.sweep()] == ["throttled", "throttled"]
+    scratch, mine = on(BusyAndBlind())
+    litter(scratch, mine, 2)
+    assert [line.rpartition(": ")[2] for line in scratch.sweep()] == ["throttled", "throttled"]
 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_tidying_keeps_what_is_still_needed(keep: bool) -> None:
     store = MemoryStore()
-    ground, mine = on(store)
-    litter(ground, mine, 3)
-    kept = ground.key("kept")
+    scratch, mine = on(store)
+    litter(scratch, mine, 3)
+    kept = scratch.key("kept")
     mine.put(kept, b"x", when=ABSENT)
-    ground.tidy([kept] if keep else ())
+    scratch.tidy([kept] if keep else ())
     assert set(store.contents()) == ({kept} if keep else set())

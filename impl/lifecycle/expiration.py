@@ -1,10 +1,12 @@
-"""One look at an object: fetch what stands at its key, evaluate every candidate on that, delete what is due.
+"""Expiration of one object: fetch it, evaluate every candidate rule on it, delete what is due.
 
-The event that led here has only named the key. What is deleted is what was looked at, for a rule that is in
-force, and still due: a guard holds that in the moment of the deletion. An object that changed since the look
-is looked at again, because its change need not have an event that anybody works on.
+The event that led here has only named the key. The deletion is guarded: in its moment the object must be the
+one that was fetched, the rule in force, and the version still due. An object that changed since it was
+fetched is fetched and evaluated again, because its change need not have an event that anybody works on.
 """
 
+import threading
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -12,24 +14,53 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.lifecycle.engine import Action, Seen
 from fencepost.impl.lifecycle.policy import STANDARD_TIMING, Timing, Version, What, due_at, evaluate
 from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
-from fencepost.impl.lifecycle.tally import Tally
 from fencepost.impl.lifecycle.target import Live, Result, Standing, Target, Unavailable
 
 LOOKS_MAX = 5
-"""Our own limit on an object that changes between every look and its deletion."""
+"""Our own limit on an object that changes between every fetch and its deletion."""
+
+
+class Counters:
+    """The work of one process since it began, counted by bucket, rule and kind. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.evaluated: Counter[tuple[str, str]] = Counter()
+        """Versions that an action applied to, due or not: bucket and rule."""
+        self.expired: Counter[tuple[str, str, str]] = Counter()
+        """Deletions: bucket, rule and kind of the action."""
+        self.locked: Counter[tuple[str, str]] = Counter()
+        """Deletions that an object lock prevented: bucket and rule."""
+        self.errors: Counter[tuple[str, str]] = Counter()
+        """Attempts that failed: bucket, and `unavailable` or `unworkable`."""
+
+    def evaluate(self, action: Action, result: Result | None) -> None:
+        """Count a version that the action applies to; without a result it was not due."""
+        rule = action.key.rule_hash.hex()
+        with self._lock:
+            self.evaluated[action.bucket, rule] += 1
+            if result is Result.DONE:
+                self.expired[action.bucket, rule, action.key.kind_name] += 1
+            elif result is Result.SKIPPED_OBJECT_LOCK:
+                self.locked[action.bucket, rule] += 1
+
+    def fail(self, bucket: str, kind: str) -> None:
+        """Count an attempt that failed."""
+        with self._lock:
+            self.errors[bucket, kind] += 1
 
 
 @dataclass(slots=True)
-class Looked:
+class Evaluation:
     waiting: list[tuple[Action, Live]] = field(default_factory=list)
-    """What matches and is not due yet."""
+    """Versions that match and are not due yet."""
     stale: set[Action] = field(default_factory=set)
-    """The candidates that are no more in the policy."""
+    """Candidates that are no more in the policy."""
     deleted: int = 0
     locked: int = 0
 
 
-class Looker:
+class Expirer:
     def __init__(
         self,
         target: Target,
@@ -41,17 +72,22 @@ class Looker:
         self.env = env
         self.timing = timing
         self.safeguards = safeguards
-        self.tally = Tally()
+        self.counters = Counters()
 
-    def look(self, bucket: str, key: str, candidates: Iterable[Action], event: Seen | None = None) -> Looked:
-        """Raises what the target raises, and `Unavailable` for an object that does not stand still."""
+    def expire(
+        self, bucket: str, key: str, candidates: Iterable[Action], event: Seen | None = None
+    ) -> Evaluation:
+        """Delete what is due at the key for any candidate.
+
+        Raises the target's errors, and `Unavailable` for an object that keeps changing.
+        """
         wanted = list(candidates)
-        looked = Looked()
+        found = Evaluation()
         for _ in range(LOOKS_MAX):
             standing = self.target.standing(bucket, key)
-            looked.waiting.clear()
-            if not self._work(bucket, key, standing, wanted, looked, event):
-                return looked
+            found.waiting.clear()
+            if not self._work(bucket, key, standing, wanted, found, event):
+                return found
         raise Unavailable(f"{bucket}/{key} changed between {LOOKS_MAX} looks and deletions")
 
     def _work(
@@ -60,33 +96,36 @@ class Looker:
         key: str,
         standing: Standing,
         wanted: list[Action],
-        looked: Looked,
+        found: Evaluation,
         event: Seen | None,
     ) -> bool:
-        """Returns whether to look again. Oldest first: what is deleted is not counted as newer by another."""
+        """Evaluate all versions, oldest first; returns True if the object has changed.
+
+        Oldest first: another version does not count a deleted one as newer.
+        """
         again = False
         for live in (*reversed(standing.versions), *standing.uploads):
             version = self._evaluated(live.version, event)
             for action in wanted:
                 kind = action.key.kind
                 due_ns = due_at(action.rule, kind, version, self.timing)
-                if action in looked.stale or due_ns is None:
+                if action in found.stale or due_ns is None:
                     continue
                 now_ns = self.env.now_ns()
                 if due_ns > now_ns:
-                    looked.waiting.append((action, live))
-                    self.tally.looked(action, None)
+                    found.waiting.append((action, live))
+                    self.counters.evaluate(action, None)
                     continue
                 what = evaluate(action.rule, kind, version, now_ns, self.timing)
                 result = self._delete(bucket, key, action, live, what, event)
-                self.tally.looked(action, result)
+                self.counters.evaluate(action, result)
                 if result is Result.STALE_POLICY:
-                    looked.stale.add(action)
+                    found.stale.add(action)
                 changed = result in (Result.STALE_IDENTITY, Result.NO_LONGER_ELIGIBLE)
                 again = again or self.safeguards.look_again(changed)
-                looked.locked += result is Result.SKIPPED_OBJECT_LOCK
+                found.locked += result is Result.SKIPPED_OBJECT_LOCK
                 if result in (Result.DONE, Result.NOT_FOUND):
-                    looked.deleted += result is Result.DONE
+                    found.deleted += result is Result.DONE
                     break
         return again
 

@@ -19,9 +19,9 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unusable
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Outcome
-from fencepost.sim.probe.crew import ProcessCrew, ThreadCrew, _finished
-from fencepost.sim.probe.heldback import HeldBack, wire
+from fencepost.sim.probe.clients import ProcessClients, ThreadClients, _finished
 from fencepost.sim.probe.history import body_of
+from fencepost.sim.probe.last_byte import LastByteSync, wire
 from fencepost.sim.probe.verdict import Inconclusive
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ class Waits(MemoryStore):
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_threads_are_under_way_at_once(count: int) -> None:
-    """A crew that sent one after another would never get an answer here."""
-    crew = ThreadCrew(Waits(count), 5)
-    sent = crew.together([ask.Put("k", body_of(f"{at}"), ABSENT) for at in range(count)])
-    crew.close()
+    """A clients that sent one after another would never get an answer here."""
+    clients = ThreadClients(Waits(count), 5)
+    sent = clients.together([ask.Put("k", body_of(f"{at}"), ABSENT) for at in range(count)])
+    clients.close()
     assert [one.worker for one in sent] == ["w1", "w2", "w3", "w4", "w5"][:count]
     assert sorted(one.outcome for one in sent) == sorted([Outcome.DONE] + [Outcome.EXISTS] * (count - 1))
     assert all(one.started_ns <= one.ended_ns for one in sent)
@@ -67,8 +67,8 @@ class Notes(MemoryStore):
 def test_nobody_starts_before_everybody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first member waits for one that is late; without the gate it would have long been done."""
     store = Notes()
-    crew = ThreadCrew(store, 2)
-    submit, submitted = crew._pool.submit, []
+    clients = ThreadClients(store, 2)
+    submit, submitted = clients._pool.submit, []
 
     def late(*arguments: Any) -> Any:
         if submitted:
@@ -76,9 +76,9 @@ def test_nobody_starts_before_everybody_is_there(monkeypatch: pytest.MonkeyPatch
         submitted.append(time.monotonic())
         return submit(*arguments)
 
-    monkeypatch.setattr(crew._pool, "submit", late)
-    crew.together([ask.Head("a"), ask.Head("b")])
-    crew.close()
+    monkeypatch.setattr(clients._pool, "submit", late)
+    clients.together([ask.Head("a"), ask.Head("b")])
+    clients.close()
     assert min(store.came) >= submitted[1]
 
 
@@ -109,39 +109,39 @@ class Full(MemoryStore):
 
 
 def test_an_error_is_handed_back_and_holds_nobody_up() -> None:
-    crew = ThreadCrew(Full(), 2)
-    sent = crew.together([ask.Head("a"), ask.Head("b")])
-    crew.close()
+    clients = ThreadClients(Full(), 2)
+    sent = clients.together([ask.Head("a"), ask.Head("b")])
+    clients.close()
     assert all(isinstance(one.reply, Unusable) for one in sent)
 
 
 @pytest.mark.server
 def test_processes_race_and_the_idle_ones_hold_nobody_up(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/store"
-    crew = ProcessCrew(functools.partial(open_store, url), 3)
+    clients = ProcessClients(functools.partial(open_store, url), 3)
     try:
         for count in (3, 1, 2):
             requests = [ask.Put(f"k{count}", body_of(f"{at}"), ABSENT) for at in range(count)]
-            sent = crew.together(requests)
+            sent = clients.together(requests)
             assert [one.worker for one in sent] == ["p1", "p2", "p3"][:count]
             assert sum(one.outcome is Outcome.DONE for one in sent) == 1
     finally:
-        crew.close()
+        clients.close()
 
 
 @pytest.mark.server
 def test_a_process_that_cannot_open_the_store_says_why() -> None:
     with pytest.raises(Misuse, match="names no bucket"):
-        ProcessCrew(functools.partial(open_store, "s3://"), 2)
+        ProcessClients(functools.partial(open_store, "s3://"), 2)
 
 
 @pytest.mark.server
 def test_a_process_that_dies_is_noticed(tmp_path: Path) -> None:
-    crew = ProcessCrew(functools.partial(open_store, f"file://{tmp_path}/store"), 2)
-    os.kill(crew._members[0][0].pid, signal.SIGKILL)
+    clients = ProcessClients(functools.partial(open_store, f"file://{tmp_path}/store"), 2)
+    os.kill(clients._members[0][0].pid, signal.SIGKILL)
     with pytest.raises(Inconclusive, match="ended early"):
-        crew.together([ask.Head("a"), ask.Head("b")])
-    crew.close()
+        clients.together([ask.Head("a"), ask.Head("b")])
+    clients.close()
 
 
 # Holding back the last byte.
@@ -251,7 +251,7 @@ class Driver(MemoryStore):
 def test_the_last_byte_waits_for_the_signal() -> None:
     listener = Listener(b'HTTP/1.1 412 Precondition Failed\r\nEtag: "x"\r\nContent-Length: 2\r\n\r\nno')
     store = Driver(listener.url)
-    held = HeldBack.over(store)
+    held = LastByteSync.over(store)
     before: list[bytes] = []
 
     def arrive() -> None:
@@ -280,7 +280,7 @@ def test_a_server_that_is_not_there_is_left_to_the_sdk() -> None:
         port = free.getsockname()[1]
     store = Driver(f"http://127.0.0.1:{port}/b/k")
     arrived: list[bool] = []
-    held = HeldBack.over(store)
+    held = LastByteSync.over(store)
     assert held.send(ask.Put("k", b"x", ABSENT), lambda: arrived.append(True)).done
     assert store.answers == [None]
     assert arrived == [True]
@@ -296,13 +296,13 @@ class BreaksOff(MemoryStore):
 
 def test_a_connection_that_breaks_after_the_release_is_an_unknown_outcome() -> None:
     """It must not become an error: the write may have been applied."""
-    reply = HeldBack.over(BreaksOff()).send(ask.Put("k", b"x", ABSENT), lambda: None)
+    reply = LastByteSync.over(BreaksOff()).send(ask.Put("k", b"x", ABSENT), lambda: None)
     assert reply.outcome is Outcome.UNKNOWN
 
 
 def test_requests_outside_a_race_are_none_of_our_business() -> None:
     store = Driver("http://127.0.0.1:1/b/k")
-    HeldBack.over(store)
+    LastByteSync.over(store)
     store.send(ask.Head("k"))
     assert store.answers == [None]
 
@@ -310,19 +310,19 @@ def test_requests_outside_a_race_are_none_of_our_business() -> None:
 def test_over_a_real_client_every_kind_of_request_comes_through(honest_moto: "Here") -> None:
     """Bodies, XML, empty requests, and streamed answers, each held back and then answered as ever."""
     with open_store(honest_moto.bucket()) as store:
-        crew = ThreadCrew(store, 4)
-        with contextlib.closing(crew):
-            puts = crew.together([ask.Put("k", body_of(f"w{at}", 20_000), ABSENT) for at in range(4)])
+        clients = ThreadClients(store, 4)
+        with contextlib.closing(clients):
+            puts = clients.together([ask.Put("k", body_of(f"w{at}", 20_000), ABSENT) for at in range(4)])
             outcomes = sorted(one.outcome.value for one in puts)
             assert outcomes == ["done", "exists", "exists", "exists"]
             winner = next(one for one in puts if one.outcome is Outcome.DONE)
-            reads = crew.together([ask.Get("k"), ask.Head("k"), ask.List("k"), ask.Get("k", 0, 5)])
+            reads = clients.together([ask.Get("k"), ask.Head("k"), ask.List("k"), ask.Get("k", 0, 5)])
             assert reads[0].reply.body == winner.request.body  # type: ignore[union-attr]
             assert [one.outcome for one in reads] == [Outcome.DONE] * 4
             upload = store.create_upload("m").upload
             part = store.upload_part("m", upload, 1, b"part").etag
             complete = ask.CompleteUpload("m", upload, ((1, part),), ABSENT)
-            mixed = crew.together(
+            mixed = clients.together(
                 [complete, ask.Delete("k", ANYTHING), ask.Head("gone"), ask.Put("e", b"", ABSENT)]
             )
             assert [one.outcome.value for one in mixed] == ["done", "done", "missing", "done"]

@@ -1,13 +1,13 @@
 """All runs of a part at once: at every place one look-up for every run that is that long.
 
 The symbols of the runs lie one after the other. Runs are taken longest first, so the runs that still go on
-at a place are a prefix of the columns, and one `advance` of the automaton takes them all one symbol further:
-as many steps as the longest run is long, whatever the number of runs.
+at a place are a prefix of the columns. One `advance` of the automaton takes them all one symbol
+further. There are as many steps as the longest run has symbols, whatever the number of runs.
 
-A few runs may be far longer than all others. When so few are left that the fixed cost of a step outweighs
-its rows, each is followed to its end by `accumulate` in C over rows of Python lists: a set of the automaton
-is the list of its successors by symbol, so that reading a symbol is `operator.getitem`, and no Python code
-runs for an event.
+A few runs may be far longer than all others. When so few are left that the fixed cost of a step
+outweighs its rows, each is followed to its end by `accumulate` in C over rows of Python lists. There a set of
+the automaton is the list of its successors by symbol. So reading a symbol is `operator.getitem`, and no
+Python code runs for an event.
 """
 
 import operator
@@ -36,7 +36,7 @@ class Ends:
     before: I64
 
 
-class Lockstep:
+class VectorisedWalk:
     """Runs one automaton for several threads, and remembers which of its transitions were taken."""
 
     few = FEW
@@ -84,7 +84,7 @@ class Lockstep:
         return self._taken
 
     def grown(self) -> bool:
-        """Whether more was taken since the last call."""
+        """Return true if more was taken since the last call."""
         before, self._count = self._count, int(self._taken.sum())
         return self._count > before
 

@@ -1,11 +1,12 @@
-"""How runs that are longer than a bounded model are read through a window that moves along.
+"""Declarations by which a map lets long runs be renamed into its model.
 
-A run of thousands of plans names thousands of numbers, but at any time only a few of them still matter:
-those that some later event names, and the newest. The declarations here let `windowing`, which has the whole
-run, compute which those are, and insert *renaming labels* between the events: labels of the model's machine
-that no process performs, that only rename its state. Each must be possible in every state that the model may
-be in; else the run is undecided from there on. The machine must argue that a renaming changes nothing, see
-the `followed` module of a shipped system.
+A run of thousands of plans names thousands of numbers, but at any time only a few of them still matter: those
+that a later event names, and the newest. So a run that is too long for the model is read through a *window*,
+which moves along with it (`long_runs`). The map declares which of its values are plans and which are numbers
+that rise. Between the events, *renaming labels* are inserted: labels of the model's machine that no process
+performs and that only rename its state. Each must be possible in every state that the model may be in, or the
+run is undecided from there on. The map must show that a renaming changes nothing else; for an example see
+`properties/publish/replayed.py`.
 
 A renaming label is a symbol like any other, with the observation that `renaming` makes.
 """
@@ -44,14 +45,14 @@ class Slide:
     newest.
     """
     base: str = ""
-    """The value of a plan's own document that must be passed before the plan is settled, ..."""
+    """The value of a plan's own document that must be passed before the plan is settled."""
     moved: tuple[str, str] = ("", "")
-    """... where this trace field, a list with commas, has this word."""
+    """A trace field, which is a list with commas, and the word in it without which `base` does not count."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """What ends and what rises, by the names of a map: of values, of kinds of keys, of labels."""
+    """The plans that end and the numbers that rise, by the names of a map."""
 
     slides: tuple[Slide, ...]
     value: str
@@ -63,9 +64,9 @@ class Window:
     swept: tuple[str, ...]
     """The kinds of keys that cleanup deletes: commits, and what they pin."""
     boundary: str
-    """The value up to which ..."""
+    """The value that names the boundary: commits up to it may be deleted."""
     id: str
-    """... commits of this number may be deleted."""
+    """The value that names the number of a commit."""
     forget: str = "forget"
     leave: str = "leave"
     parameter: str = "w"

@@ -1,29 +1,32 @@
-"""Runs that are longer than their model, read through a window that moves along (see `window`).
+"""Read runs that are longer than their model by renaming them into it.
 
-The whole run is known, so for each slide and row these are known too:
+A map declares in a `Window` which of its values are plans and which are numbers that rise (see `renaming`).
+The whole run is known, so for each kind of number (`Slide`) and each row these are known too:
 
     reached    the newest number that certainly exists before this row
-    wanted     the smallest number that this row or a later one names, apart from those too old when named
-    shift      the largest shift that keeps both at 1 or above; this row's numbers are reduced by it
+    wanted     the smallest number that this row or a later one names, without those too old when named
+    shift      the largest shift that keeps both at 1 or above
 
-and for each plan, the rows between which it holds a slot: from the first row that names it until after the
-last, and until the newest numbers have reached those that it made. A plan whose pins have all moved on leaves
-as soon as only deletions of its sidecar are to come; those are not read. Plans get slots as they begin, the
-smallest free slot first.
+A row's numbers are reduced by its shift. A plan holds a slot of the model from the first row that names it
+until after the last, and until the newest numbers have reached those that it made. A plan whose pins have all
+moved on leaves as soon as only deletions of its sidecar follow; those deletions are not read. Plans get slots
+as they begin, the smallest free slot first. A run with more plans at once than slots is out of bounds.
 
-Where a shift grows, and where a plan leaves its slot, a renaming symbol precedes the row. A run with more
-plans at once than there are slots is out of bounds, as ever.
+Where a shift grows, and where a plan leaves its slot, a renaming symbol precedes the row.
 
-A request that did not succeed is not read here: it means nothing to the model. The request and response of
+A request that did not succeed is not read here, because the model ignores it. The request and the response of
 one operation name the same values, so a request keeps its names until its response.
 
-Deletions. A window that has moved on knows nothing of what is behind it, and that is what cleanup deletes.
-But the rule can be checked by columns for a whole run at once: a commit may be deleted when it is not newer
-than a boundary that was requested; what commits pin, when no commit after that boundary pins it and the
-newest pin has passed it. Boundaries and pins only rise, so what may be deleted once may be deleted ever
-after; and a request may have landed as late as its response, so it is judged by the boundaries requested
-until then. What a run does not record (a boundary that moved before the run began, and commits from then)
-forbids nothing.
+Deletions. A window that has moved on has lost the numbers behind it, and those are what cleanup deletes. But
+two rules over the columns of a whole run decide every deletion:
+
+- A commit may be deleted if a boundary that was requested is not older.
+- A version that commits pin may be deleted if no commit after that boundary pins it and the newest pin has
+  passed it.
+
+Boundaries and pins only rise, so a deletion that is allowed once is allowed at any later time. A request may
+have landed as late as its response, so it is judged by the boundaries requested until then. A run does not
+record a boundary that moved before it began, nor the commits from then: those forbid nothing.
 """
 
 import heapq
@@ -33,12 +36,12 @@ from itertools import pairwise
 import numpy as np
 
 from fencepost.properties.refinement.observation import Observation
+from fencepost.properties.refinement.renaming import Slide, Window, renaming
 from fencepost.properties.refinement.rules import Rank, ReadEvents, Rules
 from fencepost.properties.refinement.text import I64, NONE, Mask
-from fencepost.properties.refinement.window import Slide, Window, renaming
 
 LANDED, REQUESTED, RESPONDED = 0, 1, 2
-"""What a row is: an event where it happened, a request, or the response to one."""
+"""The kinds of row: an event where it happened, a request, or the response to one."""
 FAR = 1 << 30
 """No number is larger: one with more digits is too old or too new for any window."""
 NOWHERE = -FAR

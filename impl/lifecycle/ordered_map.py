@@ -1,4 +1,4 @@
-"""Work on several items at a time, and take the results in the order of the items."""
+"""An ordered map: work on several items at a time, and yield the results in the order of the items."""
 
 import contextlib
 from collections import deque
@@ -20,7 +20,7 @@ def in_order(
     most: int = 1,
     is_work: Callable[[T], bool] = lambda _: True,
 ) -> Generator[tuple[T, R], None, None]:
-    """Each item with its result; at most `most` are worked on at a time, `is_work` is False for trivial ones.
+    """Yield each item with its result; work on at most `most` at a time. `is_work` finds the others.
 
     An iterator that is closed early returns when nothing is worked on any more.
     """
