@@ -389,7 +389,7 @@ class Cursor(Machine):
     )
     def observed(s, observed: LifecycleObserved) -> dict[str, object]:
         """Every save and every rewind is one that the protocol of a lifecycle allows for its cursors."""
-        return {"position": related(observed.position[0] == s.saved)}
+        return {"stream.position": related(observed.stream[0].position == s.saved)}
 
     # Where the checker shows what.
 

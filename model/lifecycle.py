@@ -613,7 +613,7 @@ class Lifecycle(Machine):
             does(
                 "saved",
                 k=s.number(p, k),
-                n=observed.serves[s.number(p, k)],
+                n=observed.stream[s.number(p, k)].serves,
                 to=e,
                 past=1,
                 current=current,
@@ -649,7 +649,7 @@ class Lifecycle(Machine):
         ]
 
     def shows_lease(s, observed: LifecycleObserved) -> list[Does]:
-        return [does("fenced", k=k, n=observed.serves[k]) for k in s.streams_of(PASSES)]
+        return [does("fenced", k=k, n=observed.stream[k].serves) for k in s.streams_of(PASSES)]
 
     @refines(
         LifecycleObserved,
@@ -672,9 +672,13 @@ class Lifecycle(Machine):
         cursors = [(p, s.stream(k), s.number(p, k)) for p in PASSES for k in range(s.shards)]
         serves = {rule: pick(s.policy[rule], 1, 0) for rule in RULES}
         return {
-            "position": related(all_of(observed.position[at] == s.cursor[p][k] for p, k, at in cursors)),
-            "serves": related(all_of(observed.serves[at] == serves[min(p, 1)] for p, _, at in cursors)),
-            "driven": related(observed.driven[0] == s.driven()),
+            "stream.position": related(
+                all_of(observed.stream[at].position == s.cursor[p][k] for p, k, at in cursors)
+            ),
+            "stream.serves": related(
+                all_of(observed.stream[at].serves == serves[min(p, 1)] for p, _, at in cursors)
+            ),
+            "bucket.driven": related(observed.bucket[0].driven == s.driven()),
         }
 
     # Where the checker shows what.

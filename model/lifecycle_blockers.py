@@ -324,7 +324,7 @@ class LifecycleBlockers(Machine):
 
     def shows_save(before, after: "LifecycleBlockers", k: int, observed: LifecycleObserved) -> Does:
         to = after.stream[k].cursor
-        return does("saved", k=k, n=0, to=to - 1, past=observed.item[k] < to, current=1)
+        return does("saved", k=k, n=0, to=to - 1, past=observed.stream[k].item < to, current=1)
 
     def shows_success(before, after: "LifecycleBlockers", k: int) -> Does:
         begins_anew = (before.stream[k].count > 0) & (after.stream[k].count == 0)
@@ -352,9 +352,13 @@ class LifecycleBlockers(Machine):
         """Every write of a worker or an operator is one that the protocol of a lifecycle allows."""
         streams = range(s.streams)
         return {
-            "position": related(all_of(observed.position[k] == s.stream[k].cursor for k in streams)),
-            "waits": related(all_of(observed.waits[k] == s.stream[k].blocker for k in streams)),
-            "failures": related(all_of(observed.failures[k] == s.stream[k].count for k in streams)),
+            "stream.position": related(
+                all_of(observed.stream[k].position == s.stream[k].cursor for k in streams)
+            ),
+            "stream.waits": related(all_of(observed.stream[k].waits == s.stream[k].blocker for k in streams)),
+            "stream.failures": related(
+                all_of(observed.stream[k].failures == s.stream[k].count for k in streams)
+            ),
         }
 
     # Where the checker shows what.

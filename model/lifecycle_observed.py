@@ -4,10 +4,10 @@ No request shows which object a worker looked at, nor what it found. The store s
 workers write, each by compare-and-swap, and this machine is the protocol in terms of them. The machines that
 model what a worker does refine it, each the part that it has:
 
-    lifecycle             the cursors of all passes, and the record of the bucket, while rules and leases
-    change lifecycle-seeding     the cursors and the record of one action that begins, is left to scans,
-    begins anew lifecycle-blockers    positions, counted failures, blockers, and what an operator does cursor
-    the position of one cursor: saves and rewinds
+    lifecycle             the cursors of all passes, and the record of the bucket, while rules change
+    lifecycle-seeding     the cursors and the record of one action: it begins, loses its log, begins anew
+    lifecycle-blockers    positions, counted failures, blockers, and what an operator does
+    cursor                the position of one cursor: saves and rewinds
 
 A stream has a position of its own: a cursor, the walk of a bucket, a pending list.
 
@@ -38,38 +38,44 @@ class LifecycleObserved(Machine):
         0, least=0, most=2, doc="what is there when a run begins: 1 for cursors, 2 also for driven actions"
     )
 
-    # State: a stream.
+    # State: the streams.
 
-    present = Each(streams, Bool())
-    position = Each(streams, Int(0, positions))
-    serves = Each(streams, Int(0, names))  # the number of actions that the cursor names
-    failures = Each(streams, Int(0, tries))  # counted, of one item
-    waits = Each(streams, Bool())  # the item has a blocker
-    item = Each(streams, Int(0, positions))  # the position of the blocked item
+    stream = Role(
+        streams,
+        present=Bool(),  # the cursor is there
+        position=Int(0, positions),
+        serves=Int(0, names),  # the number of actions that the cursor names
+        failures=Int(0, tries),  # counted, of one item
+        waits=Bool(),  # the item has a blocker
+        item=Int(0, positions),  # the position of the blocked item
+    )
 
-    # State: the record of a bucket.
+    # State: the records of buckets.
 
-    walks = Each(buckets, Bool())
-    beginning = Each(buckets, Int(0, names))  # the number of actions that are complete when the walk ends
-    driven = Each(buckets, Int(0, names))  # the number of actions that events drive
-    seeded = Each(buckets, Bool())  # a cursor was moved back since the walk began
+    bucket = Role(
+        buckets,
+        walks=Bool(),
+        beginning=Int(0, names),  # the number of actions that are complete when the walk ends
+        driven=Int(0, names),  # the number of actions that events drive
+        seeded=Bool(),  # a cursor was moved back since the walk began
+    )
     ever = Bool()  # some action began with a walk
     latest = Int(0, times)  # the latest beginning of a walk
 
     @initial
     def found_at_first(s) -> None:
         for k in range(s.streams):
-            s.present[k] = s.found > 0
-            s.serves[k] = anything() if s.found > 1 else 0
+            s.stream[k].present = s.found > 0
+            s.stream[k].serves = anything() if s.found > 1 else 0
         for b in range(s.buckets):
-            s.driven[b] = anything() if s.found > 1 else 0
+            s.bucket[b].driven = anything() if s.found > 1 else 0
         s.ever = s.found > 1
 
     # Definitions.
 
     def require_cursor(s, k: int, *conditions: Truth) -> None:
         """The cursor is there, and meets the conditions."""
-        s.require(s.present[k], *conditions)
+        s.require(s.stream[k].present, *conditions)
 
     def require_record(s, b: int, condition: Truth) -> None:
         """The record of the bucket meets the condition."""
@@ -80,7 +86,7 @@ class LifecycleObserved(Machine):
         s.require(condition)
 
     def move(s, k: int, to: int) -> None:
-        s.position[k] = to
+        s.stream[k].position = to
 
     def is_later(s, flag: int, one: Number, other: int) -> Truth | bool:
         """The flag of the label is right: it states that `other` is later than `one`."""
@@ -88,11 +94,11 @@ class LifecycleObserved(Machine):
 
     def is_driven(s) -> Truth:
         """Events drive some action."""
-        return any_of(s.driven[b] > 0 for b in range(s.buckets))
+        return any_of(s.bucket[b].driven > 0 for b in range(s.buckets))
 
     def note_seeding(s) -> None:
         for b in range(s.buckets):
-            s.seeded[b] = s.seeded[b] | s.walks[b]
+            s.bucket[b].seeded = s.bucket[b].seeded | s.bucket[b].walks
 
     # Actions: a cursor. Each but `saved` begins a new generation.
 
@@ -102,12 +108,12 @@ class LifecycleObserved(Machine):
 
         `late`: its position is later than the beginning of every walk, less the delay.
         """
-        s.require(~s.present[k])
+        s.require(~s.stream[k].present)
         s.require(s.is_later(late, s.latest, to))
         s.require_before(s.ever)
         s.require_before((late == 0) | s.is_driven())
-        s.present[k] = True
-        s.serves[k] = n + 1
+        s.stream[k].present = True
+        s.stream[k].serves = n + 1
         s.move(k, to)
         s.note_seeding()
 
@@ -117,38 +123,38 @@ class LifecycleObserved(Machine):
 
         `late`: its position is never later than the beginning of every walk, less the delay.
         """
-        is_added = (s.serves[k] < n + 1) | ((s.serves[k] == n + 1) & (n + 1 == s.names))
-        s.require_cursor(k, is_added, to <= s.position[k])
+        is_added = (s.stream[k].serves < n + 1) | ((s.stream[k].serves == n + 1) & (n + 1 == s.names))
+        s.require_cursor(k, is_added, to <= s.stream[k].position)
         s.require(s.is_later(late, s.latest, to))
         s.require_before(s.ever)
-        s.present[k] = True
-        s.serves[k] = n + 1
+        s.stream[k].present = True
+        s.stream[k].serves = n + 1
         s.move(k, to)
         s.note_seeding()
 
     @action(k=streams, n=names + 1, to=positions + 1)
     def rewound(s, k: int, n: int, to: int) -> None:
         """It is moved back, or stays, for the actions that it names."""
-        s.require_cursor(k, s.serves[k] == n, to <= s.position[k])
-        s.present[k] = True
-        s.serves[k] = n
+        s.require_cursor(k, s.stream[k].serves == n, to <= s.stream[k].position)
+        s.stream[k].present = True
+        s.stream[k].serves = n
         s.move(k, to)
         s.note_seeding()
 
     @action(k=streams, n=names + 1)
     def forgot(s, k: int, n: int) -> None:
         """It names fewer actions, and stays where it is."""
-        is_fewer = (s.serves[k] > n) | ((s.serves[k] == n) & (n == s.names))
+        is_fewer = (s.stream[k].serves > n) | ((s.stream[k].serves == n) & (n == s.names))
         s.require_cursor(k, is_fewer)
-        s.present[k] = True
-        s.serves[k] = n
+        s.stream[k].present = True
+        s.stream[k].serves = n
 
     @action(k=streams, n=names + 1)
     def fenced(s, k: int, n: int) -> None:
         """A worker with a newer lease takes it over: the epoch of its lease is in the cursor from now on."""
-        s.require_cursor(k, s.serves[k] == n)
-        s.present[k] = True
-        s.serves[k] = n
+        s.require_cursor(k, s.stream[k].serves == n)
+        s.stream[k].present = True
+        s.stream[k].serves = n
 
     @action(k=streams, n=names + 1, to=positions, past=(0, 1), current=(1,))
     def saved(s, k: int, n: int, to: int, past: int, current: int) -> None:
@@ -157,124 +163,124 @@ class LifecycleObserved(Machine):
         `current`: the pass has the generation and the epoch of the cursor. `past`: it has passed the position
         of the item that has a blocker.
         """
-        s.require_cursor(k, s.serves[k] == n, to + 1 > s.position[k])
-        s.require(s.is_later(past, s.item[k], to + 1))
-        s.require(~s.waits[k] | (past == 0))
-        s.present[k] = True
-        s.serves[k] = n
+        s.require_cursor(k, s.stream[k].serves == n, to + 1 > s.stream[k].position)
+        s.require(s.is_later(past, s.stream[k].item, to + 1))
+        s.require(~s.stream[k].waits | (past == 0))
+        s.stream[k].present = True
+        s.stream[k].serves = n
         s.move(k, to + 1)
 
     @action(k=streams)
     def removed(s, k: int) -> None:
         """Its shard has vanished, and nothing was left for it; or an operator has accepted the loss."""
         s.require_cursor(k)
-        s.present[k] = False
-        s.serves[k] = 0
-        s.position[k] = 0
+        s.stream[k].present = False
+        s.stream[k].serves = 0
+        s.stream[k].position = 0
 
     # Actions: the record of a bucket.
 
     @action(b=buckets, n=names + 1, d=names + 1, at=times + 1)
     def walk_began(s, b: int, n: int, d: int, at: int) -> None:
         """Or it began anew. Actions whose rules are gone are driven no more."""
-        s.require_record(b, s.driven[b] >= d)
-        s.walks[b] = True
-        s.beginning[b] = n
-        s.driven[b] = d
-        s.seeded[b] = False
+        s.require_record(b, s.bucket[b].driven >= d)
+        s.bucket[b].walks = True
+        s.bucket[b].beginning = n
+        s.bucket[b].driven = d
+        s.bucket[b].seeded = False
         s.ever = s.ever | (n > 0)
         s.latest = most([s.latest, at])
 
     @action(b=buckets, n=names + 1, d=names + 1)
     def walk_went_on(s, b: int, n: int, d: int) -> None:
         """Some more keys are done; or an action is gone, or is left to scans."""
-        s.require_record(b, s.walks[b] & (s.beginning[b] >= n) & (s.driven[b] >= d))
-        s.walks[b] = True
-        s.beginning[b] = n
-        s.driven[b] = d
+        s.require_record(b, s.bucket[b].walks & (s.bucket[b].beginning >= n) & (s.bucket[b].driven >= d))
+        s.bucket[b].walks = True
+        s.bucket[b].beginning = n
+        s.bucket[b].driven = d
 
     @action(b=buckets, d=names + 1)
     def walk_ended(s, b: int, d: int) -> None:
         """Its actions are driven by events, which needs a cursor that was moved back, or left to scans."""
-        is_seeded = s.seeded[b] | (s.driven[b] >= d)
-        s.require_record(b, s.walks[b] & (s.driven[b] + s.beginning[b] >= d) & is_seeded)
-        s.walks[b] = False
-        s.beginning[b] = 0
-        s.driven[b] = d
+        is_seeded = s.bucket[b].seeded | (s.bucket[b].driven >= d)
+        s.require_record(b, s.bucket[b].walks & (s.bucket[b].driven + s.bucket[b].beginning >= d) & is_seeded)
+        s.bucket[b].walks = False
+        s.bucket[b].beginning = 0
+        s.bucket[b].driven = d
 
     @action(b=buckets, d=names + 1)
     def demoted(s, b: int, d: int) -> None:
         """An action is left to scans; or something else is recorded, such as a pause."""
-        s.require_record(b, ~s.walks[b] & (s.driven[b] >= d))
-        s.walks[b] = False
-        s.driven[b] = d
+        s.require_record(b, ~s.bucket[b].walks & (s.bucket[b].driven >= d))
+        s.bucket[b].walks = False
+        s.bucket[b].driven = d
 
     # Actions: what cannot be worked on.
 
     @action(k=streams, first=(0, 1))
     def counted(s, k: int, first: int) -> None:
         """The first failure of an item, or one more of the same."""
-        s.require_before((s.failures[k] > 0) | (first > 0))
-        s.failures[k] = 1 if first else least([s.failures[k] + 1, s.tries])
+        s.require_before((s.stream[k].failures > 0) | (first > 0))
+        s.stream[k].failures = 1 if first else least([s.stream[k].failures + 1, s.tries])
 
     @action(k=streams)
     def cleared(s, k: int) -> None:
         """The item succeeded, or has a blocker now, or an operator began its count anew."""
-        s.failures[k] = 0
+        s.stream[k].failures = 0
 
     @action(k=streams, at=positions + 1)
     def blocked(s, k: int, at: int) -> None:
         """The item has failed too often; or an operator has tried it in vain."""
-        s.require_before((s.failures[k] > 0) | s.waits[k])
-        s.waits[k] = True
-        s.item[k] = at
+        s.require_before((s.stream[k].failures > 0) | s.stream[k].waits)
+        s.stream[k].waits = True
+        s.stream[k].item = at
 
     @action(k=streams)
     def unblocked(s, k: int) -> None:
-        s.waits[k] = False
-        s.item[k] = 0
+        s.stream[k].waits = False
+        s.stream[k].item = 0
 
     @action(k=streams)
     def given_up(s, k: int) -> None:
         """An operator gives up the item that has a blocker: the only way past it but a success."""
-        s.require_before(s.waits[k])
+        s.require_before(s.stream[k].waits)
 
     # Properties.
 
     @invariant(k=streams)
     def named_by_walks(s, k: int) -> Truth:
         """A cursor names actions only after a walk with which some began."""
-        return (s.serves[k] == 0) | s.ever
+        return (s.stream[k].serves == 0) | s.ever
 
     @step(k=streams)
     def seed_before_activate(before, after: "LifecycleObserved", k: int) -> Truth:
         """A cursor that begins to name an action is not past the beginning of every walk, less the delay."""
-        begins = before.present[k] & (after.serves[k] > before.serves[k])
-        return implies(begins, after.position[k] <= after.latest)
+        begins = before.stream[k].present & (after.stream[k].serves > before.stream[k].serves)
+        return implies(begins, after.stream[k].position <= after.latest)
 
     @step(b=buckets)
     def driven_by_walks(before, after: "LifecycleObserved", b: int) -> Truth:
         """Events begin to drive an action only when a walk ends that moved a cursor back."""
-        begins = after.driven[b] > before.driven[b]
-        return implies(begins, before.walks[b] & before.seeded[b] & ~after.walks[b])
+        begins = after.bucket[b].driven > before.bucket[b].driven
+        return implies(begins, before.bucket[b].walks & before.bucket[b].seeded & ~after.bucket[b].walks)
 
     @step(k=streams)
     def blocker_stands(before, after: "LifecycleObserved", k: int) -> Truth:
         """A stream goes on behind a blocker only when an operator removes it."""
-        goes_on = before.present[k] & (after.position[k] > before.position[k])
-        return implies(before.waits[k] & goes_on, after.position[k] <= before.item[k])
+        goes_on = before.stream[k].present & (after.stream[k].position > before.stream[k].position)
+        return implies(before.stream[k].waits & goes_on, after.stream[k].position <= before.stream[k].item)
 
     @step(k=streams)
     def blocked_for_cause(before, after: "LifecycleObserved", k: int) -> Truth:
         """An event has a blocker only if it failed."""
-        return implies(after.waits[k] & ~before.waits[k], before.failures[k] > 0)
+        return implies(after.stream[k].waits & ~before.stream[k].waits, before.stream[k].failures > 0)
 
     @reachable(b=buckets)
     def activated(s, b: int) -> Truth:
         """Events can drive an action."""
-        return (s.driven[b] > 0) & ~s.walks[b]
+        return (s.bucket[b].driven > 0) & ~s.bucket[b].walks
 
     @reachable(k=streams)
     def blocked_further_on(s, k: int) -> Truth:
         """A stream can be blocked after it has made progress."""
-        return s.waits[k] & (s.position[k] > 0)
+        return s.stream[k].waits & (s.stream[k].position > 0)

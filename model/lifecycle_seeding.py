@@ -484,10 +484,16 @@ class LifecycleSeeding(Machine):
         """Every write for action 0 is one that the protocol of a lifecycle allows."""
         names = [s.act[0].serves[k] & s.has_cursor(0, k) for k in range(s.shards)]
         return {
-            "position": related(all_of(observed.position[k] == s.reach(k) for k in range(s.shards))),
-            "present": related(all_of(observed.present[k] == s.has_cursor(0, k) for k in range(s.shards))),
-            "serves": related(all_of((observed.serves[k] > 0) == names[k] for k in range(s.shards))),
-            "driven": related((observed.driven[0] > 0) == (s.act[0].mode == "event_driven")),
+            "stream.position": related(
+                all_of(observed.stream[k].position == s.reach(k) for k in range(s.shards))
+            ),
+            "stream.present": related(
+                all_of(observed.stream[k].present == s.has_cursor(0, k) for k in range(s.shards))
+            ),
+            "stream.serves": related(
+                all_of((observed.stream[k].serves > 0) == names[k] for k in range(s.shards))
+            ),
+            "bucket.driven": related((observed.bucket[0].driven > 0) == (s.act[0].mode == "event_driven")),
         }
 
     # Where the checker shows what.

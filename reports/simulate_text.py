@@ -15,7 +15,7 @@ RUNS_MAX = 60
 """Runs in the table with `-v`; the JSON has all."""
 ROWS_BRIEF = 8
 """Rows of the table without."""
-COLUMNS: Mapping[str, Callable[[OperationStats], float]] = {
+COLUMNS: dict[str, Callable[[OperationStats], float]] = {
     "p50 ms": lambda stats: stats.p50,
     "p90 ms": lambda stats: stats.p90,
     "p99 ms": lambda stats: stats.p99,
@@ -23,13 +23,13 @@ COLUMNS: Mapping[str, Callable[[OperationStats], float]] = {
     "hops": lambda stats: stats.serial_hops,
     "retries": lambda stats: stats.retries,
 }
-"""The columns of one operation, by their heads."""
-RUN_COLUMNS: Mapping[str, Callable[[SimulatedRun], float]] = {
+"""The columns of an operation, after its name and count."""
+OF_A_RUN: dict[str, Callable[[SimulatedRun], float]] = {
     "per s": lambda run: run.throughput,
     "$/month": lambda run: run.dollars_month,
     "$/million": lambda run: run.dollars_million,
 }
-"""The columns of a whole run, which its first row has."""
+"""The columns of a run, shown with its first operation."""
 
 
 def simulate_text(result: SimulateResult, *, verbose: bool = False) -> RenderableType:
@@ -67,7 +67,7 @@ def _about(result: SimulateResult) -> str:
 def _runs(result: SimulateResult, *, verbose: bool) -> Iterator[RenderableType]:
     names = list(dict.fromkeys(name for run in result.runs for name in run.parameters))
     names = [name for name in names if name not in result.case_keys]  # a case's name replaces what it sets
-    heads = ("operation", "count", *COLUMNS, *RUN_COLUMNS)
+    heads = ("operation", "count", *COLUMNS, *OF_A_RUN)
     made = table([*(_short(name, names) for name in names), *heads], numbers=True)
     for at in range(len(names) + 1):
         made.columns[at].justify = "left"
@@ -97,8 +97,8 @@ def _rows(run: SimulatedRun, names: Sequence[str]) -> Iterator[list[str]]:
 
 def _numbers(operation: str, stats: OperationStats, run: SimulatedRun, *, of_run: bool) -> list[str]:
     failed = sum(run.failed.values()) if of_run else 0
-    own = (value(stats) for value in COLUMNS.values())
-    whole = (value(run) for value in RUN_COLUMNS.values())
+    own = [column(stats) for column in COLUMNS.values()]
+    whole = [column(run) for column in OF_A_RUN.values()]
     count = f"{stats.count:,}" + (f" (+{failed} failed)" if failed else "")
     return [operation, count, *map(amount, own), *(amount(value) if of_run else "" for value in whole)]
 

@@ -1,21 +1,41 @@
 """The table "To add ... edit ..." of CONTRIBUTING.md leads a newcomer to the right place."""
 
 import ast
+import contextlib
+import csv
 import importlib
 import json
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from botocore.exceptions import ClientError
 
+from fencepost.commands import replay
+from fencepost.impl.objects.wire import errors
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.events import Event
+from fencepost.impl.store.requests import ANYTHING, Request
+from fencepost.impl.store.s3 import endings
+from fencepost.impl.store.s3.endings import Ending
+from fencepost.reports import simulate_text
+from fencepost.sim.boto.buckets import Buckets
+from fencepost.sim.boto.sdk_requests import Refused
+from fencepost.sim.des import result
 from fencepost.sim.explore import audit
+from fencepost.sim.trace import table_of, write_parquet
 from fencepost.sim.world import NO_FAULTS, World
 from fencepost.sim.world.properties import Property
 from tests.commands.running import exit_of
+from tests.commands.test_replay import BAD, GOOD, MAP, traced
+from tests.sim.boto.test_same_as_s3_store import Driven
+from tests.sim.boto.worlds import setting_up
 
 ROOT = Path(__file__).parent.parent
 COLUMNS = ("to add", "edit", "registry", "listed by")
@@ -71,6 +91,84 @@ def test_a_row_leads_to_the_place(row: dict[str, str], capsys: pytest.CaptureFix
             name for name in expected if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", printed)
         }
         assert not missing
+
+
+def test_an_s3_error_code_is_a_row_of_each_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The world answers the new code with its status and message; our driver gives it its meaning."""
+    monkeypatch.setitem(cast(dict[str, Any], errors.CODES), "OutOfTea", (418, "There is no tea."))
+    monkeypatch.setitem(cast(dict[str, Any], endings.CODES), "OutOfTea", Ending(Unusable, "make some"))
+
+    def refused(_buckets: Buckets, request: Request[Any], _now_ns: int) -> Any:
+        raise Refused("OutOfTea", pot=request.subject)
+
+    monkeypatch.setattr(Buckets, "_put", refused)
+    with contextlib.closing(setting_up()) as world:
+        world.boto3_bucket("box")
+        with pytest.raises(ClientError) as answered:
+            world.boto3_client("s3").put_object(Bucket="box", Key="k")
+        assert answered.value.response["ResponseMetadata"]["HTTPStatusCode"] == 418
+        answer = answered.value.response["Error"]
+        assert (answer["Code"], answer["Message"], answer["Pot"]) == ("OutOfTea", "There is no tea.", "box/k")
+        store = Driven("box", "")
+        store.world = world
+        with store, pytest.raises(Unusable, match=r"There is no tea.*make some"):
+            store.put("k", b"", when=ANYTHING)
+
+
+def test_a_trace_source_is_a_row_and_its_reader(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def from_csv(options: Mapping[str, Any], folder: Path) -> Any:
+        numbers = {"seq", "t_ns", "incarnation", "op"}
+        events = [
+            Event(**{name: int(text) if name in numbers else text for name, text in row.items()})
+            for name in options["traces"]
+            for row in csv.DictReader(Path(name).read_text(encoding="utf-8").splitlines())
+        ]
+        write_parquet(folder / "from-csv.parquet", table_of(events))
+        return replay.replay_traces({**options, "traces": [str(folder / "from-csv.parquet")]}, folder)
+
+    monkeypatch.setitem(replay.SOURCES, "csv", from_csv)
+    [source] = [option for option in replay.command.params if option.name == "source"]
+    monkeypatch.setattr(source.type, "choices", tuple(replay.SOURCES))
+    columns = ("run", "seq", "t_ns", "process", "incarnation", "op", "phase", "kind", "key")
+    columns += ("trace_fields", "outcome")
+    for events, code in ((GOOD, 0), (BAD, 1)):
+        with (tmp_path / "events.csv").open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows([getattr(event, name) for name in columns] for event in traced(events))
+        (tmp_path / "lock_map.py").write_text(MAP)
+        model = f"{tmp_path}/lock_map.py:LockMap"
+        assert exit_of("replay", f"{tmp_path}/events.csv", "--from", "csv", "--model", model) == code
+    exit_of("replay", "--help")
+    assert "[traces|access-log|csv]" in capsys.readouterr().out
+
+
+def test_a_simulate_column_is_a_field_its_measure_and_its_head(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """If this fails, some part of `simulate` has a list of measures besides the table."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Wider(result.OperationStats):
+        hops_a_request: float = 0.0
+
+    measure = result.Measure(lambda found: sum(found.samples.hops) / sum(found.samples.requests))
+    monkeypatch.setitem(result.MEASURES, "hops_a_request", measure)
+    monkeypatch.setattr(result, "OperationStats", Wider)
+    monkeypatch.setitem(simulate_text.COLUMNS, "hops/req", lambda stats: cast(Wider, stats).hops_a_request)
+    scenario = tmp_path / "mine.toml"
+    scenario.write_text(
+        'title = "Mine"\n[workload]\nsystem = "described"\npath = "rfc-013"\noperations = 1\n'
+        "parameters = { namespace = 0, authenticated = 1 }\n"
+        '[objectives]\n"write.hops_a_request" = "< 100"\n'
+    )
+    assert exit_of("simulate", str(scenario), "--json", "-") == 0
+    printed = capsys.readouterr()
+    stats = json.loads(printed.out)["runs"][0]["operations"]["write"]
+    assert 0 < stats["hops_a_request"] == pytest.approx(stats["serial_hops"] / stats["requests"])
+    assert "hops/req" in printed.err
 
 
 def test_a_name_that_is_missing_would_be_noticed() -> None:

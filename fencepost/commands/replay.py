@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,23 +27,12 @@ EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 
 fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from access-log --layout
 {_EXAMPLE}."""
 
-
-class Source(NamedTuple):
-    """A kind of input: how it is judged, and the options that it refuses."""
-
-    judge: Callable[[Mapping[str, Any], Path], ReplayResult]
-    """Takes the options and a folder for files; returns the result."""
-    check: Callable[[Mapping[str, Any]], None]
-    """Raises BadRequest if the options contradict this kind of input."""
-
-
-SOURCES: dict[str, Source] = {
-    "traces": Source(
-        lambda options, folder: _replay(options, folder), lambda options: _check_traces(options)
-    ),
-    "access-log": Source(lambda options, _: _access_log(options), lambda options: _check_access_log(options)),
+SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
+    "traces": lambda options, folder: replay_traces(options, folder),
+    "access-log": lambda options, _folder: replay_access_log(options),
 }
-"""The kinds of input by their names in --from."""
+"""The kinds of input, and the function that judges files of each. It takes the options of the command and a
+folder for files; a kind that is another form of traces writes them there and calls `replay_traces`."""
 LOCATED_MAX = 20
 """Events whose places in the files are looked up, of each kind."""
 SLOTS = 8
@@ -91,7 +80,7 @@ def command(listing: bool, **options: Any) -> int:
 
     with _folder(options["out"]) as folder:
         try:
-            result = SOURCES[options["source"]].judge(options, folder)
+            result = SOURCES[options["source"]](options, folder)
         except (TraceError, SparkAway) as error:
             raise BadRequest(str(error)) from error
         if options["out"]:
@@ -101,11 +90,14 @@ def command(listing: bool, **options: Any) -> int:
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:
-    SOURCES[options["source"]].check(options)
+    if options["source"] == "access-log":
+        _check_access_log(options)
+    else:
+        _check_traces(options)
     on_spark = options["engine"] == "spark"
     if options["master"] is not None and not on_spark:
         raise BadRequest("--master belongs to --engine spark")
-    if (options["coverage"] or options["gaps"]) and (options["source"] != "traces" or on_spark):
+    if (options["coverage"] or options["gaps"]) and (options["source"] == "access-log" or on_spark):
         raise BadRequest("--coverage and --gaps need traces and --engine local")
     if not options["traces"]:
         raise BadRequest(
@@ -148,7 +140,7 @@ def _folder(out: str | None) -> Iterator[Path]:
     yield Path(out)
 
 
-def _access_log(options: Mapping[str, Any]) -> ReplayResult:
+def replay_access_log(options: Mapping[str, Any]) -> ReplayResult:
     """Judge S3 server access logs by the promises of a layout."""
     from fencepost.sim.replay.access_rules import NOT_JUDGED, layout, violations
     from fencepost.sim.replay.parts import in_order
@@ -189,7 +181,7 @@ def _access_log(options: Mapping[str, Any]) -> ReplayResult:
     )
 
 
-def _replay(options: Mapping[str, Any], folder: Path) -> ReplayResult:
+def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     """Judge traces by the observed machine of a model; verdicts go to `folder`."""
     from fencepost.sim.trace import discover
     from fencepost.sim.trace.grouping import find_grouping

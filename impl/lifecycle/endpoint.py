@@ -1,7 +1,7 @@
 """A bucket of any S3 endpoint as a target. It has no log that can be read, so walks do all the work.
 
 No store offers a deletion that is one step with the whole guard, so the object may change between the guard's
-look and the deletion. The outcome, if in that moment the object is
+look and the deletion. The outcomes:
 
     overwritten               If-Match on the deletion refuses it, where the store evaluates that
                               (`evaluates_if_match`). Where not, the new object is deleted, or hidden.

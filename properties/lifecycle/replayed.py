@@ -17,7 +17,7 @@ class LifecycleReplayed(LifecycleObserved):
     """The documents of a lifecycle, as the trace of a run shows them that begins with the lifecycle."""
 
     def move(s, k: int, to: int) -> None:
-        s.position[k] = 1
+        s.stream[k].position = 1
 
     def is_later(s, flag: int, one: Number, other: int) -> Truth | bool:
         return True
@@ -32,10 +32,10 @@ class PartReplayed(LifecycleReplayed):
     # Definitions.
 
     def is_unknown(s, k: int) -> Truth:
-        return s.midway & ~s.present[k]
+        return s.midway & ~s.stream[k].present
 
     def require_cursor(s, k: int, *conditions: Truth) -> None:
-        s.require(s.present[k] | s.midway)
+        s.require(s.stream[k].present | s.midway)
         for condition in conditions:
             s.require(condition | s.is_unknown(k))
 
@@ -52,6 +52,11 @@ class PartReplayed(LifecycleReplayed):
     def begin_midway(s) -> None:
         """Nothing was shown yet."""
         s.require(~s.midway, ~s.ever)
-        s.require(*(~s.walks[b] & (s.driven[b] == 0) for b in range(s.buckets)))
-        s.require(*(~s.present[k] & ~s.waits[k] & (s.failures[k] == 0) for k in range(s.streams)))
+        s.require(*(~s.bucket[b].walks & (s.bucket[b].driven == 0) for b in range(s.buckets)))
+        s.require(
+            *(
+                ~s.stream[k].present & ~s.stream[k].waits & (s.stream[k].failures == 0)
+                for k in range(s.streams)
+            )
+        )
         s.midway = True

@@ -7,9 +7,9 @@
                                           └──────── time-out: unknown ─────────┘
 
 A request is applied when it lands, by the same `Bucket` that every audit uses; the order of landing is the
-order of effects. The latency is drawn once for the whole way, half passes before landing. Rates are asked
-at landing, and a refusal takes as long as an answer. A request whose answer would come after the client's
-time-out is answered `unknown` then, and lands all the same.
+order of effects. The latency is drawn once for the whole way, half passes before landing. Rates are
+checked at landing, and a refusal takes as long as an answer. A request whose answer would come after the
+client's time-out is answered `unknown` then, and lands all the same.
 
 Left out: the store's own replication, connections being opened, and a client's processor (unless the
 scenario gives its requests a price in compute).

@@ -237,7 +237,7 @@ class NeverForgets(LifecycleObserved):
 
     @action(k=LifecycleObserved.streams, n=LifecycleObserved.names + 1)
     def forgot(s, k: int, n: int) -> None:
-        s.require(s.serves[k] < n)
+        s.require(s.stream[k].serves < n)
 
 
 class RefusesBlockers(LifecycleObserved):
@@ -265,9 +265,9 @@ class DrivesUnseeded(LifecycleObserved):
 
     @action(b=LifecycleObserved.buckets, d=LifecycleObserved.names + 1)
     def walk_ended(s, b: int, d: int) -> None:
-        s.require(s.walks[b])
-        s.walks[b] = False
-        s.driven[b] = d
+        s.require(s.bucket[b].walks)
+        s.bucket[b].walks = False
+        s.bucket[b].driven = d
 
 
 TOO_STRICT = {

@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -18,6 +18,7 @@ from fencepost.results import (
     Row,
     command_of,
     from_json,
+    hints_of,
     recorded,
     result_class,
     to_json,
@@ -159,3 +160,29 @@ CHECK = {
     "seconds": 0.0,
     "peak_bytes": 0,
 }
+
+
+RELIED_ON = {
+    "check": "model parameters without verdict distinct generated depth seconds peak_bytes coverage"
+    " properties.name properties.kind properties.verdict properties.trace",
+    "zoo": "rows.model rows.safeguard rows.property rows.length rows.seconds rows.found",
+    "audit": "system strategy parameters verdict bound schedules pruned seconds coverage"
+    " violations.property violations.token",
+    "probe": "url verdict latency features.name features.verdict features.detail",
+    "simulate": "scenario runs.parameters runs.operations runs.throughput runs.dollars_month"
+    " checks.name checks.reference checks.simulated checks.error checks.ok",
+    "replay": "model engine runs events accepted rejected undecided seconds events_per_second"
+    " violations.run violations.seq violations.event violations.reason",
+}
+"""Keys that scripts rely on; more may be added, these are never renamed."""
+
+
+@pytest.mark.parametrize("command", RELIED_ON)
+def test_the_keys_that_scripts_rely_on_stay(command: str) -> None:
+    for path in RELIED_ON[command].split():
+        kind = result_class(command)
+        for name in path.split("."):
+            hints = hints_of(kind)
+            assert name in hints, path
+            inner = [one for one in get_args(hints[name]) if isinstance(one, type)]
+            kind = inner[0] if inner else hints[name]

@@ -7,7 +7,7 @@
 
 Theory. A column has a truth value for each row, and Python's `if` needs one for all. So a function is run
 once for each *path* through it. Its first path takes all rows. Where a condition differs among them, the path
-goes on with the rows where it is true, and the others are kept with the decisions so far; when the path has
+goes on with the rows where it is true, and the others are kept with the decisions so far. When the path has
 ended, the function is run again for these rows, from their state before, and takes the other branch there.
 Every row takes exactly one path, so the result is that of the same text with `pick`. A branch that no row
 takes is not run. (The compiled engine has no rows: it runs both branches, see `compiled.trace`.)
@@ -362,7 +362,7 @@ def may_be_computed(function: Callable[..., Any]) -> bool:
 
 _PLAIN, _PERHAPS, _BRANCHES = range(3)
 _NEEDS: dict[int, tuple[int, bool, CodeType]] = {}
-"""Of texts, by their identity (they are large to compare): what results need, and if they may branch."""
+"""The needs of the result of a text, and whether it may branch; by identity, as texts are large."""
 
 
 def _need_of(code: CodeType) -> int:

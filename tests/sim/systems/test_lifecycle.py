@@ -84,4 +84,4 @@ def test_the_share_of_driven_transitions_is_counted_at_a_bound_that_can_be_explo
     found = explored(scenario="overwritten", crash=0, reply_lost=0, coverage="on")
     (report,) = found.coverage.reports
     share = report()["model"]
-    assert 0 < share["driven"] <= share["transitions"] < 500_000
+    assert 0 < share.driven <= share.transitions < 500_000
