@@ -115,10 +115,13 @@ class PublishObserved(Machine):
     def is_later(s, v: KeyView, epoch: Number | int) -> Truth:
         return v.epoch > epoch
 
-    def is_dead(s, t: str, v: KeyView, base: Number, epoch: Number | int, undone: int = NEW_WRITER) -> Truth:
-        """Version v can never be pinned: its plan is fenced, is undone, or has a base that is gone."""
-        gone = any_of((v.plan == w) & ((s.plan[w].base[t] < base) | (w == undone)) for w in range(s.writers))
-        return gone | (epoch > v.epoch)
+    def gone_plans(s, t: str, base: Number, undone: int = NEW_WRITER) -> list[Truth]:
+        """Return for each plan whether it can never pin the table: it is undone, or its base is gone."""
+        return [(s.plan[w].base[t] < base) | (w == undone) for w in range(s.writers)]
+
+    def is_dead(s, v: KeyView, gone: list[Truth], epoch: Number | int) -> Truth:
+        """Version v can never be pinned: its plan is gone, or of an earlier epoch than this."""
+        return any_of((v.plan == w) & is_gone for w, is_gone in enumerate(gone)) | (epoch > v.epoch)
 
     def place(s, t: str, w: int, epoch: Number | int, *, undo: bool = False) -> Choice:
         """Return what an executor of this epoch meets where it would create the head of plan w.
@@ -126,7 +129,7 @@ class PublishObserved(Machine):
         The lowest version above the base of the plan that is not dead decides. Without one there is no place.
         """
         base = s.pin[t] if w == NEW_WRITER else s.plan[w].base[t]
-        undone = w if undo else NEW_WRITER
+        gone = s.gone_plans(t, base, w if undo else NEW_WRITER)
         met: Choice | str = "full"
         for n, v in reversed([*s.versions(t)]):
             met = case(
@@ -134,7 +137,7 @@ class PublishObserved(Machine):
                 (~v.is_there, "free"),
                 ((v.plan == w) & (v.undo == undo), "own"),
                 (s.is_later(v, epoch), "later"),
-                (s.is_dead(t, v, base, epoch, undone), met),
+                (s.is_dead(v, gone, epoch), met),
                 otherwise="rival",
             )
         assert isinstance(met, Choice)
@@ -554,7 +557,7 @@ class PublishObserved(Machine):
     def no_head_ahead(s, t: str, number: int) -> Truth:
         """A head ahead of its pin is dead, or its writer is at work, or its sidecar exists."""
         v = s.version[t][number]
-        is_ahead = (s.pin[t] <= number) & ~v.undo & ~s.is_dead(t, v, s.pin[t], s.epoch)
+        is_ahead = (s.pin[t] <= number) & ~v.undo & ~s.is_dead(v, s.gone_plans(t, s.pin[t]), s.epoch)
         return ~any_of(
             is_ahead & (v.plan == w) & ~s.plan[w].sidecar & ~s.is_at_work(w) for w in range(s.writers)
         )

@@ -5,8 +5,7 @@ that a later event names, and the newest. So a run that is too long for the mode
 which moves along with it (`long_runs`). The map declares which of its values are plans and which are numbers
 that rise. Between the events, *renaming labels* are inserted: labels of the model's machine that no process
 performs and that only rename its state. Each must be possible in every state that the model may be in, or the
-run is undecided from there on. The map must show that a renaming changes nothing else; for an example see
-`properties/publish/replayed.py`.
+run is undecided from there on. The map must show that a renaming changes nothing else.
 
 A renaming label is a symbol like any other, with the observation that `renaming` makes.
 """
