@@ -1,7 +1,7 @@
 """A lock that is an object: the client that creates the key holds the lock, and deletes it to give it back.
 
 Small, and flawed in most first versions. The hard part is not the race for the key, which the store decides,
-but the missing reply: a client without an answer may hold the lock, and a request that it has given up on may
+but the missing reply. A client without an answer may hold the lock. A request that it has given up on may
 still create the lock, or delete it, later.
 
 The lock names its owner and carries the number of the take. The owner is how a client finds out what happened

@@ -1,7 +1,7 @@
 """Uploads: a multipart upload is completed once, whatever is repeated, crashes or is collected.
 
 An upload is a directory that holds its parts. Completing it joins the parts into a file of this directory,
-syncs it, and renames it to the name of the key, so publishing and the record that it happened are one system
+syncs it, and renames it to the name of the key. So publishing and the record that it happened are one system
 call: where the joined file is gone, it was published. A client that got no answer completes again, perhaps
 after another client has overwritten the key; the second completion must succeed and change nothing.
 

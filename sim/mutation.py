@@ -1,8 +1,8 @@
 """Mutants of a user's own code: each protective step left out, one at a time.
 
-A check that never failed proves little. Code on an object store protects itself in few ways: by a condition
-on a write, a read after a reply was lost, a version that is counted up, a guard that ends or repeats an
-attempt, the order of deletes. `mutations` finds them in a module, and `mutated` is the module without one of
+A check that never failed proves little. Code on an object store protects itself in few ways: a condition
+on a write, a read after a lost reply, a version counter, a guard that ends or repeats an attempt, the order
+of deletes. `mutations` finds them in a module, and `mutated` is the module without one of
 them. Nothing is written: `loading` gives the tree to the import system.
 
 Left alone: functions that are handed to properties (`world.always(..., check)`), because a broken check shows

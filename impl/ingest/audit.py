@@ -3,8 +3,8 @@
 It finds what no notification and no cursor finds, a batch whose collector died before it wrote any index
 object, and it *proves* something: when it is complete, every manifest that existed when it began has its
 reverse reference. Garbage collection trusts the absence of a reference for that reason alone, so the audit
-records the proof: `audits/v1/latest.json` has the start of the last complete audit, by the store's own clock
-(the time stamp of an object that the audit wrote before it looked at anything).
+records the proof: `audits/v1/latest.json` has the start of the last complete audit, by the store's own clock.
+The start is the time stamp of an object that the audit wrote before it looked at anything.
 
 It reads keys, a thousand a request, and only the bodies of manifests that lack something. `deep` reads every
 manifest and every blob, and compares the hashes.

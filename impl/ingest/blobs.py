@@ -1,10 +1,10 @@
 """The frames as objects, named by their hash, and who may rely on a blob that another attempt stored.
 
-The danger is one counterexample, *gc-stalled-writer*: a collector finds the orphan blob of a batch that was
-never accepted, relies on it and is slow; garbage collection finds it old and unreferenced and deletes it; the
-collector creates its manifest: accepted, and the data gone. A second look before the answer does not help,
-since the delete may itself be slow. The remedy is that a delete can never hit a blob that an attempt may
-still rely on. There are two ways to that, chosen by what the bucket offers:
+The danger is one counterexample, *gc-stalled-writer*. A collector finds the orphan blob of a batch that was
+never accepted, relies on it and is slow. Garbage collection finds the blob old and unreferenced and deletes
+it. The collector creates its manifest: accepted, and the data gone. A second look before the answer does not
+help, since the delete may itself be slow. The remedy is that a delete can never hit a blob that an attempt
+may still rely on. There are two ways to that, chosen by what the bucket offers:
 
     plain bucket: no name is ever used again
         A blob's name carries its generation, the clock divided by the horizon H. A collector stores under
@@ -14,14 +14,14 @@ still rely on. There are two ways to that, chosen by what the bucket offers:
         Assumes bounded-landing and bounded-skew: they are the margin.
 
     versioned bucket: garbage collection deletes one version, the one it judged
-        The name is the hash alone. A collector looks at a blob that existed before, or that took longer than
-        H from the blob to the manifest, once the manifest exists: if that version was younger than H when the
-        manifest was created, by the store's own stamps of the two, then any later judgement sees the
-        manifest. Otherwise it may have been judged before, and its delete be in flight: then the collector
-        writes a new version, which no earlier judgement can hit, and answers only afterwards. The same rule
-        holds for a duplicate. Assumes neither: ages are differences between two stamps of one clock, the
-        store's, or two readings of the collector's. (The record of a conflict compares with the collector's
-        clock.)
+        The name is the hash alone. A collector looks once more, after the manifest exists, at a blob that
+        existed before, or that took longer than H from the blob to the manifest. If that version was younger
+        than H when the manifest was created, by the store's own stamps of the two, then any later judgement
+        sees the manifest. Otherwise it may have been judged before, and its delete be in flight: then the
+        collector writes a new version, which no earlier judgement can hit, and answers only afterwards. The
+        same rule holds for a duplicate. Assumes neither: ages are differences between two stamps of one
+        clock, the store's, or two readings of the collector's. (The record of a conflict compares with the
+        collector's clock.)
 
 Large blobs go up in parts: nothing exists at the key until the last call, which alone carries the condition.
 They differ from a put in the 409. On completing an upload it is final: the store compares the key with the

@@ -11,8 +11,8 @@ There are four ways to find a batch, because each can miss one, or be late:
 
 The steady reader starts an overlap before its cursor, because a slow clock may have stamped a batch, or its
 collector may have written it late. A batch whose stamp is later than the beginning of the pass does not move
-the cursor: while a pass that takes long follows new batches, late ones appear behind it, and the cursor would
-move on from them by more than the overlap.
+the cursor. While a long pass follows new batches, late ones appear behind it, and the cursor would move on
+from them by more than the overlap.
 
     print(reconcile_once(store, env).repaired)
 """

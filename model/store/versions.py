@@ -4,7 +4,7 @@
 
 In a versioned bucket every write adds a version, a delete adds a marker, nothing is overwritten. Versions are
 numbered in the order they land, and the number is the version id: it never returns. The newest version that
-is not gone stands at the key; when that is a marker, nothing stands there, and a create-only put succeeds.
+is not gone is the key's object; if it is a marker, the key has no object, and a create-only put succeeds.
 Conditions look at nothing else. `delete_version(number)` removes one version for good, and so may bring back
 what was under a marker. The number of versions is a bound of the model, and a write beyond it is an overflow,
 not a silent end: give the machine a bound on writes, or more versions.

@@ -10,7 +10,7 @@ frozen and can be hashed, an operation and an answer are tuples that say what th
     >>> step(state, ("put", "k", b"b", ("absent",), "text/plain", ()))[1]
     ('exists',)
 
-    operation                                                       done, and what it tells
+    operation                                                       done, and its values
     ("put", key, body, when, content_type, metadata)                etag, version
     ("get", key, start, stop, only_if, unless, version)             body, info
     ("head", key, version)                                          info
@@ -25,8 +25,8 @@ frozen and can be hashed, an operation and an answer are tuples that say what th
 
 An info is (key, etag, size, version, content_type, metadata), a listed object its first three, a version
 (key, version, latest, marker, etag, size), an upload (key, upload), metadata sorted pairs. Versions and
-uploads are numbers counting up from 1; 0 is no version (none asked for, or the bucket keeps none). A
-token is the last entry of the page before, or None. Any other outcome stands alone: `exists`, `changed`,
+uploads are numbers counting up from 1; 0 is no version (none requested, or the bucket keeps none). A
+token is the last entry of the page before, or None. Any other outcome has no values: `exists`, `changed`,
 `missing`, `unchanged`, `past-end`, `gone`, `conflict`; `misuse` and `unsupported` are what a backend raises.
 
 It leaves out what is not sequential (conflicts between rivals, throttling, lost replies) and time.

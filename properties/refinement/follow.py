@@ -67,7 +67,7 @@ class Reader:
         """By number of what is known of a run: the number of its names, and the values to compare with."""
         self._known_numbers: dict[Hashable, int] = {(0, frozenset()): 0}
         self._read: dict[tuple[int, EventRow, str, int], tuple[int, int]] = {}
-        """By what is known so far and event: the symbol, and what is known then."""
+        """By knowledge of the run and event: the symbol, and the knowledge after it."""
         self._paths: dict[tuple[int, int], int] = {}
         """A tree of the runs that were followed: by node (the root is 0) and symbol the next node."""
 

@@ -1,7 +1,7 @@
 """S3 for clients that are not boto3: a request as bytes, its reply as bytes.
 
-A request is one to S3 when it carries a signature for S3 (in a header or in its query) or a header of S3,
-when its host is one of S3's own, or when the program has declared its endpoint (`world.s3_endpoint`).
+A request belongs to S3 if it carries a signature for S3 (in a header or in its query) or a header of S3. So
+does one whose host is S3's own, or whose endpoint the program has declared (`world.s3_endpoint`).
 Whatever else goes over a connection leads out of the world.
 
 Such clients read the times of modification as text, where no look at them can be noticed; so every reply that

@@ -2,9 +2,9 @@
 
 A request that is built, signed and sent after the starting signal spends most of its time in the client;
 rivals then reach the store one after another and a race inside of it hides. So the botocore client of
-an S3 store leaves this one request to us, through its own `before-send` event:
-we write the whole message but its last byte to a connection of our own, wait for the others, write the
-last byte, and hand the answer back for the store to read as ever. Signing, checksums and the meaning of
+an S3 store leaves this one request to us, through its own `before-send` event. We write the whole message but
+its last byte to a connection of our own, wait for the others, and write the last byte. The store reads the
+answer as ever. Signing, checksums and the meaning of
 the answer stay where they are; neither our client library nor our driver knows.
 
 Where it cannot be done (a store without a client, a proxy, a connection that fails before the release), the

@@ -1,9 +1,9 @@
 """The Spark engine: the same verdicts on parts, wherever they are; events never come to the driver.
 
-Files whose row groups hold whole runs are not moved: each part is a task that reads its row groups itself,
-the largest first, so that a giant run among a million small ones begins at once and keeps one core. All
-other files are read by tasks, one a file, dealt by run with Spark's shuffle, sorted within partitions, and
-judged as they stream by, some hundred thousand events of whole runs at a time.
+Files whose row groups hold whole runs are not moved. Each part is a task that reads its row groups itself,
+the largest first, so that a giant run among a million small ones begins at once and keeps one core. All other
+files are read by tasks, one a file, dealt by run with Spark's shuffle, sorted within partitions, and judged
+as they stream by, some hundred thousand events of whole runs at a time.
 
 Tasks return a table: a row a run, and a row a task with its sums as JSON. It is written before anything is
 read from it, so that a task that ran twice counts once.

@@ -2,10 +2,10 @@
 
     with start("local[*]") as session: ...
 
-Known problems are handled here: workers must run this very Python (PYSPARK_PYTHON); PySpark warns of pandas
-3, which nothing here uses; the JVM writes pages to standard error before its logging is configured, so its
-standard error is a file while it starts, whose end is shown when it does not start. The Java version is
-checked before PySpark starts, because PySpark reports it as a traceback.
+Known problems are handled here. Workers must run this very Python (PYSPARK_PYTHON). PySpark warns of pandas
+3, which nothing here uses. The JVM writes pages to standard error before its logging is configured, so its
+standard error is a file while it starts; the end of that file is shown when it does not start. The Java
+version is checked before PySpark starts, because PySpark reports it as a traceback.
 """
 
 import contextlib

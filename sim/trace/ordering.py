@@ -1,7 +1,7 @@
 """The order of events from several hosts, each with a clock of its own.
 
 Within a process the order is known: its tracer numbers events. Between processes there is time, which is off
-by the skew of the clocks, and there are the store's responses, which are not: a request that names an ETag,
+by the skew of the clocks, and there are the store's responses, which are exact. A request that names an ETag,
 and a response that returns one, come after the request that made it. Each such pair bounds how far one
 process's clock can be ahead of another's. Relaxation finds the smallest corrections that satisfy all pairs
 of a run, for all runs at once, one round for each hop between processes; then events are sorted by corrected

@@ -2,7 +2,7 @@
 
 A file appears whole or not at all: it is written beside its name and renamed. A Parquet row group holds
 whole runs where it can, in the order of their names, so that a reader can take a part of a file, judge the
-runs in it and forget them; the statistics of the row groups in every Parquet file name those runs.
+runs in it and forget them. The statistics of the row groups in every Parquet file name those runs.
 """
 
 import json

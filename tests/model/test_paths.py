@@ -5,6 +5,7 @@ Random machines are written with `if` and with `pick`: they have the same graph,
 """
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from fencepost.model import *
 from fencepost.model.kernel.compiled import build
 from tests.depth import examples
-from tests.model.random_machines import Spec, specs
+from tests.model.random_machines import LENGTH, NAMES, Spec, specs
 
 thorough = settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -32,6 +33,29 @@ def test_a_machine_with_if_has_the_transitions_of_the_one_with_pick(spec: Spec) 
     assert one.initial == other.initial
     for part in ("states", "sources", "targets", "labels"):
         assert np.array_equal(getattr(one, part), getattr(other, part)), part
+
+
+def every_state(model: Model, spec: Spec) -> np.ndarray[Any, Any]:
+    """All states of a random machine, reachable or not: there its conditions differ."""
+    fixed = {"left": 1 << 60, "right": 12345} if spec.wide else {}
+    numbers = range(spec.size)
+    states = [
+        {"f": f, "n": n, "colour": colour, "row": row, **fixed}
+        for f, n, colour, row in product((False, True), numbers, NAMES, product(numbers, repeat=LENGTH))
+    ]
+    return np.concatenate([model.pack(state) for state in states], axis=1)
+
+
+@thorough
+@given(specs(branches=True))
+def test_every_state_has_the_successors_of_the_machine_with_pick(spec: Spec) -> None:
+    """In one batch of all states, whose rows take different paths."""
+    one, other = (Model(spec.machine(picked=picked)) for picked in (False, True))
+    states = every_state(one, spec)
+    for label in one.labels:
+        mine, theirs = one.successors(states, label), other.successors(states, label)
+        assert np.array_equal(mine.origin, theirs.origin)
+        assert np.array_equal(mine.states, theirs.states)
 
 
 @thorough

@@ -417,7 +417,6 @@ class _Results:
     """Member to name."""
     headers: dict[str, str]
     """Member to what the names of several headers start with."""
-    streaming: frozenset[str]
     shape: Any
 
 
@@ -432,36 +431,44 @@ def _results(operation: str) -> _Results:
         }
         for location in ("header", "headers")
     }
-    streaming = frozenset(member for member, where in parts.items() if where.get("streaming"))
-    return _Results(described.http.get("responseCode", 200), **of, streaming=streaming, shape=shape)
+    return _Results(described.http.get("responseCode", 200), **of, shape=shape)
 
 
 def write(operation: str, values: Mapping[str, Any], status: int | None = None) -> Answer:
     """The response to an operation that succeeded. `Body`, if it has one, is the caller's to send."""
     results = _results(operation)
     headers: dict[str, str] = {}
-    inside: dict[str, Any] = {}
-    for member, value in values.items():
+    in_headers = _in_headers(operation, tuple(values))
+    for member in in_headers:
+        value = values[member]
         if value is None:
             continue
         if member in results.header:
             part = None if type(value) is str else results.shape.members[member]
             headers[results.header[member]] = elements.text_of(part, value, in_header=True)
-        elif member in results.headers:
+        else:
             headers |= {f"{results.headers[member]}{name}": text for name, text in value.items()}
-        elif member not in results.streaming:
-            inside[member] = value
     body = b""
     if operation in ROOTS:
+        inside = values
+        if in_headers:
+            inside = {member: value for member, value in values.items() if member not in in_headers}
         body = _document(operation, results.shape, inside)
         headers["Content-Type"] = "application/xml"
     return Answer(status or results.status, headers, body)
 
 
+@functools.lru_cache(maxsize=1024)
+def _in_headers(operation: str, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the members of a response that its headers hold."""
+    results = _results(operation)
+    return tuple(member for member in members if member in results.header or member in results.headers)
+
+
 def _document(operation: str, shape: Any, inside: Mapping[str, Any]) -> bytes:
     payload = shape.serialization.get("payload")
     if payload is not None:
-        shape, inside = shape.members[payload], inside.get(payload, {})
+        shape, inside = shape.members[payload], inside.get(payload) or {}
     root = ROOTS[operation]
     if operation == "GetBucketLocation":  # the root is the value
         content = escape(str(inside.get("LocationConstraint") or ""))

@@ -75,7 +75,12 @@ def _rows(shape: Any, name: str, rows: Rows) -> str:
     if not rows.rows:
         return ""
     row = _template(shape, name, rows.members, content(shape)(rows.same))
-    return "".join([row % tuple(map(xml_text, values)) for values in rows.rows])
+    return "".join(
+        [
+            row % (values if _SPECIAL("".join(values)) is None else tuple(map(xml_text, values)))
+            for values in rows.rows
+        ]
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,11 +1,11 @@
 """Many narrow levels in one call: a deep space has levels of a few states, and each costs Python and NumPy
 far more than its states.
 
-The C text goes from level to level as the search does: successors by the same functions, without those that
-have been visited (found in this call, by a hash table of keys; before, by bisection in the sorted runs), in
-the order of their keys. It ends *before* the level that needs more than that: one that is wide or empty, in
-which a property is decided, a state without a successor, a violated step, a trap. The search then takes that
-step itself. So here nothing is ever decided, and what is returned are complete levels.
+The C text goes from level to level as the search does: successors by the same functions, without visited
+states, in the order of their keys. States found in this call are looked up in a hash table of keys, earlier
+ones by bisection in the sorted runs. It ends *before* the level that needs more than that: one that is wide
+or empty, in which a property is decided, a state without a successor, a violated step, a trap. The search
+then takes that step itself. So here nothing is ever decided, and what is returned are complete levels.
 """
 
 import ctypes

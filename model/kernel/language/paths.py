@@ -7,7 +7,7 @@
 
 Theory. A column has a truth value for each row, and Python's `if` needs one for all. So a function is run
 once for each *path* through it. Its first path takes all rows. Where a condition differs among them, the path
-goes on with the rows where it is true, and the others are kept with the decisions so far; when the path has
+goes on with the rows where it is true, and the others are kept with the decisions so far. When the path has
 ended, the function is run again for these rows, from their state before, and takes the other branch there.
 Every row takes exactly one path, so the result is that of the same text with `pick`. A branch that no row
 takes is not run. (The compiled engine has no rows: it runs both branches, see `compiled.trace`.)

@@ -1,7 +1,7 @@
 """Counterexamples: how the machine gets from a start to a state, as a value that prints and replays.
 
 A counterexample is found without parent pointers. The levels of the exploration are sets of states with the
-same distance from the start, so a state of level d has a predecessor in level d - 1: expand that level again,
+same distance from the start, so a state of level d has a predecessor in level d - 1. Expand that level again,
 chunk by chunk, until one of its successors is the state; then continue with that predecessor. The first
 chunk, label and row in order is taken, so one machine always gives the same counterexample, and every
 counterexample is shortest.

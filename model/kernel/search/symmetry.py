@@ -15,11 +15,12 @@ Exact, and why
 Demands on a machine
 - numbers that name a member are declared `Id(managers)`, sets of them `Flags(managers)`; numbers that are
   quantities stay `Int`. An `Int` that ranges over exactly 0..managers-1 could be either: an error;
-- the claim itself is the author's, as in every checker with symmetry. It is tested: the starts under every
-  renumbering that generates the others; each property of states on every state, whenever it is evaluated,
-  under some renumberings (all of them, where states and members are few); what may happen next, and step
-  properties, on a sample that grows with every level. A violation is an error with the state and the
-  difference. The verdict says what was tested and what is left to be assumed.
+- the claim itself is the author's, as in every checker with symmetry. It is tested. The starts are tested
+under
+  every renumbering that generates the others. Each property of states is tested on every state, whenever it
+  is evaluated, under some renumberings (all of them, where states and members are few). Enabled labels
+  and step properties are tested on a sample that grows with every level. A violation is an error with the
+  state and the difference. The verdict says what was tested and what is left to be assumed.
 
 Computing a representative. A member (a process, a key) owns some cells of the state: those whose index
 is its number. Other cells refer to it: an `Id` that is or is not its number, a `Flags` that has it or not.

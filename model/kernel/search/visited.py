@@ -6,8 +6,8 @@ logarithmic number of times, and a lookup searches a handful of runs, the newest
 generated again was mostly first generated one or two levels before.
 
 `Seen` counts distinct states in bounded memory. It keeps mixed keys, spread evenly over 64 bits. When more
-are kept than the limit, the upper half of the key space is dropped for good: what is left is a fair sample
-of one state in two, then in four, and so on, in whatever order and however often the states come. The
+are kept than the limit, the upper half of the key space is dropped for good. The rest is a fair sample of one
+state in two, then in four, and so on, independent of the order and frequency of the states. The
 estimate is the number kept times that factor; its relative standard error is one over the square root of
 the number kept, so a million kept keys err by a tenth of a percent.
 """

@@ -2,8 +2,8 @@
 
 Each walk begins at a random start and takes a random enabled label, again and again; if it is stuck it begins
 anew. Walks are columns like everything else: a block of walks takes one step by running every label on all of
-them, and each row keeps one of its successors (the k-th enabled label replaces the choice so far with
-probability 1/k, so every enabled label is equally likely).
+them, and each row keeps one of its successors. The k-th enabled label replaces the choice so far with
+probability 1/k, so every enabled label is equally likely.
 
 Walks find violations and never prove anything: a property that is not violated is `undecided`. Every block
 has its own stream of random numbers, made from the seed and the number of the block, so one seed gives the

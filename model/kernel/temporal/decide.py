@@ -17,7 +17,7 @@ transition that changes nothing is no step of a run.
 Both are decided on the graph of the states that avoid the goal (`avoiding.py`), after the whole space has
 been explored; if a bound has hidden a part of it the verdict is `undecided`. Memory: 8 bytes a state and word
 for the states again (and 8 for the fingerprint of wider ones), up to 59 bytes a state and 12 an edge for the
-graph and the work on it; all of it is counted and limited.
+graph and the work on it. All of it is counted and limited.
 """
 
 import numpy as np

@@ -4,7 +4,7 @@ A run may stay forever in a state that enables no demand (nothing at all, where 
 avoids the goal and changes the state forever stays, from some point on, in one strongly connected component
 of the avoiding graph. Weak fairness makes the rest easy: a component has a fair run if and only if every
 demand is met somewhere inside it, by a state that enables none of its labels or by a transition that takes
-one; for then a loop through the whole component meets them all. A part of a component meets no more than the
+one. Then a loop through the whole component meets them all. A part of a component meets no more than the
 whole, so each maximal component is examined once.
 
 Strong fairness: a run that stays in a component where a strong demand is enabled somewhere and taken nowhere
@@ -13,7 +13,7 @@ again. In the rest each strong demand is enabled nowhere, or can be taken.
 
 Of many runs, one with the fewest steps is reported, stem and loop together. Loops of small components are
 searched exactly. Where that would take too long, a loop is put together from shortest paths, from one demand
-to the next: it is fair, and may be longer than necessary; so may one with strong demands, because it takes
+to the next. It is fair, and may be longer than necessary. So may a loop with strong demands, because it takes
 each that is enabled anywhere in its component.
 """
 

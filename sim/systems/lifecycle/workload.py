@@ -10,10 +10,15 @@ walk lists 1,000 keys with a request; reading the log is a GET for every 1,000 e
 seconds (86,400), the log keeps `retention_s` (0: all) and is flushed every `flush_s` (30). `depth` objects
 are there before the run begins, and match no rule. The worker does nothing for the first `down_s` (0).
 
-Counters: `expired`, and `left` to expire at the end of the last round; `late_s_most` behind its due time was
-an object deleted; `lag_most`, the highest share of what the retention allows that a stream was behind by;
-`demoted_at_s`, when the action was left to scans, and `log_lost`, 1 if events were lost before; and
-`caught_up_s`, when the worker was behind for the last time by more than two rounds.
+Counters:
+
+    expired        objects deleted
+    left           objects still to expire at the end of the last round
+    late_s_most    the longest time from an object's due time to its deletion, in seconds
+    lag_most       the highest lag of a stream, as a share of the retention
+    demoted_at_s   the time at which the action was left to scans
+    log_lost       1 if events were lost before that
+    caught_up_s    the last time at which the worker was more than two rounds behind
 """
 
 from bisect import bisect_right

@@ -6,7 +6,7 @@ receives it waits for that lock, and finds nothing in the file of a sender that 
 too long is one for which the supervisor does not wait. One that is killed ends when it reads so.
 
 An incumbent that takes the directory back waits until its successor has ended or is there to stay (`going`),
-which stands for the minute that it has; the successor does not wait, since the directory is free by then. A
+which models the minute that it has; the successor does not wait, since the directory is free by then. A
 server that is there to stay ends after the other one.
 """
 
@@ -98,7 +98,7 @@ class WorldLine:
 
 
 class NoWorkers:
-    """What a server has its workers for is in the other scenarios."""
+    """The workers of a server, which serve no request here: other scenarios have requests."""
 
     def start_all(self) -> None: ...
     def end_all(self, *_: Any) -> None: ...
@@ -121,7 +121,7 @@ class NotedOwner(Owner):
 
 
 class Ended:
-    """What a supervisor needs of a process: here it ends when it reads that it is killed."""
+    """The part of a process that a supervisor uses; it ends when it reads that it is killed."""
 
     pid = 0
 

@@ -66,12 +66,12 @@ def reconcile(_differences: Iterable[str]) -> Iterable[str]:
 
 
 def upload_age(_age_s: float) -> float:
-    """Take every upload for garbage that nobody works on at this moment."""
+    """Take every upload for garbage that no request uses at this moment."""
     return -1.0
 
 
 def owner_lock(_acquire: Step) -> None:
-    """Work in a directory whoever has it."""
+    """Work in a directory without its lock."""
 
 
 def seal_before_begin(prepare: Step, seal: Step, begin: Step) -> None:

@@ -1,9 +1,9 @@
 """One run of a scenario: the directory of a server on the file system of the world, and requests to it.
 
-What the explored steps leave out, and why that is sound: the directory is founded once and each run begins
-with a copy, in which every file that requests lock is there; the servers have opened it before anything is
-explored. A server is a process with one request in it: threads of one process share no file of the directory
-but through the same calls. What the seam of the index leaves out is in docs/decisions/0019.
+The explored steps leave out the founding of the directory. It is founded once, and each run begins with a
+copy that has every file that requests lock. The servers have opened it before the exploration begins. A
+server is a process with one request in it: threads of one process share no file of the directory but through
+the same calls. docs/decisions/0019 lists what the seam of the index leaves out.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ def etag_of(body: bytes) -> str:
 ETAGS = {name: etag_of(body) for name, body in BODIES.items()}
 NAMES = {etag: name for name, etag in ETAGS.items()}
 TEMPORARY = f"{BUCKET}/{INTERNAL}/tmp"  # noqa: S108  a folder of the server
-"""Drafts, which nobody reads after a power loss: `Untouched` holds it."""
+"""Drafts, which are never read after a power loss: `Untouched` checks that."""
 ROWS = f".index/{NAME}"
 LOCK_OF_ROWS = ".index/writing"
 READERS: Readers[int] = Readers(ObjectsRefinement, ObjectsRefinement)
@@ -88,10 +88,10 @@ class ScenarioRun:
     safeguards: Safeguards = STANDARD
     followed: bool = False
     loses_power: bool = False
-    """Whether this run may lose power; otherwise a process may be killed."""
+    """True if this run may lose power; otherwise a process may be killed."""
     has_first: bool = False
     replaces: bool = False
-    """Whether a server is replaced."""
+    """True if a server is replaced."""
     requests: dict[str, Request] = field(default_factory=dict)
     """By the process that makes each."""
     lockstep: "CallLockstep | None" = None
@@ -235,7 +235,7 @@ class ScenarioRun:
         if self.loses_power:
             self.world.follow("drafts end with the power", Untouched())
 
-    # What is judged.
+    # Judging.
 
     def directory(self, view: View) -> Directory:
         files = view.files("")
@@ -354,7 +354,7 @@ class Untouched:
 
 
 def _seen(call: Call, done: bool) -> tuple[str, str, str] | None:
-    """What the map reads of a call: topic, outcome and fields."""
+    """Return topic, outcome and fields of a call, as the map reads them; None for a call without meaning."""
     path = f"{BUCKET}/{KEY}"
     match call.kind:
         case "link" if call.detail == f"as {path}":
@@ -373,7 +373,7 @@ def _seen(call: Call, done: bool) -> tuple[str, str, str] | None:
 
 
 def _indexed(line: bytes) -> tuple[str, str, str] | None:
-    """What a transaction recorded of the key; None for one that was about something else."""
+    """Return the key's record in a transaction; None for a transaction of another key."""
     if not json.loads(line):
         return "indexed", DONE, "kind=same"
     version = None

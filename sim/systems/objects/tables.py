@@ -42,7 +42,7 @@ class PlainRows:
                     getattr(self, name)(*args)
         self.changes: list[Any] = []
 
-    # What a transaction may change; the journal has these calls.
+    # Changes of a transaction; the journal has these calls.
 
     def put(self, place: Place, entry: Any) -> None:
         found = Entry(*entry) if isinstance(entry, list) else entry
@@ -71,7 +71,7 @@ class PlainRows:
         if hasattr(self, "changes"):
             self.changes.append(call)
 
-    # What it may read.
+    # Reads of a transaction.
 
     def entry(self, place: Place) -> Entry | None:
         return self.entries.get(place)

@@ -4,8 +4,8 @@ flushes take the time of the scenario.
     put, delete, get    an operation is a request of one connection, which belongs to one worker
     list                the first `keys` (1,000) keys of another bucket, from the index
 
-The store of the scenario is the disk: every flush of a file or directory is one of its requests, so
-`store.latency` is the time of a flush, `store.in_flight` how many the disk does at once, and `requests` the
+The store of the scenario is the disk: every flush of a file or directory is one of its requests. So
+`store.latency` is the time of a flush, `store.in_flight` the number of flushes at once, and `requests` the
 flushes of an operation. A failed one is EIO. Flushes are shared, transactions of the index take several
 changes, and both locks of the index are held, by the code that ships; SQLite runs, its commits are charged.
 
@@ -174,7 +174,8 @@ class SimulatedDisk(Disk):
 
 
 class Processor:
-    """What one worker computes with: for one request at a time, which gives way as Python's threads do."""
+    """The processor of one worker: it computes for one request at a time, and switches as Python's threads
+    do."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
