@@ -32,6 +32,10 @@ BENCHMARKS = (
     "streams-replay",
     "tlaplus",
 )
+TYPED = (
+    *("model", "impl", "properties", "sim", "reports"),
+    *("commands", "comparing", "pytest_plugin", "results", "testing"),
+)
 QUICK = "not slow and not server and not spark"
 
 
@@ -44,11 +48,10 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Strict types in model, impl, properties and sim."""
+    """Strict types in everything but the examples, the benchmarks and the tests."""
     # Only a strict editable install shows a type checker that `model/` is `fencepost.model`.
     session.install("-e", ".[test,lint]", "--config-settings", "editable_mode=strict")
-    packages = ("model", "impl", "properties", "sim")
-    session.run("mypy", *(word for name in packages for word in ("-p", f"fencepost.{name}")))
+    session.run("mypy", *(word for name in TYPED for word in ("-p", f"fencepost.{name}")))
 
 
 @nox.session

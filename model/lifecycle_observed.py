@@ -283,4 +283,4 @@ class LifecycleObserved(Machine):
     @reachable(k=streams)
     def blocked_further_on(s, k: int) -> Truth:
         """A stream can be blocked after it has made progress."""
-        return s.stream[k].waits & (s.stream[k].position > 0)
+        return all_of([s.stream[k].waits, s.stream[k].position > 0])

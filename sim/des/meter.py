@@ -2,7 +2,7 @@
 
 An actor is one thread of control, whose steps a `Tally` counts. That is the critical path that
 `impl.store.layers.Metered` finds in its graph of happens-before, counted instead of searched
-(tests/sim/des/test_meter.py compares the two).
+(tests/sim/des/test_theory.py compares the two).
 """
 
 from array import array

@@ -91,7 +91,7 @@ class AuditRequest:
         return Setting(self.program, self.budget, self.seed, self.steps_max)
 
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
-        """The same audit, in which operations may cost at most so much."""
+        """Return the same audit, in which operations may cost at most so much."""
 
         def program(world: World) -> None:
             self.program(world)
@@ -142,7 +142,7 @@ class AuditOutcome:
         return "\n".join(lines)
 
     def result(self) -> AuditResult:
-        """The outcome as plain values, for reports and JSON."""
+        """Return the outcome as plain values, for reports and JSON."""
         coverage = self.coverage.summary()
         replays = self.replayed is not None
         if replays:  # one run is not compared with others
@@ -287,7 +287,7 @@ def _declares(setting: Setting) -> bool:
 
 
 def _explored(request: AuditRequest, searching: Any, progress: Progress | None) -> Any:
-    """The search that decided, or came to its limit."""
+    """Return the search that decided, or came to its limit."""
     seconds, schedules = request.seconds, request.schedules
     if request.resume and request.checkpoint:
         load(searching, request.checkpoint)

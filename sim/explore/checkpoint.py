@@ -85,7 +85,7 @@ def identity(search: ReducedSearch) -> str:
 
 
 def packed(search: ReducedSearch) -> dict[str, Any]:
-    """The search as plain data."""
+    """Return the search as plain data."""
     return {
         "version": VERSION,
         "timed": search.timed,
@@ -265,7 +265,7 @@ class Together:
 
 
 def split(search: ReducedSearch, count: int) -> list[dict[str, Any]]:
-    """The tree in at least `count` pieces if it is that wide; together they are the whole of it."""
+    """Return the tree in at least `count` pieces if it is that wide; together they are the whole of it."""
     whole: list[list[Node]] = [[]]
     ended: list[list[Node]] = []
     while whole and len(whole) + len(ended) < count:
@@ -289,7 +289,7 @@ def _piece(search: ReducedSearch, stack: list[Node]) -> dict[str, Any]:
 
 
 def _received(pipe: Connection, worker: Any) -> dict[str, Any]:
-    """A report of a worker; its error is raised here."""
+    """Return a report of a worker; its error is raised here."""
     try:
         report: dict[str, Any] = pipe.recv()
     except EOFError:

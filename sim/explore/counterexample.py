@@ -66,7 +66,7 @@ class Counterexample:
 
     @classmethod
     def of(cls, replay: Replay, token: str, objects: Objects | None = None) -> "Counterexample":
-        """The counterexample of a run that violated a property."""
+        """Return the counterexample of a run that violated a property."""
         assert replay.violation is not None, "only a violation has a counterexample"
         return cls(
             replay.violation.name,
@@ -85,7 +85,7 @@ class Counterexample:
         return [*map(str, self.lines), *again, f"  => {self.property}: {self.reason}"]
 
     def as_violation(self) -> Violation:
-        """The counterexample as a result has it."""
+        """Return the counterexample as a result has it."""
         explained = self.back_to is not None or self.moves is not None
         return Violation(
             property=self.property,
@@ -102,7 +102,7 @@ class Counterexample:
 
 
 def counterexample_of(setting: Setting, failure: Failure, footprints: Any, seconds: float) -> Counterexample:
-    """The shortest counterexample of a failure that can be found in `seconds`."""
+    """Return the shortest counterexample of a failure that can be found in `seconds`."""
     steps = list(failure.steps) or tokens.name_choices(
         setting, failure.choices, footprints, timed=failure.timed
     )
@@ -125,7 +125,7 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
 
 
 def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay, Objects]:
-    """The run of a token with everything that is shown of it."""
+    """Return the run of a token with everything that is shown of it."""
     objects = Objects()
     return follow(setting, targets, watch=objects.look, locate=True), objects
 
@@ -142,7 +142,7 @@ _LANDED = frozenset(name for name, found in ALTERNATIVES.items() if found.lands)
 
 
 def moves_of(setting: Setting, found: Replay, token: str) -> int:
-    """The moves of a run that violates a property, up to the step that settled it."""
+    """Return the moves of a run that violates a property, up to the step that settled it."""
     violation = found.violation
     assert violation is not None, "only a violation has a counterexample"
     seen = [_well_until(setting, found, violation.name), _turned_at(setting, found, token, violation.name)]
@@ -167,7 +167,7 @@ def _well_until(setting: Setting, found: Replay, name: str) -> int:
 
 
 def _turned_at(setting: Setting, found: Replay, token: str, name: str) -> int:
-    """The place of the last step without which the run would have ended well; -1 when it needs none."""
+    """Return the place of the last step without which the run would have ended well; -1 if there is none."""
     targets = read(token)
     while targets:
         without = follow(setting, targets[:-1])
@@ -189,7 +189,7 @@ def _place(found: Replay, target: Target) -> int:
 
 
 def count(world: World, until: int | None = None) -> int:
-    """The moves in the first `until` steps of a run."""
+    """Return the moves in the first `until` steps of a run."""
     moves = 0
     looking: Any = None
     """Whose look goes on."""
@@ -217,7 +217,7 @@ def count(world: World, until: int | None = None) -> int:
 
 
 def _group(world: World, at: int) -> Any:
-    """The parallel step that a request belongs to, if any."""
+    """Return the parallel step that a request belongs to, if any."""
     actor, alternative, process, incarnation, *_ = world.trace[at]
     if actor < FLIGHTS_FROM or alternative == "land" or process is None:
         return None

@@ -46,7 +46,7 @@ class Deepening:
     def _explore(
         self, search: ReducedSearch | Together, stop: Stop, enough: Stop
     ) -> tuple[ReducedSearch, bool]:
-        """The search with its counts, and whether it decided or is to end; not when it only had enough."""
+        """Return the search with its counts, and True if it decided or is to end."""
         stopped = False
 
         def look(at: ReducedSearch) -> bool:

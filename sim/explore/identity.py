@@ -17,12 +17,12 @@ from fencepost.sim.world.present import is_library_file, is_users_class
 
 
 def digest_of(program: Any) -> str:
-    """A digest of a program and of everything that it holds."""
+    """Return a digest of a program and of everything that it holds."""
     return _digest(_Description().of(program).encode())
 
 
 def sources() -> dict[str, str]:
-    """The files of the modules that are loaded, ours and the user's, with their digests."""
+    """Return the files of the modules that are loaded, ours and the user's, with their digests."""
     loaded: list[object] = list(sys.modules.values())
     files = {
         str(module.__file__)
@@ -33,7 +33,7 @@ def sources() -> dict[str, str]:
 
 
 def source_digest(file: str) -> str:
-    """The digest of a source file; empty when it cannot be read."""
+    """Return the digest of a source file; empty when it cannot be read."""
     try:
         return _digest(Path(file).read_bytes())
     except OSError:

@@ -92,7 +92,7 @@ def _owner(world: World, actor: int) -> int:
 
 
 def lasso(setting: Setting) -> Counterexample | None:
-    """The first fair schedule that goes round for ever without what was promised."""
+    """Return the first fair schedule that goes round for ever without what was promised."""
     processes = _promising(setting)
     for quantum in QUANTA if processes else ():
         for first in range(1, processes + 1):
@@ -104,7 +104,7 @@ def lasso(setting: Setting) -> Counterexample | None:
 
 
 def parse(token: str) -> Fair | None:
-    """The schedule that a token names; None when it is a token of another kind."""
+    """Return the schedule that a token names; None when it is a token of another kind."""
     found = TOKEN.fullmatch(token.strip())
     return Fair(*map(int, found.groups())) if found else None
 
@@ -120,7 +120,7 @@ def _promising(setting: Setting) -> int:
 
 
 def follow_fair(setting: Setting, fair: Fair) -> Counterexample | None:
-    """The counterexample, if this schedule never ends and something that was promised never happens."""
+    """Return the counterexample, if this schedule never ends and an `eventually` never happens."""
     loop = _loop(setting, fair, setting.steps_max)
     if loop is None:
         return None
@@ -176,7 +176,7 @@ def _name(step: Any) -> Any:
 def _counterexample(
     setting: Setting, fair: Fair, begin: int, period: int, name: str, rounds: int
 ) -> Counterexample:
-    """The beginning of the run, and the loop once."""
+    """Return the beginning of the run, and the loop once."""
     world = setting.world()
     world.run.keep_lines()
     objects = Objects()

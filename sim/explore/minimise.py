@@ -29,7 +29,7 @@ def cost(steps: Sequence[Target]) -> tuple[int, int, int]:
 
 
 def minimise(setting: Setting, found: Replay, seconds: float) -> tuple[Replay, list[Target], bool]:
-    """A shorter run that violates the same property, its targets, and whether time sufficed."""
+    """Return a shorter run that violates the same property, its targets, and whether time sufficed."""
     deadline = time.perf_counter() + seconds
     best = found
     targets = shorten(setting, found.steps)
@@ -56,8 +56,9 @@ def minimise(setting: Setting, found: Replay, seconds: float) -> tuple[Replay, l
 def _search(
     setting: Setting, best: Replay, allowed: tuple[int, int], steps_max: int, deadline: float
 ) -> tuple[Replay, list[Target]] | None:
-    """A better run with so many switches and faults, and so many faults; None when there is none, or time ran
-    out.
+    """Return a better run with so many switches and faults, and so many faults.
+
+    Returns None when there is none, or time ran out.
     """
     steps = _Bounded(setting, best, allowed, steps_max, deadline).search()
     if steps is None:
@@ -124,7 +125,7 @@ class _Bounded:
         self._path: list[tuple[list[tuple[Choice, Spent]], int]] = []
 
     def search(self) -> list[Target] | None:
-        """The names of the steps of a run that fails in the same property."""
+        """Return the names of the steps of a run that fails in the same property."""
         while time.perf_counter() < self._deadline:
             world = self.setting.world(self._footprints, recall=self._recall, sharing=True)
             try:

@@ -149,7 +149,7 @@ class ReducedSearch:
         return part
 
     def _node(self, world: World, enabled: list[int], record: StepRecord | None) -> Node:
-        """The node after the last step of the path."""
+        """Return the node after the last step of the path."""
         offered = world.scheduler.alternatives
         alternatives = {actor: offered(actor) for actor in enabled}
         if world.run.has_daemons:
@@ -365,7 +365,7 @@ class ReducedSearch:
         return len(races)
 
     def children(self, path: list[Node]) -> list[list[Node]]:
-        """All ways to extend `path` by one step, as paths of their own; empty when the run is over."""
+        """Return all ways to extend `path` by one step, as paths of their own; empty when the run is over."""
         found: list[list[Node]] = []
         self.widen(path)
         node: Node | None = None

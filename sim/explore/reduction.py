@@ -119,7 +119,7 @@ class RaceTracker:
         self._stack = stack
 
     def closure(self, steps: int) -> int:
-        """The steps and everything that happened before them."""
+        """Return the steps and everything that happened before them."""
         found = steps
         while steps:
             place = steps.bit_length() - 1

@@ -64,7 +64,7 @@ def rehearse(setting: Setting, then: Callable[[Setting], T]) -> T:
 
 
 def records(setting: Setting) -> list["_Record"]:
-    """The plain schedule and a few random ones, for a comparison with another interpreter."""
+    """Return the plain schedule and a few random ones, for a comparison with another interpreter."""
     draw = SeededEnvironment(setting.seed).stream("records")
     with held(setting.program):
         return [
@@ -187,7 +187,7 @@ class Variables:
         self._objects = [one for one in reachable(program, is_followed) if content_of(one) is not None]
 
     def copy(self) -> list[tuple[Any, Any]]:
-        """The variables as they are: each container with its content."""
+        """Return the variables as they are: each container with its content."""
         return [(one, content_of(one)) for one in self._objects]
 
     def changed(self, before: Sequence[tuple[Any, Any]]) -> list[str]:
@@ -233,7 +233,7 @@ def _cell(cell: Any) -> Any:
 
 
 def _container(value: Any) -> Any:
-    """The container that an object is, by itself or by its class."""
+    """Return the container that an object is, by itself or by its class."""
     return next((kind for kind in type(value).__mro__ if kind in _CONTAINERS), None)
 
 

@@ -73,7 +73,7 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
 
 
 def _explained(request: AuditRequest, found: Counterexample, *, output: bool) -> Counterexample:
-    """The counterexample with what a report shows of it; with `output` its run prints what it prints."""
+    """Return the counterexample with the parts that a report shows; `output`: let its run print."""
     setting = muted_for(request.setting, found.token)
     with contextlib.nullcontext() if output else silence():
         again = follow(setting, read(found.token))
@@ -116,7 +116,7 @@ def replayed(
     started: float,
     found: tuple[Counterexample, ...],
 ) -> AuditOutcome:
-    """The result of the one run of a token."""
+    """Return the result of the one run of a token."""
     coverage = Coverage()
     for place in range(len(replay.world.trace)):
         coverage.step(replay.world, place)
@@ -138,7 +138,7 @@ def replayed(
 
 
 def _run_fair(request: AuditRequest, fair: liveness.Fair) -> AuditOutcome:
-    """The result of a token that names a schedule in which all take turns."""
+    """Return the result of a token that names a schedule in which all take turns."""
     started = time.perf_counter()
     found = liveness.follow_fair(request.setting, fair)
     verdict: AuditVerdict = "holds" if found is None else "violated"
@@ -168,7 +168,7 @@ _BOUNDS = {
 
 
 def _nearest_pass(setting: Setting, name: str, failed: Replay) -> NearestPass | None:
-    """The run that follows the failing one for as long as possible and violates nothing."""
+    """Return the run that follows the failing one for as long as possible and violates nothing."""
     deadline = time.perf_counter() + NEAREST_SECONDS
     for kept in range(len(failed.steps) - 1, -1, -1):
         token = write(failed.steps[:kept], setting.muted)

@@ -57,8 +57,10 @@ class Setting:
         recall: Recall | None = None,
         sharing: bool = False,
     ) -> World:
-        """A new run. `sharing`: it finds out which threads share what; without, all steps of threads of one
-        process conflict.
+        """Return a new run.
+
+        `sharing`: find out which threads share memory; without, all steps of threads of one process
+        conflict.
         """
         return World(
             footprints,
@@ -146,7 +148,7 @@ class Costs:
             yield {**row, **self._promised(name, faults)}
 
     def _promised(self, name: str, faults: int | None) -> Row:
-        """The lowest bounds for runs with so many faults; None: with any number."""
+        """Return the lowest bounds for runs with so many faults; None: with any number."""
         found: Row = {}
         for unit in UNITS:
             stated = [
@@ -174,7 +176,7 @@ class Costs:
 
 
 def _median(ended: Counter[Spent], unit: str) -> int:
-    """The lower one, where two are in the middle."""
+    """Return the lower one, where two are in the middle."""
     counts = ended if ended.total() else Counter(ended.keys())
     left = (counts.total() + 1) // 2
     for one in sorted(counts, key=lambda one: getattr(one, unit)):
@@ -324,7 +326,7 @@ class Coverage:
         return not self.conflicts and not self.faults.keys() - {"pick", *_PASSING}
 
     def summary(self) -> AuditCoverage:
-        """The coverage as a result has it."""
+        """Return the coverage as a result has it."""
         return AuditCoverage(
             outcomes={f"{kind} {outcome}": n for (kind, outcome), n in sorted(self.outcomes.items())},
             faults=dict(sorted(self.faults.items())),
@@ -405,7 +407,7 @@ def describe(op: Any) -> str:
 
 
 def name_of(world: World, actor: int) -> str:
-    """The process an actor belongs to."""
+    """Return the process an actor belongs to."""
     if actor == 0:
         return "setup"
     if actor <= len(world.processes):

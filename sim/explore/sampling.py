@@ -126,7 +126,7 @@ class Pct(Sampled):
         self.width = max(self.width, len(world.processes))
 
     def chance(self) -> float:
-        """The least chance of one run to meet a failure of this depth that needs no fault."""
+        """Return the least chance of one run to meet a failure of this depth that needs no fault."""
         return float(1.0 / (self.width * self.length ** (self.depth - 1)))
 
     def guarantee(self) -> str:
@@ -242,7 +242,7 @@ class _Turns:
 
 
 def _options(world: World, enabled: Sequence[int], last: int) -> tuple[list[Choice], list[Choice]]:
-    """Every choice, the plainest first: without a fault; and with one."""
+    """Return every choice, the plainest first: without a fault; and with one."""
     order = sorted(enabled, key=lambda actor: actor != last)
     plain = [(actor, world.alternatives(actor)[0]) for actor in order]
     plain.sort(key=lambda choice: choice[1] not in HARMLESS)
@@ -251,7 +251,7 @@ def _options(world: World, enabled: Sequence[int], last: int) -> tuple[list[Choi
 
 
 def stop_after(seconds: float | None, schedules: int | None) -> Stop:
-    """A stopping rule: after so many seconds or schedules, whichever comes first."""
+    """Return a stopping rule: after so many seconds or schedules, whichever comes first."""
     end = math.inf if seconds is None else time.perf_counter() + seconds
 
     def stop(search: Any) -> bool:

@@ -57,7 +57,7 @@ class Line:
         return f"{text:<78}  {self.at[-1]}" if self.at else text
 
     def as_data(self) -> CounterexampleStep:
-        """The step as a result has it."""
+        """Return the step as a result has it."""
         body, body_base64 = _encoded(self.body)
         previous, previous_base64 = _encoded(self.previous)
         line = self.at[-1] if self.at else None
@@ -196,7 +196,7 @@ def _condition(op: Any) -> str:
 
 
 def operation_text(op: Any, previous: bytes | None = None) -> str:
-    """An operation on one line."""
+    """Return an operation on one line."""
     if isinstance(op, Request):
         condition = _condition(op)
         parts = [
@@ -228,7 +228,7 @@ def operation_text(op: Any, previous: bytes | None = None) -> str:
 
 
 def outcome_text(op: Any, answer: Any, clock: int, previous: bytes | None = None) -> str:
-    """The result of an operation on one line."""
+    """Return the result of an operation on one line."""
     outcome = getattr(answer, "outcome", None)
     if outcome is not None:
         body = getattr(answer, "body", b"")
@@ -271,7 +271,7 @@ def _answer_text(call: Call, answer: Any) -> str:
 
 
 def body_text(body: bytes, previous: bytes | None) -> str:
-    """A body; a long one as its difference from the previous version, as `git diff --word-diff` shows it."""
+    """Return a body; a long one as its difference from the previous version, like `git diff --word-diff`."""
     if len(repr(body)) <= SHORT or previous is None or previous == body:
         return _short(body)
     return difference(previous, body)

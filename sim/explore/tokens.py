@@ -63,13 +63,13 @@ def write(targets: Sequence[Target], muted: Collection[str] = ()) -> str:
 
 
 def muted_for(setting: Setting, token: str) -> Setting:
-    """The setting in which a token is to be followed."""
+    """Return the setting in which a token is to be followed."""
     names = (part[1:] for part in token.strip().split(",") if part.startswith(MUTED))
     return replace(setting, muted=setting.muted | {urllib.parse.unquote(name) for name in names})
 
 
 def read(token: str) -> list[Target]:
-    """The targets of a token, or `BadToken` with the part that cannot be read."""
+    """Return the targets of a token, or `BadToken` with the part that cannot be read."""
     if token.strip() in ("", "default"):
         return []
     return [_read_one(part) for part in token.strip().split(",") if not part.startswith(MUTED)]
@@ -111,7 +111,7 @@ class Namer:
                 self._name(process, process.ops, process.pending)
 
     def name(self, world: World, actor: int) -> tuple[str, str, str, int]:
-        """The name of the actor's next step."""
+        """Return the name of the actor's next step."""
         if actor == CLOCK_ACTOR:
             ticks = sum(1 for step in world.trace if step[0] == CLOCK_ACTOR)
             return ("clock", "advance", "", ticks + 1)
@@ -242,14 +242,15 @@ class _Following:
 
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
     """The actor that stepped last goes on, else the first that can; without a fault. Daemons come last."""
+    scheduler = world.scheduler
     goes_on = last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR)
-    if goes_on and not (world.run.has_daemons and world.scheduler.is_of_a_daemon(last)):
-        return last, world.alternatives(last)[0]
-    return enabled[0], world.alternatives(enabled[0])[0]
+    if goes_on and not (world.run.has_daemons and scheduler.is_of_a_daemon(last)):
+        return last, scheduler.alternatives(last)[0]
+    return enabled[0], scheduler.alternatives(enabled[0])[0]
 
 
 def name_choices(setting: Setting, choices: Sequence[Choice], footprints: Any, *, timed: int) -> list[Target]:
-    """The names of the steps of a schedule, by running it."""
+    """Return the names of the steps of a schedule, by running it."""
     world = setting.world(footprints, timed=timed)
     namer = Namer()
     steps = []
@@ -265,7 +266,7 @@ def name_choices(setting: Setting, choices: Sequence[Choice], footprints: Any, *
 
 
 def shorten(setting: Setting, steps: list[Target], *, timed: int = WATCHED) -> list[Target]:
-    """The fewest targets we find that still lead along exactly these steps."""
+    """Return the fewest targets we find that still lead along exactly these steps."""
     targets = turns(steps)
     if not _leads_along(setting, targets, steps, timed):
         targets = list(steps)
@@ -279,7 +280,7 @@ def shorten(setting: Setting, steps: list[Target], *, timed: int = WATCHED) -> l
 
 
 def turns(steps: list[Target]) -> list[Target]:
-    """The last step of every stretch of one process, and every fault."""
+    """Return the last step of every stretch of one process, and every fault."""
     following: list[Target | None] = [*steps[1:], None]
     # A run can fail before its first step.
     return [

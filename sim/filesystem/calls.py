@@ -116,7 +116,7 @@ def _stat(tree: Tree, target: Target) -> Found:
 
 
 def _listdir(tree: Tree, target: Target) -> tuple[tuple[str, bool, int], ...]:
-    """Names in order, whether each is a directory, and its inode."""
+    """Return names in order, whether each is a directory, and its inode."""
     found = tree.inode(target)
     if not found.folder:
         raise Refused(errno.ENOTDIR)

@@ -45,7 +45,7 @@ class Files:
     # For the executor.
 
     def perform(self, owner: int, number: int, call: Call) -> Any:
-        """The answer of a call of process `owner`; `Failed` when it fails, `BLOCKED` when it has to wait."""
+        """Return the answer of a call of process `owner`: `Failed` if it fails, `BLOCKED` if it must wait."""
         self.tree.begin(owner, number)
         for fd in call.closed:
             self.tree.opened.pop(fd, None)
@@ -75,7 +75,7 @@ class Files:
         return self.tree.bit("inode", str(found)) | self.tree.bit("durable", str(found))
 
     def at_setup(self, call: Call) -> Any:
-        """The answer to the program that sets the world up; no step."""
+        """Return the answer to the program that sets the world up; no step."""
         self._setup_calls += 1
         return self.perform(0, self._setup_calls, call)
 
@@ -132,7 +132,7 @@ class Files:
         return read, written | read
 
     def holder(self, inode: int) -> int:
-        """A process that has a file locked."""
+        """Return a process that has a file locked."""
         return next(iter(self.tree.locks[inode]))[0]
 
     def outcomes(self) -> list[Outcome]:
@@ -167,7 +167,7 @@ class Files:
             self.tree.journal = None
 
     def state(self) -> Any:
-        """Everything that a call could ever learn, hashable."""
+        """Return everything that a call could ever learn, hashable."""
         if self._state is None:
             seen: set[int] = set()
             waiting = [ROOT, *self.tree.opened.values()]
@@ -190,7 +190,7 @@ class Files:
         return self._state
 
     def survivable(self) -> Any:
-        """Everything on which the state after a power loss depends, hashable."""
+        """Return everything on which the state after a power loss depends, hashable."""
         if self.tree.journal is None:
             return None
         times = [
@@ -208,7 +208,7 @@ class Files:
     # For checks.
 
     def body(self, path: str) -> tuple[bytes | None, int]:
-        """The content of a file, None when there is none; and what was read to find out."""
+        """Return the content of a file, None when there is none; and what was read to find out."""
         self.tree.begin()
         try:
             found = self.tree.resolve((ROOT, path))[2]
@@ -220,7 +220,7 @@ class Files:
         return found.body, self.tree.r
 
     def bodies(self, path: str) -> tuple[dict[str, bytes], int]:
-        """All files below a directory, by their paths from the mount; and what was read."""
+        """Return all files below a directory, by their paths from the mount; and what was read."""
         self.tree.begin()
         try:
             found = self.tree.resolve((ROOT, path))[2]
@@ -242,7 +242,7 @@ class Files:
 
 
 def check_mount(mount: str) -> str:
-    """The path of a mount, if nothing real is there."""
+    """Return the path of a mount, if nothing real is there."""
     if not mount.startswith("/") or mount.rstrip("/") in ("", "/proc", "/dev", "/sys"):
         raise Misuse(f"a file system is mounted at an absolute path such as '/world', not at {mount!r}")
     found = os.path.normpath(mount)

@@ -71,13 +71,13 @@ def submit(run: RunState, kind: str, subject: str, *args: Any, detail: str = "",
 
 
 def handles(run: RunState) -> dict[int, Handle]:
-    """The open files of the running process."""
+    """Return the open files of the running process."""
     found: dict[int, Handle] = memory(run).setdefault(_HANDLES, {})
     return found
 
 
 def handle(run: RunState, fd: int) -> Handle:
-    """The open file of a descriptor. Files opened before the processes started belong to all."""
+    """Return the open file of a descriptor. Files opened before the processes started belong to all."""
     found = handles(run).get(fd) or run.streams.get(_HANDLES, {}).get(fd)
     if found is None:
         if run.running is not None and run.running.crashing:
@@ -225,7 +225,7 @@ class RawFile(io.RawIOBase):
 
 
 def seek(run: RunState, found: Handle, offset: int, whence: int) -> int:
-    """A new position; only where the file ends has to be looked up."""
+    """Return a new position; only where the file ends has to be looked up."""
     if whence == os.SEEK_END:
         offset += submit(run, "stat", found.path, found.inode).size
     elif whence == os.SEEK_CUR:
@@ -245,7 +245,7 @@ _MODES["a"] = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 def flags_of(mode: str) -> int:
-    """The flags of a mode of `open`."""
+    """Return the flags of a mode of `open`."""
     kinds = [letter for letter in mode if letter in _MODES]
     if (
         len(kinds) != 1
@@ -261,7 +261,7 @@ def flags_of(mode: str) -> int:
 def buffered(
     raw: RawFile, mode: str, buffering: int, encoding: str | None, errors: str | None, newline: str | None
 ) -> Any:
-    """The file object that `open` returns, over a raw file."""
+    """Return the file object that `open` returns, over a raw file."""
     binary = "b" in mode
     if binary and (encoding is not None or errors is not None or newline is not None):
         raise ValueError("binary mode doesn't take an encoding, errors or newline argument")

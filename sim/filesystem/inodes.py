@@ -98,5 +98,5 @@ class Inode:
 
 
 def written(body: bytes, offset: int, piece: bytes) -> bytes:
-    """The content after a write."""
+    """Return the content after a write."""
     return body[:offset].ljust(offset, b"\0") + piece + body[offset + len(piece) :]

@@ -31,7 +31,7 @@ def world_here() -> RunState | None:
 
 
 def text_of(path: Any) -> str | None:
-    """A path as text; None for what is no path."""
+    """Return a path as text; None for what is no path."""
     try:
         found = os.fspath(path)
     except TypeError:

@@ -507,7 +507,7 @@ _functions["sync"] = _sync_replacement
 
 
 def _replacements() -> Iterator[tuple[Any, str, Any]]:
-    """The replacements with their places: module and name."""
+    """Yield the replacements with their places: module and name."""
     _functions["remove"] = _functions["unlink"]
     for name, replacement in _functions.items():
         if hasattr(os, name):

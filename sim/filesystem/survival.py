@@ -189,7 +189,7 @@ class Journal:
         self._touched, self._durable = {}, 0
 
     def state(self) -> Any:
-        """Everything on which `outcomes` depends, hashable."""
+        """Return everything on which `outcomes` depends, hashable."""
         if self._state is None:
             entries: Any = tuple(self._entries) if self.ordered else self._values()
             live = self._reachable()
@@ -223,7 +223,7 @@ class Journal:
         return tuple([one for one in found if one[1]])
 
     def _reachable(self) -> set[int]:
-        """Every file and directory that some outcome may show."""
+        """Return every file and directory that some outcome may show."""
         inside: dict[int, set[int]] = {number: set(names.values()) for number, names in self._kept.items()}
         for entry in self._entries:
             for folder, _, number in entry.changes:
@@ -249,7 +249,7 @@ class Journal:
     # Outcomes.
 
     def outcomes(self, path_of: Callable[[int], str]) -> list[Outcome]:
-        """Every state of the disk that a power loss may leave now, the most complete first."""
+        """Return every state of the disk that a power loss may leave now, the most complete first."""
         found: dict[Any, Outcome] = {}
         for lost, text, names, forced, attributes in (
             self._ordered(path_of) if self.ordered else self._strict(path_of)
@@ -424,7 +424,7 @@ def _written_back(pending: _File, operations: int) -> _File:
 
 
 def _tree(names: dict[int, dict[str, int]], root: int) -> dict[int, str]:
-    """Every inode that can be reached, with a path to it."""
+    """Return every inode that can be reached, with a path to it."""
     found = {root: ""}
     waiting = [root]
     while waiting:

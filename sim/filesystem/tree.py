@@ -45,7 +45,7 @@ class Tree:
         self.owner, self.number = owner, number
 
     def path_of(self, number: int) -> str:
-        """The path of a directory from the mount, with a slash behind it; of the root nothing."""
+        """Return the path of a directory from the mount, with a slash behind it; of the root nothing."""
         inode = self.inodes[number]
         if number == ROOT:
             return ""
@@ -80,7 +80,7 @@ class Tree:
         return None if number is None else self.inodes[number]
 
     def resolve(self, target: tuple[int, str]) -> tuple[Inode | None, str, Inode | None]:
-        """The directory of the last name, the name, and what has it."""
+        """Return the directory of the last name, the name, and what has it."""
         base, path = target
         at = self.inodes[base]
         parts = [part for part in path.split("/") if part not in ("", ".")]

@@ -362,7 +362,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 def environment(url: str, name: str, seed: int) -> dict[str, str]:
-    """The variables of a process: the user's own, but S3 is the endpoint, and the rest of AWS is unknown."""
+    """Return the variables of a process: the user's own, with the endpoint as S3 and nothing else of AWS."""
     kept = {
         key: value
         for key, value in os.environ.items()

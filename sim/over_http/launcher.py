@@ -316,13 +316,13 @@ class Inside:
             pass
 
     def boto3_client(self, service: str = "s3", **options: Any) -> Any:
-        """A client of the SDK."""
+        """Return a client of the SDK."""
         import boto3  # as above
 
         return boto3.client(service, **options)
 
     def boto3_resource(self, service: str = "s3", **options: Any) -> Any:
-        """A resource of the SDK."""
+        """Return a resource of the SDK."""
         import boto3  # as above
 
         return boto3.resource(service, **options)

@@ -177,7 +177,7 @@ def _counterexample(replay: Replay, token: Any, objects: Objects) -> Counterexam
 
 
 def _shortest(setting: Setting, searched: Any, seconds: float) -> Counterexample:
-    """The best run that is found in the time, and in so many runs."""
+    """Return the best run that is found in the time, and in so many runs."""
     best, objects = searched.failed
     deadline = time.perf_counter() + max(seconds, MINIMISE_SECONDS)
     with silence():
@@ -195,7 +195,7 @@ Run = tuple[Replay, list[Target], Objects]
 
 
 def _repeats(setting: Setting, wanted: Replay, targets: list[Target]) -> Run | None:
-    """The run of these targets, if it breaks the same property."""
+    """Return the run of these targets, if it breaks the same property."""
     replay, objects = _follow(setting, targets)
     same = replay.violation is not None and wanted.violation is not None
     if not same or replay.misfit or replay.violation.name != wanted.violation.name:  # type: ignore[union-attr]  # just looked at

@@ -320,7 +320,7 @@ class HttpWorld(World):
         self.settle()
 
     def awaited(self) -> list[str]:
-        """The processes that still run, and of which no request is here; daemons are not waited for."""
+        """Return the processes that still run and have no request here; daemons are not waited for."""
         return [one.name for one in self.processes if one.pending is AWAIT and not one.daemon]
 
     def settle(self) -> None:

@@ -112,7 +112,7 @@ def _called(names: dict[int, str], one: Any) -> str:
 
 
 def _module_of(found: list[Any], target: Any) -> str:
-    """The module, or the class, that has a name for it."""
+    """Return the module, or the class, that has a name for it."""
     for place in found:
         for name, value in places.bindings(place):
             if value is target and isinstance(name, str):
@@ -122,7 +122,7 @@ def _module_of(found: list[Any], target: Any) -> str:
 
 
 def name_of_new(run: RunState, kind: str) -> str:
-    """The name of one that a thread makes, or the set-up of the program."""
+    """Return the name of one that a thread makes, or the set-up of the program."""
     now = caller()
     if now is not None:
         return now.number(kind)

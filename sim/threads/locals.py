@@ -57,7 +57,7 @@ def local_of(real: Any) -> Local:
 
 
 def _outside(it: Any) -> dict[str, Any]:
-    """The attributes outside of worlds."""
+    """Return the attributes outside of worlds."""
     owner = object if isinstance(it, Local) else real_local
     found: dict[str, Any] = owner.__getattribute__(it, "__dict__")
     return found
@@ -76,7 +76,7 @@ def _begin(it: Any) -> None:
 
 
 def _mine(now: Caller, it: Any) -> dict[str, Any]:
-    """The attributes that this thread sees."""
+    """Return the attributes that this thread sees."""
     machine = now.process.machine
     key = (*_key(it), now.process)
     found: dict[str, Any] | None = None if machine.sync is None else machine.sync.get(key)
@@ -170,7 +170,7 @@ def _new(real: Any) -> Any:
 
 
 def of_subclasses() -> Iterator[tuple[type, str, Any]]:
-    """The replacements of the subclasses of audited code: class, name, replacement."""
+    """Yield the replacements of the subclasses of audited code: class, name, replacement."""
     for owner in real_local.__subclasses__():
         if classify(owner.__module__) != STEP:
             continue

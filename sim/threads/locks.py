@@ -198,7 +198,7 @@ def _using(use: Callable[[Caller, str], None], function: Callable[..., Any]) -> 
 
 
 def name_of(now: Caller, it: Any) -> str:
-    """The name of an object of the standard library."""
+    """Return the name of an object of the standard library."""
     found: str = getattr(it, "_made_as", "") or f"{type(it).__name__} of the module"
     return found
 

@@ -170,7 +170,7 @@ class Loop(base_events.BaseEventLoop):
         return task
 
     def lines(self) -> Any:
-        """The lines of the user's code that lead to what a task does now, or to where it was made."""
+        """Return the lines of the user's code that lead to what a task does now, or to where it was made."""
         here = users_lines()
         task = asyncio.current_task(self)
         if here != self._base or task is None:
@@ -334,7 +334,7 @@ def _new_loop(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def replacements() -> Iterator[tuple[Any, str, Any]]:
-    """The replacements with their places: class and name."""
+    """Yield the replacements with their places: class and name."""
     policy = events.BaseDefaultEventLoopPolicy
     yield policy, "new_event_loop", _new_loop(policy.new_event_loop)
 

@@ -151,7 +151,7 @@ def _waiting(real: Callable[..., Any], function: Callable[..., Any]) -> Callable
 
 
 def _replacements() -> Iterator[tuple[Any, str, Any]]:
-    """The replacements with their places: module or class, and name."""
+    """Yield the replacements with their places: module or class, and name."""
     yield threading.Thread, "start", _start
     yield threading.Thread, "join", _join
     yield threading.Thread, "is_alive", _is_alive

@@ -100,7 +100,7 @@ def _is_followed(value: Any) -> bool:
 
 
 def _locals(worker: Any) -> list[Any]:
-    """The local variables of the user's functions that a thread is in."""
+    """Return the local variables of the user's functions that a thread is in."""
     frame = None if worker is None else worker.gr_frame
     found: list[Any] = []
     while frame is not None:

@@ -54,7 +54,7 @@ class Caller:
             run.record.touch(run.footprints.bit("sync", f"{process.machine.name}/{name}"))
 
     def number(self, kind: str) -> str:
-        """A name for a new object of this kind: the same in every run in which this thread makes it."""
+        """Return a name for a new object of this kind, the same in every run of this thread."""
         counts = self.state(("made", self.process), dict[str, int])
         counts[kind] = counts.get(kind, 0) + 1
         maker = self.process.name.partition("/")[2]
@@ -115,7 +115,7 @@ class Caller:
 
 
 def caller() -> Caller | None:
-    """The thread of a world that runs now; None when code runs that no world controls."""
+    """Return the thread of a world that runs now; None when code runs that no world controls."""
     run = here()
     process = None if run is None else run.running
     if run is None or process is None:
@@ -164,7 +164,7 @@ _WITHIN = frozenset("threading queue concurrent _threading_local contextlib".spl
 
 
 def outer_frame(depth: int = 2) -> FrameType:
-    """The frame outside of the standard library's own use of threads."""
+    """Return the frame outside of the standard library's own use of threads."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _WITHIN:
         frame = frame.f_back

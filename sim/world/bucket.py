@@ -17,7 +17,7 @@ _fingerprint_of_small = lru_cache(4096)(fingerprint)
 
 
 def fingerprint_again(body: bytes) -> str:
-    """The ETag of a body; runs repeat the same small ones."""
+    """Return the ETag of a body; runs repeat the same small ones."""
     return _fingerprint_of_small(body) if len(body) <= 256 else fingerprint(body)
 
 
@@ -62,7 +62,7 @@ class WorldBucket(Bucket):
         return super()._delete_version(request)
 
     def state(self) -> tuple[Any, ...]:
-        """Everything a request could ever learn from the bucket, hashable."""
+        """Return everything a request could ever learn from the bucket, hashable."""
         if self._uploads:
             uploads = tuple((name, *_pending(upload)) for name, upload in sorted(self._uploads.items()))
             objects = tuple((key, *map(_shown, self._writes[key])) for key in self._keys)
@@ -83,12 +83,12 @@ class WorldBucket(Bucket):
         return tuple(found)
 
     def body(self, key: str) -> bytes | None:
-        """The current body at `key`."""
+        """Return the current body at `key`."""
         write = self._current(key)
         return None if write is None else write.body
 
     def etag(self, key: str) -> str:
-        """The current ETag at `key`; empty when there is no object."""
+        """Return the current ETag at `key`; empty when there is no object."""
         write = self._current(key)
         return "" if write is None or write.body is None else str(write.etag)
 
@@ -104,7 +104,7 @@ class WorldBucket(Bucket):
         self._shown.pop(key, None)
 
     def bodies(self, prefix: str) -> dict[str, bytes]:
-        """The current bodies below `prefix`, in key order."""
+        """Return the current bodies below `prefix`, in key order."""
         found = ((key, self._current(key)) for key in self._range(prefix, ""))
         return {key: write.body for key, write in found if write is not None}
 

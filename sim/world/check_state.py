@@ -33,7 +33,7 @@ class CheckState:
         self.empty = _is_empty(check)
 
     def take(self) -> dict[str, Any]:
-        """The present values by name, as values that can be compared."""
+        """Return the present values by name, as values that can be compared."""
         left = [VALUES_MAX]
         return {name: _frozen(value, left, ()) for name, value in _roots(self._check, set())}
 
@@ -169,7 +169,7 @@ def _name(value: Any) -> str:
 
 
 def _frozen(value: Any, left: list[int], above: tuple[int, ...]) -> Any:
-    """A value that is equal as long as nothing in it changed."""
+    """Return a value that is equal as long as nothing in it changed."""
     left[0] -= 1
     if isinstance(value, _PLAIN):
         return (type(value), value)

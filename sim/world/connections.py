@@ -103,7 +103,7 @@ def _send(real: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
 
 
 def _take(real: Callable[..., Any]) -> Callable[..., Any]:
-    """A connection of its own for every request: a pool of a module serves all processes and runs.
+    """Return a connection of its own for every request: a pool of a module serves all processes and runs.
 
     A pool that blocks lets so many threads of each process have one at a time.
     """
@@ -161,7 +161,7 @@ def _unread(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def replacements() -> Iterator[tuple[Any, str, Any]]:
-    """The replacements with their places: class and name."""
+    """Yield the replacements with their places: class and name."""
     if "boto3.session" in sys.modules:
         # It adds its own, also for a program that does not mention it.
         importlib.import_module("fencepost.sim.boto")

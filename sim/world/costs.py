@@ -61,7 +61,7 @@ class AtMost(NamedTuple):
         return f"cost of {self.name}"
 
     def broken_by(self, spent: Spent) -> str:
-        """The reason why this cost breaks the bound; empty when it does not."""
+        """Return the reason why this cost breaks the bound; empty when it does not."""
         if spent.name != self.name or (self.faults is not None and spent.faults > self.faults):
             return ""
         dear = (self.requests is not None and spent.requests > self.requests) or (
@@ -119,7 +119,7 @@ def with_faults(count: int) -> str:
 
 
 def spent(run: RunState) -> Iterator[Spent]:
-    """Every operation of the run that has come to its end."""
+    """Yield every operation of the run that has come to its end."""
     yield from _lives(run.trace, run)
     for process in run.strands:
         for span in process.spans:
@@ -167,7 +167,7 @@ def ended_since(run: RunState, place: int) -> bool:
 
 
 def dearest(run: RunState, bounds: Sequence[AtMost]) -> tuple[str, str] | None:
-    """The bound that the last step broke, if it ended an operation, and the reason."""
+    """Return the bound that the last step broke, if it ended an operation, and the reason."""
     if not ended_since(run, len(run.trace) - 1):
         return None
     for one in spent(run):

@@ -92,14 +92,14 @@ class Deadlines:
 
 
 def read(run: RunState, value: float, unit_ns: float) -> Any:
-    """A reading of the clock in units of so many nanoseconds, for code that may compare it."""
+    """Return a reading of the clock in units of so many nanoseconds, for code that may compare it."""
     if run.deadlines is None or run.running is None:
         return value
     return _tracked(value, unit_ns, run.count_tracked())
 
 
 def moment(run: RunState, value: dt.datetime) -> dt.datetime:
-    """The same for a datetime."""
+    """Return the same for a datetime."""
     if run.deadlines is None or run.running is None:
         return value
     made: dt.datetime = _tracked(value, 1, run.count_tracked())
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
 
 
 def _in_ns(value: Any) -> Any:
-    """A duration as a number."""
+    """Return a duration as a number."""
     return value.total_seconds() * 1e9 if isinstance(value, dt.timedelta) else value
 
 

@@ -74,7 +74,7 @@ class Declaring:
             raise Misuse(f"{what} by the program, before any process runs")
 
     def _name_for(self, fn: Callable[..., Any], name: str) -> str:
-        """The name of a process that is to run `fn`; `name` is what the program calls it, or nothing."""
+        """Return the name of a process that is to run `fn`; `name`: the one that the program gives."""
         self._only_at_first("processes are spawned")
         code = getattr(fn, "__code__", None)
         if code is not None and code.co_flags & DEFERRED:

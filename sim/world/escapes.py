@@ -126,7 +126,7 @@ def _finalize(self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def replacements() -> Iterator[tuple[Any, str, Any]]:
-    """The replacements with their places: module or class, and name."""
+    """Yield the replacements with their places: module or class, and name."""
     for owner, name in (
         (sys.modules["_thread"], "start_new_thread"),
         (threading, "_start_new_thread"),

@@ -53,7 +53,7 @@ def left_behind(run: RunState, what: str) -> str:
 
 
 def place(frame: FrameType | None) -> str:
-    """The nearest line that is neither ours, nor the SDK's, nor the standard library's."""
+    """Return the nearest line that is neither ours, nor the SDK's, nor the standard library's."""
     nearest = frame
     while frame is not None:
         if not is_library(frame):

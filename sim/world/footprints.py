@@ -113,7 +113,7 @@ class Footprints:
         return rule(request, reply)
 
     def bit(self, family: str, name: str) -> int:
-        """The bit of one object."""
+        """Return the bit of one object."""
         found = self._bits.get((family, name))
         if found is None:
             found = self._bits[family, name] = 1 << len(self._bits)
@@ -137,20 +137,20 @@ class Footprints:
         return LOCAL if op.kind in ("pick", "finish") else (EVERYTHING, EVERYTHING)
 
     def reading(self, family: str, name: str) -> Footprint:
-        """The masks of a step that only reads one object."""
+        """Return the masks of a step that only reads one object."""
         return (EVERY_STEP | self.bit(family, name), 0)
 
     def writing(self, family: str, name: str) -> Footprint:
-        """The masks of a step that writes one object."""
+        """Return the masks of a step that writes one object."""
         found = self.bit(family, name)
         return (EVERY_STEP | found, found)
 
     def upload(self, key: str, upload: str) -> int:
-        """The bit of one upload."""
+        """Return the bit of one upload."""
         return self.bit("upload", _upload_name(key, upload))
 
     def listing(self, family: str, prefix: str) -> int:
-        """The bit of a listing: written by every change to an object of `family` below `prefix`."""
+        """Return the bit of a listing: written by every change to an object of `family` below `prefix`."""
         known = ("list-" + family, prefix)
         if known not in self._bits:
             found = self.bit(*known)
@@ -160,7 +160,7 @@ class Footprints:
         return self._bits[known]
 
     def widen(self, written: int) -> int:
-        """A mask of written objects made at an earlier generation, with the listings met since."""
+        """Return a mask of written objects made at an earlier generation, with the listings met since."""
         if written == EVERYTHING or not written:
             return written
         for key, found in self._bits.items():
@@ -169,7 +169,7 @@ class Footprints:
         return written
 
     def packed(self) -> list[list[Any]]:
-        """Names and numbers, as plain data."""
+        """Return names and numbers, as plain data."""
         return [
             [list(key) if isinstance(key, tuple) else key for key in self._bits],
             [list(identity) for identity in self._actors],
@@ -177,7 +177,7 @@ class Footprints:
 
     @classmethod
     def unpacked(cls, data: list[list[Any]]) -> "Footprints":
-        """The same names for the same bits and actors."""
+        """Return the same names for the same bits and actors."""
         objects = cls()
         for key in data[0][len(objects._bits) :]:
             if key[0].startswith("list-"):
@@ -189,7 +189,7 @@ class Footprints:
         return objects
 
     def owner(self, actor: int) -> int:
-        """The process that issued a request in flight, or that a thread belongs to."""
+        """Return the process that issued a request in flight, or that a thread belongs to."""
         owner: int = self._identities[actor][0]
         while owner >= FLIGHTS_FROM:  # a thread issued it
             owner = self._identities[owner][0]
@@ -200,7 +200,7 @@ class Footprints:
         return self._identities[actor][2]
 
     def actor(self, identity: Any) -> int:
-        """The number of an actor that is no process; the same in every run of the exploration."""
+        """Return the number of an actor that is no process; the same in every run of the exploration."""
         found = self._actors.get(identity)
         if found is None:
             found = self._actors[identity] = FLIGHTS_FROM + len(self._actors)
@@ -208,7 +208,7 @@ class Footprints:
         return found
 
     def names(self, mask: int) -> list[str]:
-        """The objects in a mask, for people."""
+        """Return the objects in a mask, for people."""
         found = ((key, bit) for key, bit in self._bits.items() if bit & mask and isinstance(key, tuple))
         return [f"{family}:{name}" for (family, name), _ in found]
 
@@ -233,7 +233,7 @@ class Footprints:
         return self.changing(request.key)
 
     def changing(self, key: str) -> Footprint:
-        """The masks of a step that writes an object."""
+        """Return the masks of a step that writes an object."""
         found = self._writes.get(key)
         if found is None:
             own = self.bit("key", key)

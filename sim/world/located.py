@@ -44,7 +44,7 @@ class AuditError(Exception):
 
 
 def users_lines_of(error: BaseException) -> tuple[CodeLine, ...]:
-    """The lines of the user's code through which an exception came, innermost last."""
+    """Return the lines of the user's code through which an exception came, innermost last."""
     found = []
     trace = error.__traceback__
     while trace is not None:
@@ -56,13 +56,13 @@ def users_lines_of(error: BaseException) -> tuple[CodeLine, ...]:
 
 
 def line_of(function: Any) -> CodeLine:
-    """The line where a function is defined."""
+    """Return the line where a function is defined."""
     code = function.__code__
     return CodeLine(_relative(code.co_filename), code.co_firstlineno, code.co_name)
 
 
 def mistake_of(error: BaseException) -> str:
-    """The mistake that an exception shows, if it is none of the protocol but of the set-up or the call."""
+    """Return the mistake in the set-up or the call that an exception shows; none for the protocol's own."""
     if isinstance(error, InvalidType):
         return "give the store bytes, and names as text"
     kind = type(error).__name__ if type(error).__module__.startswith("botocore.") else ""
@@ -81,7 +81,7 @@ _MISTAKES = {
 
 
 def users_lines(frame: FrameType | None = None) -> tuple[CodeLine, ...]:
-    """The lines of the user's code that lead to this frame, or to the caller; innermost last."""
+    """Return the lines of the user's code that lead to this frame, or to the caller; innermost last."""
     found: list[CodeLine] = []
     frame = frame or sys._getframe(1)  # noqa: SLF001 - as `inspect` does, which also reads the source files
     while frame is not None and len(found) < FRAMES_MAX:

@@ -50,7 +50,7 @@ class Follower(Protocol):
         """A process noted something; the reason why that is a violation."""
 
     def state(self) -> Any:
-        """Everything on which later judgements depend."""
+        """Return everything on which later judgements depend."""
 
 
 class Monitor:

@@ -167,7 +167,7 @@ _FIXED = frozenset({str, bytes, int, float, bool, type(None)})
 
 
 def own(value: Any) -> Any:
-    """A copy of the containers in a value, so that later changes do not reach it."""
+    """Return a copy of the containers in a value, so that later changes do not reach it."""
     kind = type(value)
     if kind in _FIXED:
         return value

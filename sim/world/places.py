@@ -297,7 +297,7 @@ WRAPPERS: dict[type, Callable[[Any, Originals], Any]] = {
 
 
 def bindings(target: Any) -> Iterator[tuple[Any, Any]]:
-    """The names of what an object holds and lets be replaced."""
+    """Yield the names of what an object holds and lets be replaced."""
     kind = type(target)
     if kind in _MAPPINGS or is_class(target):
         yield from list(vars(target).items() if is_class(target) else dict.items(target))

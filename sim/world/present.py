@@ -45,7 +45,7 @@ _kinds: dict[str, int] = {}
 
 
 def here() -> "RunState | None":
-    """The world that runs in this thread; None when there is none."""
+    """Return the world that runs in this thread; None when there is none."""
     stack = _runs.get(get_ident())
     return stack[-1] if stack else None
 
@@ -58,7 +58,7 @@ def surely_here() -> "RunState":
 
 
 def controlled() -> "RunState | None":
-    """The world, when one of its processes runs now, or the program that sets it up; else None."""
+    """Return the world, when one of its processes runs now, or the program that sets it up; else None."""
     run = here()
     return run if run is not None and (run.running is not None or run.setting_up) else None
 
@@ -113,7 +113,7 @@ def memory(run: "RunState") -> dict[Any, Any]:
 
 
 def kind_of(frame: FrameType) -> int:
-    """The kind of answer for the code in `frame`."""
+    """Return the kind of answer for the code in `frame`."""
     name = frame.f_globals.get("__name__", "")
     found = _kinds.get(name)
     if found is None:

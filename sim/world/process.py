@@ -111,7 +111,7 @@ class Recall:
         self._count = 0
 
     def root(self, setup: tuple[Any, ...], process: str) -> Node:
-        """The first node of a process, by what the program picked when it set the world up."""
+        """Return the first node of a process, by what the program picked when it set the world up."""
         if self._count > NODES_MAX:
             self._roots.clear()
             self._count = 0
@@ -600,7 +600,7 @@ class Process:
         self.marked.clear()  # that was known
 
     def _give(self, answer: Any) -> tuple[Any, bool]:
-        """The code's next operation after this answer; and whether it let itself be crashed."""
+        """Return the code's next operation after this answer; and whether it let itself be crashed."""
         clean = True
         if answer is START:
             self.streams = {}

@@ -26,14 +26,14 @@ _ATOMS = frozenset({str, bytes, int, float, bool, complex, type(None), types.Cod
 
 
 def reachable(root: Any, enter: Callable[[Any], bool] = lambda _: True) -> list[Any]:
-    """Every object that `root` leads to and that `enter` lets in, each once, the nearest first."""
+    """Return every object that `root` leads to and that `enter` lets in, each once, the nearest first."""
     found: list[Any] = [root]
     _walk(found, enter, OBJECTS_MAX)
     return found
 
 
 def follow(roots: list[Any], enter: Callable[[Any], bool], most: int) -> list[Any] | None:
-    """The same from several objects that `enter` lets in; None where it is more than `most`."""
+    """Return the same from several objects that `enter` lets in; None where it is more than `most`."""
     found = [one for one in roots if type(one) not in _ATOMS and not _closed(one) and enter(one)]
     _walk(found, enter, most)
     return None if len(found) > most else found
@@ -110,7 +110,7 @@ def is_class(value: Any) -> bool:
 
 
 def namespace(value: Any) -> dict[str, Any] | None:
-    """The attributes of an object; None when it has none of its own, or computes them."""
+    """Return the attributes of an object; None when it has none of its own, or computes them."""
     for owner in type(value).__mro__:
         found = owner.__dict__.get("__dict__")
         if found is not None:

@@ -49,7 +49,7 @@ def _steady(run: RunState, kind: int) -> int:
 
 
 def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: bool) -> Callable[[], Any]:
-    """A replacement for a clock that is called without arguments."""
+    """Return a replacement for a clock that is called without arguments."""
 
     def replacement() -> Any:
         run = here()
@@ -66,7 +66,7 @@ def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: boo
 
 
 def _moment(real: Callable[..., Any]) -> Callable[..., Any]:
-    """A replacement for a function whose argument defaults to now."""
+    """Return a replacement for a function whose argument defaults to now."""
 
     def replacement(seconds: float | None = None) -> Any:
         run = here()
@@ -171,7 +171,7 @@ _real: dict[str, Any] = dict(vars(time))
 
 
 def _clocks() -> Iterator[tuple[Any, str, Any]]:
-    """The replacements with their places: module and name."""
+    """Yield the replacements with their places: module and name."""
     for name in ("time", "time_ns"):
         yield time, name, _reader(_real[name], _wall, scale=name == "time")
     for name in ("monotonic", "perf_counter"):
@@ -241,7 +241,7 @@ def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
 
 
 def _randomness() -> Iterator[tuple[Any, str, Any]]:
-    """The replacements with their places: module or class, and name."""
+    """Yield the replacements with their places: module or class, and name."""
     for name in _FUNCTIONS:
         if hasattr(random, name):
             yield random, name, _drawing(name, getattr(random, name))
@@ -257,7 +257,7 @@ def _randomness() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _named(real: Callable[..., Any], name: Callable[[int, int], Any]) -> Callable[..., Any]:
-    """A replacement for a function that identifies the process, by its index and its number of restarts."""
+    """Replace a function that identifies the process: by its index and its number of restarts."""
 
     def replacement(*args: Any) -> Any:
         run = controlled()
@@ -282,7 +282,7 @@ _real_uname = os.uname
 
 
 def process_id(index: int, restarts: int = 0) -> int:
-    """The number that the system gives to a process of the world."""
+    """Return the number that the system gives to a process of the world."""
     return 1000 * (index + 1) + restarts
 
 
@@ -304,5 +304,5 @@ _METHODS = {
 
 
 def of_method(owner: Any, name: str) -> Any:
-    """The replacement of a method that is bound to a real class; None when it has none."""
+    """Return the replacement of a method that is bound to a real class; None when it has none."""
     return _METHODS.get((id(owner), name))

@@ -95,7 +95,7 @@ class RequestSteps:
             record.set_footprint(footprints.reading("key", request.key))
         else:
             record.read, record.written = footprints.footprint(request, reply)  # no call: at every request
-            if footprints.stamp and record.written:
+            if footprints.stamp and record.written and not run.observed:
                 run.observe_time()
         return reply
 

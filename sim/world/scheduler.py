@@ -67,7 +67,7 @@ class Scheduler:
         """True if nothing can happen any more but a power loss."""
 
     def enabled(self) -> list[int]:
-        """The actors that may step; empty when the run is complete."""
+        """Return the actors that may step; empty when the run is complete."""
         run = self._run
         if run.setup is not None:
             return [0]
@@ -81,7 +81,7 @@ class Scheduler:
         return self._able()
 
     def _able(self) -> list[int]:
-        """The actors besides power that may step."""
+        """Return the actors besides power that may step."""
         run = self._run
         if run.has_daemons and self._only_daemons_left():
             return []
@@ -164,7 +164,7 @@ class Scheduler:
         return process.daemon
 
     def alternatives(self, actor: int) -> tuple[str, ...]:
-        """The alternatives of the actor's next step, the harmless one first."""
+        """Return the alternatives of the actor's next step, the harmless one first."""
         run = self._run
         if actor == CLOCK_ACTOR:
             return self._ways_to_pass_time()
@@ -174,7 +174,8 @@ class Scheduler:
             return ("ok", "power_loss") if self._last else ("power_loss",)
         flight = run.flights.get(actor)
         if flight is None:
-            process = run.strand_or_setup(actor)
+            # Most actors are processes: no call for them.
+            process = run.processes[actor - 1] if 0 < actor < CLOCK_ACTOR else run.strand_or_setup(actor)
             op, retried, crashable = process.pending, process.retried, process.machine.effective
         elif flight.zombie:
             return ("land", "never")
@@ -195,7 +196,7 @@ class Scheduler:
         return sum(process.naps - 1 for process in self._run.strands if process.naps > 1) >= SPINS
 
     def pending(self, actor: int) -> Any:
-        """The operation of the actor's next step."""
+        """Return the operation of the actor's next step."""
         run = self._run
         if actor == CLOCK_ACTOR:
             return ADVANCE
@@ -204,12 +205,14 @@ class Scheduler:
         flight = run.flights.get(actor)
         if flight is not None:
             return flight.request
+        if 0 < actor < CLOCK_ACTOR:
+            return run.processes[actor - 1].pending
         if not actor and run.setup is None:
             return None
         return run.strand_or_setup(actor).pending
 
     def rivals(self, actor: int) -> list[int]:
-        """The other requests of the same parallel step, if a crash of their sender may end them unlanded.
+        """Return the other requests of a parallel step, if a crash of their sender may end them unlanded.
 
         Then it matters which of them have landed by then, although they do not conflict. The same holds for
         the threads of a process that the end of the process ends.

@@ -55,7 +55,7 @@ def pass_time() -> None:
 
 
 def _watched(base: Any, name: str) -> tuple[Any, Any]:
-    """A subclass of `base` that reports when `name` is read, and how to read it without."""
+    """Return a subclass of `base` that reports when `name` is read, and how to read it without."""
     raw = vars(base)[name].__get__
     set_raw = vars(base)[name].__set__
     others = attrgetter(*(field for field in base.__dataclass_fields__ if field != name))

@@ -146,7 +146,7 @@ _identifiers: dict[tuple[Any, str, int], str] = {}
 
 
 def identifier(seed: Any, who: str, count: int) -> str:
-    """A ULID of this moment and owner; kept, because runs are repeated from the start."""
+    """Return a ULID of this moment and owner; kept, because runs are repeated from the start."""
     known = _identifiers.get((seed, who, count))
     if known is None:
         if len(_identifiers) > 100_000:

@@ -19,7 +19,7 @@ _NOTES = {name: found.text for name, found in ALTERNATIVES.items() if found.text
 
 
 def events(world: World, run: str = "") -> list[Event]:
-    """Every event of the run so far."""
+    """Return every event of the run so far."""
     made: list[Event] = []
     numbers: dict[tuple[int, int], int] = {}
     for t_ns, process, incarnation, op, phase, columns in _rows(

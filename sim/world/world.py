@@ -105,7 +105,7 @@ class World(Declaring):
         return self.run.env
 
     def boto3_client(self, service: str = "s3", **options: Any) -> Any:
-        """A client of the SDK that this world answers; `options` as for `boto3.client`.
+        """Return a client of the SDK that this world answers; `options` as for `boto3.client`.
 
         From here to the end of the run, time and randomness belong to the world too, see `sim.boto`.
         """
@@ -114,13 +114,13 @@ class World(Declaring):
         return client(self, service, **options)
 
     def boto3_resource(self, service: str = "s3", **options: Any) -> Any:
-        """A resource of the SDK that this world answers; `options` as for `boto3.resource`."""
+        """Return a resource of the SDK that this world answers; `options` as for `boto3.resource`."""
         from fencepost.sim.boto import resource
 
         return resource(self, service, **options)
 
     def boto3_session(self) -> Any:
-        """A session of the SDK, whose clients and resources this world answers."""
+        """Return a session of the SDK, whose clients and resources this world answers."""
         from fencepost.sim.boto import session
 
         return session(self)
@@ -328,7 +328,7 @@ class World(Declaring):
         issue(self.run, process, Post(channel, own(message)))
 
     def receive(self, channel: str) -> Any:
-        """The next message that has arrived at `channel`; None when none has."""
+        """Return the next message that has arrived at `channel`; None when none has."""
         process = self.run.running
         if process is None:
             raise Misuse("messages are received by processes")

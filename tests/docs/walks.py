@@ -72,6 +72,14 @@ def _command(*words: str) -> None:
     assert exit_of(*words) == 0
 
 
+def _check(folder: Path) -> Callable[[], object]:
+    return partial(_command, "check", "lifecycle-blockers")
+
+
+def _audit(folder: Path) -> Callable[[], object]:
+    return partial(_command, "audit", f"{ROOT}/examples/audit/election.py:fixed", "--faults", "none")
+
+
 def _publish(folder: Path) -> Callable[[], object]:
     url = (folder / "catalog").as_uri()
     rows = folder / "people.csv"
@@ -101,8 +109,10 @@ def _simulate(folder: Path) -> Callable[[], object]:
 
 
 WALKS: dict[str, Walk] = {
+    "A proof: `fencepost check`": _check,
     "A publish: `fencepost catalog put`": _publish,
     "A PUT to the object server": _put,
+    "One audited request: `fencepost audit`": _audit,
     "Last night's operations: `fencepost replay`": _replay,
     "A what-if: `fencepost simulate`": _simulate,
 }

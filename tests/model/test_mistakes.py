@@ -140,9 +140,6 @@ def test_appending_to_a_full_sequence_and_popping_from_an_empty_one_are_errors()
         (lambda s: s.require(s.queue == 1), "`queue` is a sequence: compare it with a tuple"),
         (lambda s: setattr(s, "queue", 1), "`queue` is a sequence: assign a tuple or another sequence"),
         (lambda s: setattr(s, "slots", 1), "`slots` is a size: it is given at check time"),
-        (lambda s: s.guard("fence", s.flag), "'fence' is not declared; the safeguards of Invalid are none"),
-        (lambda s: s.assume("calm", s.flag), "'calm' is not declared; the assumptions of Invalid are none"),
-        (lambda s: s.is_on("fence"), "'fence' is not declared"),
         (lambda s: s.require(pick(s.flag, s.phase, s.other) == "up"), "pick is between one of init, done"),
         (lambda s: s.require(pick(s.flag, s.phase, "typo") == "init"), "'typo' is not one of init, done"),
         (

@@ -333,12 +333,25 @@ class Door(Machine):
 
     safeguards = {"lock": "it is locked", "guard": "somebody stands there", "alarm": "it rings"}
     tries = Int(0, 2)
-    is_open = define(lambda s, tries: s.tries > tries, without={"lock": True})
-    answer = define("no", without={"guard": "yes", ("alarm", "lock"): "perhaps"})
+    is_open = define(lambda s, tries: s.tries > tries)
+    always_open = without("lock", replaces=is_open)(lambda s, tries: True)
 
-    @define(without={"lock": False, "guard": lambda s, tries: s.tries == tries})
+    def answer(s) -> str:
+        return "no"
+
+    yes = without("guard", replaces=answer)(lambda s: "yes")
+    perhaps = without("alarm", "lock", replaces=answer)(lambda s: "perhaps")
+
     def is_new(s, tries: int) -> Truth:
         return s.tries < tries
+
+    @without("lock", replaces=is_new)
+    def is_never_new(s, tries: int) -> bool:
+        return False
+
+    @without("guard", replaces=is_new)
+    def is_at_its_try(s, tries: int) -> Truth:
+        return s.tries == tries
 
     @action
     def attempt(s) -> None:
@@ -373,15 +386,17 @@ def test_a_definition_says_what_it_is_without_a_safeguard(off, violated) -> None
 
 
 def test_what_replaces_a_definition_takes_its_parameters() -> None:
-    with pytest.raises(ModellingMistake, match=r"`locked` takes \(a\), but .* takes \(a, b\)"):
+    with pytest.raises(ModellingMistake, match=r"`unlocked` takes \(a\), but .* takes \(a, b\)"):
 
         class Odd(Door):
-            locked = define(lambda s, a, b: a == b, without={"lock": lambda s, a: a == 1})
+            locked = define(lambda s, a, b: a == b)
+            unlocked = without("lock", replaces=locked)(lambda s, a: a == 1)
 
 
 def test_a_definition_without_an_unknown_safeguard_is_a_mistake() -> None:
     class Odd(Door):
-        locked = define(lambda s: s.tries > 0, without={"key": True})
+        locked = define(lambda s: s.tries > 0)
+        unlocked = without("key", replaces=locked)(lambda s: True)
 
     with pytest.raises(ModellingMistake, match="'key', which is not declared"):
         check(Odd)

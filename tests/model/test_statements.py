@@ -279,7 +279,7 @@ def keeps_a_view(s: Any) -> None:
         (lambda s: delattr(s, "count"), "`count` cannot be deleted"),
         (lambda s: s.require(not s.queue.is_empty), "write is_empty(...)"),
         (lambda s: s.require(not s.helps), "write helps(...)"),
-        (lambda s: s.require(not s.is_on), "write is_on(...)"),
+        (lambda s: s.require(not s.can), "write can(...)"),
         (lambda s: s.require(s.queue.is_empty == False), "write is_empty(...)"),  # noqa: E712  # the mistake
         (lambda s: s.require(str(s.count) == "0"), "so it is no text"),
         (lambda s: s.require(f"{s.phase}" == "a"), "so it is no text"),

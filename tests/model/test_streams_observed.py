@@ -173,10 +173,13 @@ def test_without_a_switch_the_refinement_breaks_as_far_as_the_store_shows_it(swi
     assert found.verdict == ("holds" if switch in UNSEEN else "violated")
 
 
-class NoTakeoverOfTombstones(StreamsObserved):
-    """A name that is never created again over its tombstone."""
+class ReplacesFullTombstones(StreamsObserved):
+    """A tombstone is replaced only if it lists a segment."""
 
-    swapped = None
+    @action(life=StreamsObserved.lives)
+    def swapped(s, life: int) -> None:
+        s.require(s.is_dead(), s.manifest.count > 0, ~s.has_listed_data())
+        s.begin(life)
 
 
 class NothingLate(StreamsObserved):
@@ -208,7 +211,7 @@ class TombsAreEmpty(StreamsObserved):
 
 
 STRICTER = {
-    NoTakeoverOfTombstones: "swapped",
+    ReplacesFullTombstones: "swapped",
     NothingLate: "uploaded",
     KeepsGarbage: "data_deleted",
     TombsAreEmpty: "manifest",

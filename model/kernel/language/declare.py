@@ -29,9 +29,10 @@ A property of one expression needs no method: its sentence is the argument.
 
     exclusion = invariant("Never two clients hold the lock.")(lambda s: s.at.count("holds") <= 1)
 
-`define` names a short definition, and what takes its place while a safeguard or an assumption is off:
+`define` names a short definition; `without` names its replacement while a safeguard or an assumption is off:
 
-    is_fenced = define(lambda s, epoch, newest: newest > epoch, without={"epoch-check": False})
+    is_fenced = define(lambda s, epoch, newest: newest > epoch)
+    is_never_fenced = without("epoch-check", replaces=is_fenced)(lambda s, epoch, newest: False)
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -41,7 +42,6 @@ from functools import partial, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from itertools import product
 from pathlib import Path
-from types import FunctionType, MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from fencepost.model.kernel.language.columns import Truth, all_of, any_of, as_truth
@@ -68,9 +68,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
 Values = int | str | Extent | Subsets | Received[Any, Any] | AnyPlace | Role | Sequence[object]
-Off = Mapping[str | tuple[str, ...], Any]
 MARK = "__fencepost__"
-OFF = "__fencepost_off__"
 
 
 @dataclass(frozen=True)
@@ -500,53 +498,10 @@ def bound(function: F) -> F:
     return _mark(function, Constraint(function.__name__, function))
 
 
-@overload
-def define(body: str, /, without: Off = ...) -> Callable[..., str]: ...
-@overload
-def define(  # type: ignore[overload-overlap]  # a bool is an int to Python, and a truth value to us
-    body: bool, /, without: Off = ...
-) -> Callable[..., Truth]: ...
-@overload
-def define(body: int, /, without: Off = ...) -> Callable[..., int]: ...
-@overload
-def define(body: Callable[..., Any], /, without: Off = ...) -> Callable[..., Truth]: ...
-@overload
-def define(*, without: Off) -> Callable[[F], F]: ...
-def define(body: Any = None, /, without: Off = MappingProxyType({})) -> Any:
-    """A condition or a constant in one line, with what it is while a safeguard or an assumption is off.
-
-    Above any other definition, a method: `@define(without={"late-head": False})`. Two switches with one
-    effect are a tuple. If several are off, the last one wins.
-    """
-    if body is None:
-        return lambda function: define(function, without)
-    function = _as_function(body)
-    check_statements(function)
-    off = [
-        Replacement((switches,) if isinstance(switches, str) else switches, function, _as_function(value))
-        for switches, value in without.items()
-    ]
-    setattr(function, OFF, tuple(off))
-    return function
-
-
-def constant(
-    body: Callable[..., bool], /, without: Mapping[str | tuple[str, ...], bool | Callable[..., bool]]
-) -> Callable[..., bool]:
-    """A `define` of what is the same for all states: plain Python may branch on it."""
-    off = {
-        switches: (lambda *_of_any, value=value, **_kind: value) if isinstance(value, bool) else value
-        for switches, value in without.items()
-    }
-    defined: Callable[..., bool] = define(body, without=off)  # type: ignore[assignment]  # not a column here
-    return defined
-
-
-def _as_function(value: Any) -> Callable[..., Any]:
-    if isinstance(value, FunctionType):
-        return value
-    result = Truth.constant(value) if isinstance(value, bool) else value
-    return lambda *_of_any, **_kind: result
+def define(body: Callable[..., Any], /) -> Callable[..., Truth]:
+    """A condition in one line; `@without` declares what replaces it."""
+    check_statements(body)
+    return body
 
 
 def without(

@@ -17,7 +17,6 @@ import numpy as np
 from fencepost.model.kernel.language.columns import Truth, describe
 from fencepost.model.kernel.language.declare import (
     MARK,
-    OFF,
     ActionDeclared,
     Constraint,
     Ending,
@@ -120,9 +119,6 @@ class Machine(NoValue, metaclass=_MachineType):
             mark = getattr(value, MARK, None)
             if isinstance(mark, Replacement):
                 _find_replaced(cls, name, mark).is_replaceable = True
-            for mark in getattr(value, OFF, ()):
-                value.is_replaceable = True
-                _check_parameters(name, mark)
 
     def require(self, *conditions: Truth | bool) -> None:
         """Keep the rows where every condition holds; the following statements see only those."""
@@ -134,25 +130,6 @@ class Machine(NoValue, metaclass=_MachineType):
                 )
             truth = condition if isinstance(condition, Truth) else Truth.constant(condition)
             self.frame.narrow_to(truth)
-
-    def guard(self, safeguard: str, condition: Truth | bool) -> None:
-        """A `require` that belongs to a safeguard: `without=[safeguard]` leaves it out."""
-        self._check_declared(safeguard, self.safeguards, "safeguards")
-        if self.is_on(safeguard):
-            self.require(condition)
-
-    def assume(self, assumption: str, condition: Truth | bool) -> None:
-        """A `require` that belongs to an assumption: `without=[assumption]` leaves it out."""
-        self._check_declared(assumption, self.assumptions, "assumptions")
-        if self.is_on(assumption):
-            self.require(condition)
-
-    @must_call
-    def is_on(self, name: str) -> bool:
-        """True if a safeguard or an assumption is on: plain Python may branch on it."""
-        switches = {**self.safeguards, **self.assumptions}
-        self._check_declared(name, switches, "safeguards or assumptions")
-        return name not in self.frame.model.without
 
     @must_call
     def can(self, action: str, **parameters: object) -> Truth:
@@ -206,17 +183,8 @@ class Machine(NoValue, metaclass=_MachineType):
             f"`{name}` is not part of this machine{suggestion(name, known)}; the fields are {names(fields)}"
         )
 
-    def _check_declared(self, name: str, known: Mapping[str, str], what: str) -> None:
-        if name not in known:
-            raise ModellingMistake(
-                f"'{name}' is not declared{suggestion(name, known)}; the {what} of {type(self).__name__} "
-                f"are {names(known)}"
-            )
 
-
-RESERVED = frozenset(
-    {"frame", "require", "guard", "assume", "is_on", "can", "safeguards", "assumptions", "symmetric"}
-)
+RESERVED = frozenset({"frame", "require", "can", "safeguards", "assumptions", "symmetric"})
 
 
 def declared(machine: type[Machine], kind: type[_T]) -> list[tuple[str, _T]]:
@@ -254,7 +222,7 @@ def replacements(machine: type[Machine], off: frozenset[str]) -> dict[Callable[.
     for name, value in declared(machine, MustCall):
         mark = getattr(value, MARK, None)
         own = [mark] if isinstance(mark, Replacement) else []
-        for each in (*own, *getattr(value, OFF, ())):
+        for each in own:
             for switch in each.switches:
                 if switch not in known:
                     raise ModellingMistake(
