@@ -18,10 +18,11 @@ def test_everything_holds_at_the_default_size_and_every_action_of_one_opener_fir
     assert result.distinct == 905_043
     assert result.never_fired == ("finish_undo",)  # takes a second opener
     assert result.vacuity_warnings == (
-        "delete_version never happens with number=3",  # the newest that one run can make is never passed
+        "delete_version never happens with number=3",  # the newest that a run makes is never passed
         # The proof here is without faults. `test_publish_observed` has one with them.
-        "observed: no action performs move_boundary, delete_manifests, delete_version, stage_again, head_lands, "
-        "manifest_lands, recovery_leaves_to_rival, finish_undo of publish-observed at the sizes of the proof",
+        "observed: no action performs move_boundary, delete_manifests, delete_version, stage_again, "
+        "head_lands, manifest_lands, recovery_leaves_to_rival, finish_undo of publish-observed at the sizes "
+        "of the proof",
     )
 
 
