@@ -40,6 +40,7 @@ AT_WORK = ("heads", "commit", "created", "undo")
 NEW_WRITER = -1
 RESTORED = {"nodes": ("nodes",), "edges": ("edges",), "both": TABLES}
 """The tables that an undo restores, by name."""
+TWO_PLANS = {"writers": 2, "claims": 0}
 
 
 class PublishObserved(Machine):
@@ -635,3 +636,15 @@ class PublishObserved(Machine):
     @may_end
     def done(s) -> Truth:
         return ~any_of(s.is_at_work(w) for w in range(s.writers)) & ~s.plan.any(sidecar=True)
+
+    # Actions and fields that need two plans.
+
+    fires_at: ClassVar = {
+        "retry": TWO_PLANS,
+        "learn_refusal": TWO_PLANS,
+        "undo_own_head": TWO_PLANS,
+        "undo_own_commit": TWO_PLANS,
+        "undo_own_ends": TWO_PLANS,
+        "recovery_leaves_to_rival": TWO_PLANS,
+    }
+    changes_at: ClassVar = {"plan.base": TWO_PLANS}

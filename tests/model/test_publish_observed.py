@@ -230,3 +230,12 @@ def test_a_create_is_sent_again_after_its_id_was_deleted() -> None:
         state = model.successors(state, labels[step]).states
         assert state.shape[1], step
     assert model.unpack(tuple(int(word) for word in state[:, 0]))["last"] == 3, "no reader finds it"
+
+
+def test_one_plan_leaves_out_the_manifests_and_versions_of_further_plans() -> None:
+    """If this fails, the machine has another part that its default size never tests."""
+    assert check(PublishObserved).vacuity_warnings == (
+        "move_boundary never happens with to=0, 4",
+        "delete_version never happens with number=1",
+        "stage never happens with parent=2, 3, 4",
+    )

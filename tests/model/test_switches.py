@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fencepost.model
-from fencepost.model import FieldOverflow, Machine, Model, check
+from fencepost.model import CheckResult, FieldOverflow, Machine, Model, check
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Search
 from fencepost.model.textbook.bounded_queue import BoundedQueue
 
@@ -106,13 +106,21 @@ def declared(machine: type[Machine], where: Mapping[str, int] | str) -> tuple[li
     return [], {**smaller, **where}
 
 
+@functools.lru_cache(maxsize=1)
+def checked(
+    machine: type[Machine], sizes: tuple[tuple[str, int], ...], without: tuple[str, ...]
+) -> CheckResult:
+    """The result of a check that several cases in a row need."""
+    return check(machine, dict(sizes), without=without, keep_going=True)
+
+
 @pytest.mark.parametrize(
     ("machine", "action"), [(machine, action) for machine in shipped() for action in machine.fires_at]
 )
 def test_an_action_fires_where_its_machine_declares_it(machine: type[Machine], action: str) -> None:
     """Elsewhere it need not fire."""
     without, sizes = declared(machine, machine.fires_at[action])
-    result = check(machine, sizes, without=without, keep_going=True)
+    result = checked(machine, tuple(sizes.items()), tuple(without))
     assert result.coverage[action] > 0
     assert Model(machine, sizes, without=without).must_fire(action)
     assert not Model(machine).must_fire(action)
@@ -124,7 +132,7 @@ def test_an_action_fires_where_its_machine_declares_it(machine: type[Machine], a
 def test_a_field_changes_where_its_machine_declares_it(machine: type[Machine], field: str) -> None:
     """Elsewhere it need not change."""
     without, sizes = declared(machine, machine.changes_at[field])
-    result = check(machine, sizes, without=without, keep_going=True)
+    result = checked(machine, tuple(sizes.items()), tuple(without))
     assert not any(field in warning.split(": ")[-1].split(", ") for warning in result.vacuity_warnings)
     assert field not in result.left_out
     assert Model(machine, sizes, without=without).must_change(field)

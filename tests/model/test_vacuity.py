@@ -59,6 +59,8 @@ SMALL = [
         "lifecycle-merged",
         "lifecycle-seeding",
         "lifecycle-blockers",
+        "publish-observed",
+        "ingest-observed",
     )
 ]  # their own tests check theirs
 
