@@ -5,6 +5,7 @@ label that the event may have been, the guard that refused the last of them, and
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fencepost.model import Label
@@ -15,6 +16,8 @@ from fencepost.properties.refinement.automaton import Automaton, SymbolKind
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import Action
 
+_NAMED = re.compile(r"\b\w+\.(\w+)(?:\[[^\]]*\]\.(\w+))?")
+"""A field in the text of a guard, and the field of a role: `s.epoch`, `s.writer[w].at`."""
 REFUSALS_SHOWN = 8
 """A label has many parameters that no event shows."""
 
@@ -99,10 +102,16 @@ def _event(kind: SymbolKind, observation: Observation) -> str:
 
 
 def guard_values(automaton: Automaton, rows: U64, row: int, guard: str) -> str:
-    """The values of the fields that a guard names, in one state: `epoch: 2, head: [1, 0]`."""
+    """The values of the fields that a guard names, in one state: `epoch: 2, writer.at: [new, heads]`."""
     state = automaton.model.unpack(tuple(int(word) for word in rows[:, row]))
-    named = dict.fromkeys(re.findall(r"\b\w+\.(\w+)", guard))
-    return ", ".join(f"{name}: {format_value(state[name])}" for name in named if name in state)
+    shown: dict[str, object] = {}
+    for name, part in _NAMED.findall(guard):
+        members = state.get(name)
+        if part and isinstance(members, Sequence) and all(part in member for member in members):
+            shown[f"{name}.{part}"] = tuple(member[part] for member in members)
+        elif name in state:
+            shown[name] = members
+    return ", ".join(f"{name}: {format_value(value)}" for name, value in shown.items())
 
 
 def show_state(automaton: Automaton, rows: U64, row: int) -> str:

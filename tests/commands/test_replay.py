@@ -133,7 +133,7 @@ def test_publish_ships(tmp_path: Path) -> None:
     write_parquet(tmp_path / "t.parquet", table_of([*good, *bad]))
     ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "publish")
     assert (ended, found["accepted"], found["rejected"]) == (1, 1, 1)
-    assert 'is not possible: s.at[w] == "heads" (publish.py:' in found["violations"][0]["reason"]  # type: ignore[index]
+    assert 'is not possible: s.writer[w].at == "heads" (publish_observed.py:' in found["violations"][0]["reason"]  # type: ignore[index]
 
 
 def test_a_violation_names_file_line_time_action_and_the_false_guard_with_values(
@@ -153,7 +153,7 @@ def test_a_violation_names_file_line_time_action_and_the_false_guard_with_values
     assert json.loads(lines[row["line"] - 1])["seq"] == row["seq"]
     assert (row["file"], row["time"]) == (str(file), "2023-11-14T22:13:20.000Z")
     assert "is not possible: " in row["reason"]
-    assert "; at: [" in row["reason"]
+    assert "; writer.at: [new, new, " in row["reason"]
     assert row["possible"].count("(") <= 10
     assert found["damaged_lines"] == 2
     shown = capsys.readouterr().out
