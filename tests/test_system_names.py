@@ -43,6 +43,8 @@ def _words(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, " ".join([module, *(alias.name for alias in node.names)]).replace(".", " ")
 
 
+SHARED = r"[. /]wire\b"
+"""S3's format over HTTP, which the object server and the audited world share: it names no system."""
 ORDINARY = {"objects", "streams", "lifecycle"}
 """Names that are words of the language, or of S3: there only a path or a module names the system."""
 
@@ -52,7 +54,7 @@ def named(source: str, name: str) -> list[int]:
     word = re.compile(rf"(?<![\w-]){name}(?![\w-])")
     if name in ORDINARY:
         layers = "(?:impl|model|properties|sim[. /]systems|commands)"
-        word = re.compile(rf"{layers}[. /]{name}\b|^{name}[/:]")
+        word = re.compile(rf"{layers}[. /]{name}\b(?!{SHARED})|^{name}[/:]")
     return [line for line, text in words(source) if word.search(text)]
 
 

@@ -2,21 +2,7 @@
 
 from typing import ClassVar
 
-from fencepost.model import (
-    Each,
-    Enum,
-    Int,
-    Machine,
-    Size,
-    Truth,
-    action,
-    all_of,
-    implies,
-    invariant,
-    may_end,
-    step,
-    without,
-)
+from fencepost.model import *
 
 
 class FencedCounter(Machine):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fencepost.model
-from fencepost.model import CheckResult, FieldOverflow, Machine, Model, check
+from fencepost.model import CheckResult, FieldOverflow, Machine, Model, Size, check
 from fencepost.model.kernel.search.explore import Bounds, Explorer, Search
 from fencepost.model.textbook.bounded_queue import BoundedQueue
 
@@ -93,16 +93,18 @@ def test_a_switch_without_effect_is_detected() -> None:
 
 
 SMALLER = {"collectors": 1, "troubles": 0, "epochs": 2}
-"""Sizes at which that is seen sooner, where a machine has them and it is no creation that lands late."""
+"""Sizes at which that is seen sooner, where a machine has them."""
+LATE_CREATION = {"lives": 1, "epochs": 1}
+"""The same for a creation that lands late, which is one of the troubles."""
 
 
 def declared(machine: type[Machine], where: Mapping[str, int] | str) -> tuple[list[str], dict[str, int]]:
     """Switches that are off, and sizes."""
-    smaller = {name: size for name, size in SMALLER.items() if hasattr(machine, name)}
+    smaller = {name: size for name, size in SMALLER.items() if isinstance(getattr(machine, name, None), Size)}
+    if where == "bounded-landing" and "lives" in vars(machine):
+        return [where], LATE_CREATION
     if isinstance(where, str):
         return [where], smaller
-    if "swaps" in where:
-        smaller = {"lives": 1, "epochs": 1}
     return [], {**smaller, **where}
 
 
