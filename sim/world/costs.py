@@ -98,15 +98,15 @@ class _Tally(Tally):
         actor, _, _, _, _, op, answer, _ = step
         self.faults = faults
         self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
+        # As `join` and `step` count, without a call: this runs for every request of every explored run.
+        self.requests += 1
         group = None
         if actor >= FLIGHTS_FROM and actor not in run.threads:
             group = run.footprints.group(actor)
-            if (
-                group == self.group
-            ):  # those of one parallel step lie side by side: their process waits for all
-                self.join()
+            # The requests of one parallel step lie side by side: their process waits for all of them.
+            if group == self.group:
                 return
-        self.step()
+        self.hops += 1
         self.group = group
 
     def spent(self, name: str) -> Spent:
