@@ -122,7 +122,7 @@ def _joined(read: Any) -> Any:
         "run": "coalesce(known, '')",
         "phase": f"if(known is null, '{_DAMAGE}', phase)",
         "key": "if(known is null, '', key)",
-        "note": "if(known is null, '1', note)",
+        "size": "if(known is null, 1, size)",
     }
     later = later.selectExpr(*(f"{instead.get(name, name)} as {name}" for name in SCHEMA.names))
     return read.where("run <> ''").drop(LINK).unionByName(later)
