@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fencepost.model
+import fencepost.model.textbook
 from fencepost.model import (
     BadSettings,
     Bool,
@@ -51,11 +52,12 @@ from tests.model.counterexamples import followed
 def project_machines() -> list[type[Machine]]:
     """Every machine of the project that declares a symmetry."""
     found = []
-    for module in pkgutil.iter_modules(fencepost.model.__path__):
-        if not module.ispkg:
-            for value in vars(import_module(f"fencepost.model.{module.name}")).values():
-                if isinstance(value, type) and issubclass(value, Machine) and value.symmetric:
-                    found.append(value)
+    for package in (fencepost.model, fencepost.model.textbook):
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.ispkg:
+                for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
+                    if isinstance(value, type) and issubclass(value, Machine) and value.symmetric:
+                        found.append(value)
     return list(dict.fromkeys(found))
 
 
