@@ -34,6 +34,7 @@ from fencepost.impl.ingest.inventory_files import Disk
 from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers.metered import Tally
 from fencepost.impl.store.requests import BINARY, CompleteUpload, Get, Outcome, Put, Request
 from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.ingest.checks import CHECKS, Answer, BucketState, Outcomes
@@ -120,8 +121,7 @@ class Watched(WatchingStore):
         self.begin()
 
     def begin(self) -> None:
-        self.requests = 0
-        self.hops = 0
+        self.cost = Tally()
         self.faults = 0
         self.refused = 0
         """Creates of a manifest that found one."""
@@ -240,7 +240,7 @@ class ScenarioRun:
             what, attempt = "conflict", answer.existing.attempt
         # An accepted attempt that found a manifest found its own: an SDK below had sent the create twice.
         faults = store.faults + (store.refused if what == "accepted" else 0)
-        cost = (store.requests, store.hops, faults)
+        cost = (store.cost.requests, store.cost.hops, faults)
         seen, foreign = frozenset(store.saw), sender if sender != AGENT else ""
         identity = str(batch.identity)
         self.world.note(

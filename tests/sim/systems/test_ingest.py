@@ -86,6 +86,16 @@ def test_the_cost_of_accepting_is_reported() -> None:
     assert (follow_up["requests"], follow_up["hops"]) == (3, 1)
 
 
+def test_an_attempt_that_costs_more_than_its_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, the requests of an attempt do not reach its answer, and flat-cost holds of anything."""
+    bounds = {**scenario_run.COST, "accepted": (1, 1)}
+    monkeypatch.setattr(scenario_run, "COST", bounds)
+    result = explored(scenario="retry", crash=0, reply_lost=0, request_lost=0)
+    (found,) = result.counterexamples
+    assert found.property == "flat-cost"
+    assert found.reason == "to answer accepted took 2 requests and 2 serial hops"
+
+
 def test_a_retry_with_a_crash_at_every_step_holds() -> None:
     result = explored(scenario="retry", reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
