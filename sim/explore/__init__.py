@@ -10,9 +10,10 @@ from fencepost.sim.explore.audit import STRATEGIES, AuditOutcome, AuditRequest, 
 from fencepost.sim.explore.counterexample import Counterexample, Line, counterexample_of, lines_of
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
-from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting
+from fencepost.sim.explore.runs import Coverage, Failure, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random
 from fencepost.sim.explore.tokens import BadToken, Replay
+from fencepost.sim.world.process import Diverged
 
 __all__ = [
     "STRATEGIES",

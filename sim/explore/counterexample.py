@@ -27,14 +27,14 @@ from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.explore import tokens
 from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.explore.result import NearestPass, Violation
-from fencepost.sim.explore.runs import Diverged, Failure, Setting
+from fencepost.sim.explore.runs import Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
 from fencepost.sim.explore.watchdog import watching
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.process import Stuck
+from fencepost.sim.world.process import Diverged, Stuck
 from fencepost.sim.world.trace import events
 from fencepost.sim.world.view import View
 

@@ -24,12 +24,12 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
-from fencepost.sim.explore.runs import Coverage, Diverged, Failure, Setting, divergence
+from fencepost.sim.explore.runs import Coverage, Failure, Setting, divergence
 from fencepost.sim.explore.states import Memory, StateCache
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, places
 from fencepost.sim.world.footprints import CLOCK, EVERYTHING
 from fencepost.sim.world.operations import same
-from fencepost.sim.world.process import Recall
+from fencepost.sim.world.process import Diverged, Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.stamps import CLOCKED, UNTIMED, WATCHED
 

@@ -23,12 +23,13 @@ from fencepost.sim.explore import liveness
 from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, search
 from fencepost.sim.explore.counterexample import Counterexample, event_rows, follow_located, moves_of
 from fencepost.sim.explore.result import AuditVerdict, NearestPass
-from fencepost.sim.explore.runs import Coverage, Diverged, Setting
+from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.explore.tokens import Replay, follow, muted_for, read, write
 from fencepost.sim.world import Program
 from fencepost.sim.world.declaring import Declaring
 from fencepost.sim.world.finalizers import PROPERTY
+from fencepost.sim.world.process import Diverged
 
 HARNESS = [Path(package.__file__ or "").parent for package in (fencepost.sim, fencepost.impl.store)]
 """Frames below these folders do not help to find the line that raised."""

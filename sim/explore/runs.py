@@ -11,12 +11,11 @@ from typing import Any, TypeVar
 from fencepost.sim.explore.result import AuditCoverage
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.threads.sharing import Sharing
-from fencepost.sim.world import NO_FAULTS, POWER_ACTOR, Budget, Footprints, Program, Violation, World
+from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.operations import same
-from fencepost.sim.world.process import Diverged, Recall
+from fencepost.sim.world.process import Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
 from fencepost.sim.world.scheduler import SPINS
@@ -376,12 +375,6 @@ def run(
     return True
 
 
-def check_repeated(world: World, actor: int, op: Any) -> None:
-    """Raise unless the actor is about to do what it did the last time."""
-    if actor not in world.enabled() or not same(op, world.pending(actor)):
-        raise Diverged(divergence(world, actor, op))
-
-
 def divergence(world: World, actor: int, op: Any) -> str:
     now = world.pending(actor) if actor in world.enabled() else None
     name = name_of(world, actor)
@@ -430,7 +423,3 @@ def final_state(world: World) -> Any:
         tuple((topic, tuple(map(repr, notes))) for topic, notes in sorted(world.noted.items())),
         () if world.run.files is None else tuple(sorted(world.run.files.bodies("")[0].items())),
     )
-
-
-def without_faults(budget: Budget) -> Budget:
-    return NO_FAULTS.but(restart=budget.restart)

@@ -105,7 +105,6 @@ class HttpWorld(World):
         self._made: dict[int, tuple[str, str, Mapping[str, Any]]] = {}
         """By identity: the clients that were made for processes, and how to make them there."""
         self._keeps: list[Any] = []
-        self._plans: dict[int, Plan] = {}
         super().__init__(footprints, budget, seed=seed, timed=UNTIMED, muted=muted)
         self._configure(start_ns=time.time_ns())
         self.at_end(self._stop)

@@ -98,7 +98,7 @@ class _Tally(Tally):
         actor, _, _, _, _, op, answer, _ = step
         self.faults = faults
         self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
-        # As `join` and `step` count, without a call: this runs for every request of every explored run.
+        # As `step` counts, without a call: this runs for every request of every explored run.
         self.requests += 1
         group = None
         if actor >= FLIGHTS_FROM and actor not in run.threads:

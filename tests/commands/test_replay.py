@@ -133,7 +133,7 @@ def test_publish_ships(tmp_path: Path) -> None:
     write_parquet(tmp_path / "t.parquet", table_of([*good, *bad]))
     ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", "publish")
     assert (ended, found["accepted"], found["rejected"]) == (1, 1, 1)
-    reason = found["violations"][0]["reason"]  # type: ignore[index]
+    reason = found["violations"][0]["reason"]  # type: ignore[index]  # parsed JSON
     assert 'is not possible: s.writer[w].at == "heads" (publish_observed.py:' in reason
 
 

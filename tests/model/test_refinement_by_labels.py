@@ -275,9 +275,9 @@ def test_a_function_may_decide_on_columns() -> None:
 
 def test_either_performs_the_first_label_that_is_enabled() -> None:
     anybody = lambda s: either(does("freed", c=0), does("freed", c=1))  # noqa: E731  as a model writes it
-    nobody = lambda s: either(does("freed", c=0), NOTHING)  # noqa: E731
+    nothing = lambda s: either(does("freed", c=0), NOTHING)  # noqa: E731  as a model writes it
     assert judged(refining({**SHOWS, "release": anybody}))[0].verdict == "holds"
-    found, _ = judged(refining({**SHOWS, "release": nobody}))
+    found, _ = judged(refining({**SHOWS, "release": nothing}))
     assert found.reason == "after release(), `holder` of lock-observed is 1, and the mapping gives -1"
 
 
@@ -426,7 +426,7 @@ def test_a_bound_leaves_it_undecided() -> None:
 def test_it_is_proven_at_its_own_sizes_unless_others_are_given() -> None:
     machine = refining(at={"clients": 3})
     assert judged(machine)[0].proof.parameters == {"clients": 3}  # type: ignore[union-attr]  # it holds
-    assert judged(machine, sizes={"clients": 1})[0].proof.parameters == {"clients": 1}  # type: ignore[union-attr]
+    assert judged(machine, sizes={"clients": 1})[0].proof.parameters == {"clients": 1}  # type: ignore[union-attr]  # a refinement has one
 
 
 # Mistakes.

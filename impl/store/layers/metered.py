@@ -46,10 +46,6 @@ class Tally:
         self.requests += requests
         self.hops += 1
 
-    def join(self) -> None:
-        """Count one more request of the last step."""
-        self.requests += 1
-
 
 @dataclass(frozen=True, slots=True)
 class Sent:

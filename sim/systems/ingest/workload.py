@@ -90,7 +90,6 @@ class _Collector:
     def __init__(
         self, ingesting: Ingesting, number: int, authority: Authority, follower: Channel | None
     ) -> None:
-        self._ingesting = ingesting
         self._simulation = ingesting.simulation
         self._number = number
         self._authority = authority

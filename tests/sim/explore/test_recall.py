@@ -9,8 +9,9 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Misuse
 from fencepost.sim.explore.reduced import ReducedSearch
-from fencepost.sim.explore.runs import Diverged, Setting, final_state
+from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.world import Budget, World, process
+from fencepost.sim.world.process import Diverged
 from tests.sim.explore.programs import WATCHES, program_of, random_codes
 
 FAULTS = Budget(crash=1, reply_lost=1, request_lost=1, late=1, pause=1, conflict=1)
