@@ -185,8 +185,9 @@ def _breaking(row: Row) -> tuple[str, str]:
     if row.verdict == "undecided":
         return f"not broken yet: the time was over ({row.bound})", COLOURS["undecided"]
     return (
-        f"NOTHING BREAKS IT ({row.bound}): it may be true by its own text, or speak of what this model "
-        "cannot do; make it stronger, give the model that step, or remove it",
+        f"NOTHING BREAKS IT ({row.bound})\n"
+        "    it may be true by its own text, or about what this model cannot do: make it stronger,\n"
+        "    give the model that step, or remove it",
         COLOURS["violated"],
     )
 

@@ -88,7 +88,7 @@ def command(
         found = properties_rows(name, budget, max_states)
     else:
         found = model_rows(name, max_states, assumptions=not no_assumptions)
-    rows, complete = collect(found, lambda row: row_text(row).plain.strip())
+    rows, complete = collect(found, lambda row: row_text(row).plain.strip().partition("\n")[0])
     result = ZooResult(rows=rows, verdict=verdict_of(rows, complete=complete))
     return finish(result, zoo_text(result, verbose=verbose), json_file)
 

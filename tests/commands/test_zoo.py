@@ -272,7 +272,7 @@ def test_a_property_that_nothing_breaks_is_a_finding(
     assert ends("--properties", file) == Exit.VIOLATED
     output = " ".join(capsys.readouterr().out.split())
     assert f"{file} never_all NOTHING BREAKS IT (4 changes tried)" in output
-    assert "make it stronger" in output
+    assert "make it stronger, give the model that step, or remove it" in output
 
 
 def test_without_time_a_property_is_not_decided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
