@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.models import find_refinement
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
@@ -283,5 +284,5 @@ def _on_spark(
 
 def _list() -> int:
     for name, system in SYSTEMS.items():
-        click.echo(f"{name}  {system.run_is}")
+        say(f"{name}  {system.run_is}")
     return Exit.HOLDS

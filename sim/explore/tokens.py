@@ -65,7 +65,7 @@ def write(targets: Sequence[Target], muted: Collection[str] = ()) -> str:
 def muted_for(setting: Setting, token: str) -> Setting:
     """Return the setting in which a token is to be followed."""
     names = (part[1:] for part in token.strip().split(",") if part.startswith(MUTED))
-    return replace(setting, muted=setting.muted | {urllib.parse.unquote(name) for name in names})
+    return replace(setting, muted=setting.muted | {_unquote(name) for name in names})
 
 
 def read(token: str) -> list[Target]:
@@ -83,14 +83,23 @@ def _read_one(part: str) -> Target:
             f"{part!r} in the token is not process:operation:key:occurrence[=fault]; "
             "paste the whole token as it was printed"
         )
-    process, kind, subject = map(urllib.parse.unquote, fields[:3])
+    process, kind, subject = map(_unquote, fields[:3])
     if not alternative:
         alternative = {"advance": "advance"}.get(kind, "ok")
     return Target(process, kind, subject, int(fields[3]), alternative)
 
 
 def _quote(text: str) -> str:
-    return urllib.parse.quote(text, safe="/._-")
+    return urllib.parse.quote(text, safe="/._-", errors="surrogatepass")
+
+
+def _unquote(text: str) -> str:
+    try:
+        return urllib.parse.unquote(text, errors="surrogatepass")
+    except UnicodeDecodeError:
+        raise BadToken(
+            f"{text!r} in the token is not UTF-8; paste the whole token as it was printed"
+        ) from None
 
 
 class Namer:
