@@ -4,15 +4,15 @@ Theory. The exceptions, keys, notes and bodies of an audited program can hold an
 have chosen it: a comment on a pull request shows the keys of the program in that pull request. Every medium
 has characters that it obeys instead of showing them:
 
-- a terminal: control characters, above all ESC, which moves the cursor, sets the title or opens a link; and
-  the marks of writing direction, which show text in another order than it has,
-- Markdown: punctuation, `www.` and `://`; on code hosts also `@name` and `#12`, which notify and link,
-- XML and HTML: `<`, `&`, quotation marks; XML 1.0 can hold most control characters in no form,
-- SARIF: brackets in a message, which make a link,
+- a terminal: control characters. ESC moves the cursor, sets the title or opens a link. The marks of writing
+  direction show text in another order than it has.
+- Markdown: punctuation, `www.` and `://`; on code hosts also `@name` and `#12`, which notify and link.
+- XML and HTML: `<`, `&`, quotation marks. XML 1.0 can hold most control characters in no form.
+- SARIF: brackets in a message, which make a link.
 - workflow commands of GitHub: line breaks, and in a property also `:` and `,`.
 
 A writer passes each text through the function of its medium, once, where it puts the text into the document.
-What is data (JSON files, traces) keeps the text as it is.
+JSON files and traces are data: they keep the text as it is.
 """
 
 import html
