@@ -1,5 +1,7 @@
 """`fencepost replay TRACES`: whether what happened in production is something the model allows."""
 
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -69,9 +71,9 @@ SLOTS = 8
 @json_option
 @click.option("--list", "listing", is_flag=True, help="List the models.")
 def command(listing: bool, **options: Any) -> int:
-    """Decide, run by run, whether TRACES (files, or folders of them: Parquet, JSON lines, gzip) are
-    behaviours of the model, and where the first is not. With --from access-log, what S3 server access logs
-    can show.
+    """Decide, run by run, whether TRACES (files, or folders of them: Parquet, JSON lines, gzip; - is standard
+    input) are behaviours of the model, and where the first is not. With --from access-log, what S3 server
+    access logs can show.
     """
     if listing:
         return _list()
@@ -79,7 +81,7 @@ def command(listing: bool, **options: Any) -> int:
     from fencepost.sim.spark import SparkAway
     from fencepost.sim.trace import TraceError
 
-    with _folder(options["out"]) as folder:
+    with _folder(options["out"]) as folder, _standard_input(options["traces"]) as options["traces"]:
         try:
             result = SOURCES[options["source"]](options, folder)
         except (TraceError, SparkAway) as error:
@@ -125,6 +127,18 @@ def _check_access_log(options: Mapping[str, Any]) -> None:
         raise BadRequest("--from access-log runs on --engine local only")
     if options["slots"] is not None:
         raise BadRequest("--slots is for traces; an access log has whole requests")
+
+
+@contextmanager
+def _standard_input(traces: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The traces with `-`, standard input, as a file: a trace is read more than once."""
+    if "-" not in traces:
+        yield traces
+        return
+    with tempfile.NamedTemporaryFile(prefix="fencepost-replay-") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        yield tuple(file.name if trace == "-" else trace for trace in traces)
 
 
 @contextmanager
