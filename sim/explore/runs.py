@@ -15,6 +15,7 @@ from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violat
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.operations import Delivery
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
@@ -388,6 +389,8 @@ def divergence(world: World, actor: int, op: Any) -> str:
 
 
 def describe(op: Any) -> str:
+    if type(op) is Delivery:
+        return f"delivery of {describe(op.op)}"
     when = getattr(op, "when", None)
     body = getattr(op, "body", None)
     parts = [op.kind, op.subject]

@@ -20,7 +20,7 @@ from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
-from fencepost.sim.world.operations import Parallel
+from fencepost.sim.world.operations import Delivery, Parallel
 from fencepost.sim.world.stamps import WATCHED
 from fencepost.sim.world.trace import events
 
@@ -98,7 +98,7 @@ class Namer:
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str, str], int] = {}
-        self._known: dict[tuple[int, int], tuple[str, str, str, int]] = {}
+        self._known: dict[tuple[int, int, bool], tuple[str, str, str, int]] = {}
         self._ticks = 0
 
     def look(self, world: World) -> None:
@@ -125,12 +125,12 @@ class Namer:
             return ("setup", op.kind, op.subject, picks + 1)
         flight = world.flights.get(actor)
         if flight is not None:
-            return self._known[flight.process.index, flight.number]
+            return self._known[flight.process.index, flight.number, False]
         process = world.run.strand(actor)
-        return self._known[process.index, process.ops]
+        return self._known[process.index, process.ops, type(process.pending) is Delivery]
 
     def _name(self, process: Any, number: int, op: Any) -> None:
-        key = (process.index, number)
+        key = (process.index, number, type(op) is Delivery)
         if key not in self._known:
             what = (process.name, op.kind, op.subject)
             self._counts[what] = self._counts.get(what, 0) + 1

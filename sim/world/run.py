@@ -59,6 +59,7 @@ class RunState:
         "collecting",
         "completed",
         "deadlines",
+        "deferred",
         "env",
         "files",
         "findings",
@@ -179,6 +180,8 @@ class RunState:
         """Record of the step that is being taken, or was taken last."""
         self.unreceived: dict[int, Any] = {}
         """By place in the trace: a reply that the store gave and no process received."""
+        self.deferred: set[int] = set()
+        """Places of the steps whose answer is delivered in a later step."""
         self.located: dict[tuple[int, int], tuple[CodeLine, ...]] | None = None
         """Lines of user code by process and number of the operation, see `located`; None: not recorded."""
         self.violation: Violation | None = None
@@ -418,6 +421,10 @@ class RunState:
     def keep_unreceived(self, reply: Any) -> None:
         """Keep a reply that the store gives in the present step and no process receives."""
         self.unreceived[len(self.trace)] = reply
+
+    def defer_answer(self) -> None:
+        """Record that the answer of the present step is delivered in a later step."""
+        self.deferred.add(len(self.trace) - 1)
 
     def add_thread(self, thread: Process) -> None:
         self.threads[thread.index] = thread
