@@ -32,7 +32,7 @@ from fencepost.sim.world.located import AuditError, CodeLine, users_lines_of
 from fencepost.sim.world.process import Diverged, Stuck
 from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
-VERSION = 6
+VERSION = 7
 PIECES_EACH = 8
 """Pieces for each process: some are small, and no process should wait for long."""
 REPORT_RUNS = 500
@@ -106,7 +106,7 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.timed = data["timed"]
     search.setting.deadlines.add(data["deadlines"])
     search.setting.deadlines.adopt()
-    search.setting.sharing.add(data.get("sharing", []))
+    search.setting.sharing.add(data.get("sharing", {}))
     search.setting.sharing.adopt()
     search.clear()
     search.base = data["base"]
@@ -158,6 +158,7 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "pauses": sorted(coverage.pauses),
         "measured": dict(coverage.measured),
         "processes": coverage.processes,
+        "threaded": coverage.threaded,
         "cut": dict(coverage.cut),
         "tested": dict(coverage.tested),
         "unjudged": sorted(coverage.unjudged),
@@ -177,6 +178,7 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         pauses=set(data["pauses"]),
         measured=dict(data["measured"]),
         processes=data["processes"],
+        threaded=data["threaded"],
         cut=Counter(data["cut"]),
         tested=Counter(data["tested"]),
         unjudged=set(data["unjudged"]),
@@ -233,9 +235,9 @@ class Together:
             for ready in wait(list(busy), timeout=0.2):
                 assert isinstance(ready, Connection)
                 report = _received(ready, workers[ready])
+                self.setting.sharing.add(report["sharing"])
                 if report["stale"]:
                     self.setting.deadlines.add(report["deadlines"])
-                    self.setting.sharing.add(report["sharing"])
                     return int(report["timed"])
                 self._add(report)
                 if report["done"]:

@@ -20,7 +20,7 @@ from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
-from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Delivery, Survival, Sync
+from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Delivery, NextLine, Survival, Sync
 from fencepost.sim.world.run import RunState
 
 SHORT = 40
@@ -150,9 +150,9 @@ def _shows_nothing(step: Any) -> bool:
 
 
 def _follows_at_once(step: Any, numbers: dict[int, int], shown: int) -> bool:
-    """Return True if an answer is delivered, and no other step is shown since the operation."""
+    """Return True if a thread gets an answer or goes on with a line, and no step is shown since it waits."""
     op = step[5]
-    return type(op) is Delivery and step[1] in HARMLESS and numbers[op.landed] == shown
+    return type(op) in (Delivery, NextLine) and step[1] in HARMLESS and numbers[op.landed] == shown
 
 
 def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
@@ -230,6 +230,8 @@ def operation_text(op: Any, previous: bytes | None = None) -> str:
         return "power loss"
     if isinstance(op, Survival):
         return "power is back"
+    if isinstance(op, NextLine):
+        return f"go on with line {op.subject.rpartition(':')[2]}"
     if isinstance(op, Delivery):
         what = "receive the reply:" if isinstance(op.op, Request) else "go on after"
         return f"{what} {operation_text(op.op, previous)}"

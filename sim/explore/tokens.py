@@ -53,26 +53,34 @@ HARMLESS = tuple(name for name, found in ALTERNATIVES.items() if found.harmless)
 _OF_LATE = {*HARMLESS, *(name for name, found in ALTERNATIVES.items() if found.late)}
 
 
+LINES = "@"
+"""Before a name of shared memory: threads pause before each line of code that has it."""
 MUTED = "~"
 """Before the name of a property that the run violates too, and which is not judged in it."""
 
 
-def write(targets: Sequence[Target], muted: Collection[str] = ()) -> str:
+def write(targets: Sequence[Target], muted: Collection[str] = (), lines: Collection[str] = ()) -> str:
     names = [MUTED + _quote(name) for name in sorted(muted)]
+    names += [LINES + _quote(name) for name in sorted(lines)]
     return ",".join([*names, *map(str, targets)]) or "default"
 
 
 def muted_for(setting: Setting, token: str) -> Setting:
     """Return the setting in which a token is to be followed."""
-    names = (part[1:] for part in token.strip().split(",") if part.startswith(MUTED))
-    return replace(setting, muted=setting.muted | {urllib.parse.unquote(name) for name in names})
+    muted, lines = _named(token, MUTED), _named(token, LINES)
+    return replace(setting, muted=setting.muted | muted, lines=setting.lines | lines)
+
+
+def _named(token: str, mark: str) -> frozenset[str]:
+    names = (part[1:] for part in token.strip().split(",") if part.startswith(mark))
+    return frozenset(urllib.parse.unquote(name) for name in names)
 
 
 def read(token: str) -> list[Target]:
     """Return the targets of a token, or `BadToken` with the part that cannot be read."""
     if token.strip() in ("", "default"):
         return []
-    return [_read_one(part) for part in token.strip().split(",") if not part.startswith(MUTED)]
+    return [_read_one(part) for part in token.strip().split(",") if not part.startswith((MUTED, LINES))]
 
 
 def _read_one(part: str) -> Target:

@@ -33,6 +33,7 @@ from fencepost.sim.world.operations import (
     Call,
     Delivery,
     Finish,
+    NextLine,
     Note,
     Parallel,
     Pick,
@@ -138,7 +139,7 @@ class Executor:
             record.add_read(others)
             if (
                 process is not None
-                and type(run.trace[-1][5]) is not Delivery
+                and type(run.trace[-1][5]) not in (Delivery, NextLine)
                 and run.trace[-1][1] not in _LATE
                 and process.count_step() > run.settings.daemon_steps
             ):
@@ -428,4 +429,5 @@ class Executor:
         Start: lambda self, *step: self.threads.start(*step),
         Sync: lambda self, *step: self.threads.sync(*step),
         Delivery: lambda self, *step: self.threads.deliver(*step),
+        NextLine: lambda self, *step: self.threads.line(*step),
     }

@@ -10,6 +10,7 @@ Finish    the entry point returned or raised; a step, so that a crash can come j
 Call      a system call on the world's file system, see `sim.filesystem`.
 Start     a thread begins; Sync is its use of a lock, an event or a queue, see `sim.threads`.
 Delivery  a thread gets the answer to an operation that has taken effect, and goes on, see `thread_steps`.
+NextLine  a thread pauses before a line of its code, so that others may go on.
 Advance   time passes: the clock's own step.
 PowerLoss the power goes off, or stays on to the end; `Survival` then picks a state of the disk.
 """
@@ -144,6 +145,16 @@ class Delivery:
 
 
 @dataclass(slots=True, eq=False)
+class NextLine:
+    """A thread pauses before a line of its code, see `sim.threads.lines`."""
+
+    subject: str
+    landed: int
+    """Place of the step in which the thread came to it."""
+    kind: ClassVar[str] = "line"
+
+
+@dataclass(slots=True, eq=False)
 class Advance:
     kind: ClassVar[str] = "advance"
     subject: ClassVar[str] = ""
@@ -256,6 +267,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     Start: ("subject",),
     Sync: ("kind", "subject"),
     Delivery: ("op.kind", "subject"),
+    NextLine: ("subject",),
     Advance: (),
     PowerLoss: (),
     Survival: ("count",),

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.located import users_lines
-from fencepost.sim.world.operations import Delivery, Pick, Start, Sync, Wake
+from fencepost.sim.world.operations import Delivery, NextLine, Pick, Start, Sync, Wake
 from fencepost.sim.world.process import Process
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fencepost.sim.world.executor import Executor
 
 _LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
-_AT_ONCE = frozenset({Wake, Pick, Start, Delivery})
+_AT_ONCE = frozenset({Wake, Pick, Start, Delivery, NextLine})
 """Operations after which code runs in the same step: they have no effect that another thread could notice."""
 _DELIVERED = "delivered"
 DEADLOCK = "no process waits for ever"
@@ -134,7 +134,7 @@ class ThreadSteps:
         """Have the answer delivered in a step of its own; return False if no other thread could notice."""
         run, op = self._run, process.pending
         kind = type(op)
-        if kind in _AT_ONCE or (kind is Sync and _is_atomic(op)) or not self._has_rival(process):
+        if kind in _AT_ONCE or (kind is Sync and _is_atomic(op)) or not has_rival(process):
             return False
         run.defer_answer()
         process.await_delivery(Delivery(op, answer, len(run.trace) - 1), last or record.place)
@@ -148,27 +148,17 @@ class ThreadSteps:
                 machine.set_version(run.sharing.number(("changed", history)))
         return True
 
-    def _has_rival(self, process: Process) -> bool:
-        """Return True if another thread of the process may step before this one does."""
-        machine = process.machine
-        for other in (machine, *(machine.threads or ())):
-            op = other.pending
-            if other is process or op is None:
-                continue
-            kind = type(op)
-            if (kind is not Sync and kind is not Start) or op.ready is None:
-                return True
-            if kind is Sync and op.external:
-                continue
-            if op.until_ns >= 0 or op.ready():
-                return True
-        return False
-
     def deliver(self, record: StepRecord, process: Process, delivery: Delivery, alternative: str) -> None:
         """Take the step in which a thread gets an answer and goes on."""
         process.set_effective(False)
         self._run.log(process.index, alternative, process, process.ops, delivery, None)
         self._executor.deliver(record, process, delivery.answer)
+
+    def line(self, record: StepRecord, process: Process, op: NextLine, alternative: str) -> None:
+        """Take the step in which a thread goes on with a line of its code."""
+        process.set_effective(False)
+        self._run.log(process.index, alternative, process, process.ops, op, None)
+        self._executor.go_on(record, process, None)
 
     def resume(self, process: Process, answer: Any, last: int) -> Any:
         """Run a thread to its next operation, and find out if it changes memory that others share."""
@@ -201,6 +191,7 @@ class ThreadSteps:
             self._changed = sharing.known[history] = sharing.changed(before)
             if self._changed:
                 sharing.found.add(site)
+                sharing.learn_names(before, process)
         if self._changed or run.record.touched:
             machine.set_version(sharing.number(("changed", history)))
         return op
@@ -278,6 +269,23 @@ class ThreadSteps:
                 if one.machine.threads is not None
             )
         )
+
+
+def has_rival(process: Process) -> bool:
+    """Return True if another thread of the process may step before this one does."""
+    machine = process.machine
+    for other in (machine, *(machine.threads or ())):
+        op = other.pending
+        if other is process or op is None:
+            continue
+        kind = type(op)
+        if (kind is not Sync and kind is not Start) or op.ready is None:
+            return True
+        if kind is Sync and op.external:
+            continue
+        if op.until_ns >= 0 or op.ready():
+            return True
+    return False
 
 
 def _is_atomic(op: Sync) -> bool:
