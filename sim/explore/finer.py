@@ -53,7 +53,7 @@ def between_lines(
     if not names:
         return Between()
     shared = f"threads share {_listed(names)}"
-    if not lines.apply(names):
+    if not lines.apply(searched.setting.program, names):
         return Between(clauses=[f"{ONE_STEP}, although {shared}"])
     seconds = max(SECONDS, elapsed)
     if request.seconds is not None:

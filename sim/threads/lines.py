@@ -1,7 +1,7 @@
 """Steps between the lines of threads that share what they change.
 
-Theory. What Python code does between two steps of a thread is atomic in a world, and is not in an
-interpreter: another thread may go on between any two lines. It matters only where threads share memory that
+Theory. Python code between two steps of a thread is atomic in a world. It is not atomic in an interpreter:
+another thread may go on between any two lines. It matters only where threads share memory that
 one of them changes. `sharing` finds the names by which code refers to such memory: attributes, variables of a
 module, and variables that hold a shared container. A second search then offers a step before every line of
 the user's functions that has such a name, before which other threads may go on.
@@ -13,7 +13,6 @@ and a thread pauses at most `PASSES_MAX` times before the same line.
 
 import ast
 import builtins
-import gc
 import sys
 import types
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from fencepost.sim.threads.waiting import caller
 from fencepost.sim.world import places
 from fencepost.sim.world.operations import NextLine
 from fencepost.sim.world.present import is_users
+from fencepost.sim.world.reachable import reachable
 from fencepost.sim.world.store import issue
 from fencepost.sim.world.thread_steps import has_rival
 
@@ -38,10 +38,11 @@ Place = tuple[str, int, tuple[str, ...]]
 
 
 class _Applied:
-    """What is in place."""
+    """The pauses that are in place."""
 
     def __init__(self) -> None:
         self.names: frozenset[str] = frozenset()
+        self.program: Any = None
         self.functions: list[tuple[types.FunctionType, types.CodeType]] = []
         """Functions that have other code now, and their own."""
 
@@ -49,14 +50,17 @@ class _Applied:
 _applied = _Applied()
 
 
-def apply(names: frozenset[str]) -> int:
-    """Put a pause before every line that has one of these names; return the number of functions with one."""
-    if names != _applied.names:
+def apply(program: Any, names: frozenset[str]) -> int:
+    """Put a pause before every line of a program that has one of these names.
+
+    Returns the number of functions that have such a line.
+    """
+    if names != _applied.names or program is not _applied.program:
         remove()
-        _applied.names = names
+        _applied.names, _applied.program = names, program
         setattr(builtins, _HOOK, pause_before)
         files: dict[str, dict[Place, types.CodeType]] = {}
-        for function in _functions():
+        for function in _functions(program):
             file = function.__code__.co_filename
             if file not in files:
                 files[file] = _compiled(file, names)
@@ -72,7 +76,7 @@ def remove() -> None:
     for function, code in _applied.functions:
         function.__code__ = code
     _applied.functions.clear()
-    _applied.names = frozenset()
+    _applied.names, _applied.program = frozenset(), None
     vars(builtins).pop(_HOOK, None)
 
 
@@ -95,9 +99,11 @@ def pause_before(line: str) -> None:
     issue(now.run, process, NextLine(line, len(now.run.trace) - 1))
 
 
-def _functions() -> Iterator[types.FunctionType]:
-    """Yield the functions of the user's modules."""
-    for found in gc.get_objects():
+def _functions(program: Any) -> Iterator[types.FunctionType]:
+    """Yield the functions of the user that a program reaches; those that it makes are parts of them."""
+    from fencepost.sim.explore.rehearsal import is_followed
+
+    for found in reachable(program, is_followed):
         if type(found) is types.FunctionType:
             module = sys.modules.get(found.__globals__.get("__name__", ""))
             if module is not None and is_users(module):

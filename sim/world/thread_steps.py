@@ -4,9 +4,9 @@ Theory: see `sim.threads`. The `Executor` takes every step. In a process with th
 reads the memory of its process, and writes it if it changed objects that another thread can reach. It reads
 and writes the locks, queues and futures that it used (`StepRecord.touched`).
 
-*Delivery.* Between the moment at which a request lands, or a lock is taken, and the next line of the thread's
-code, another thread of the process may do anything: the thread whose request landed first may be the last to
-append its result to a list. So the delivery of an answer is a step of its own. The first step has the effect
+*Delivery.* After a request has landed, or a lock is taken, another thread of the process may go on before the
+next line of the thread's code. The thread whose request landed first may be the last to append its result to
+a list. So the delivery of an answer is a step of its own. The first step has the effect
 on the store, on the disk or on the lock, and touches no memory; the second one runs the code. Nothing outside
 of the process can notice the second step, so it conflicts with steps of the same process alone. Both are one
 step where no other thread of the process can step in between: all have ended, or wait for what only this

@@ -457,7 +457,7 @@ class World(Declaring):
         if self.settings.lines:
             from fencepost.sim.threads import lines
 
-            lines.apply(self.settings.lines)
+            lines.apply(program, self.settings.lines)
         watch(self.run)
         self.executor.start(program, self)
 
