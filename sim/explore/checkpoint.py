@@ -128,7 +128,7 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.timed = data["timed"]
     search.setting.deadlines.add(data["deadlines"])
     search.setting.deadlines.adopt()
-    search.setting.sharing.add(data.get("sharing", []))
+    search.setting.sharing.add(data.get("sharing", {}))
     search.setting.sharing.adopt()
     search.clear()
     search.base = data["base"]
@@ -180,6 +180,7 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "pauses": sorted(coverage.pauses),
         "measured": dict(coverage.measured),
         "processes": coverage.processes,
+        "threaded": coverage.threaded,
         "cut": dict(coverage.cut),
         "tested": dict(coverage.tested),
         "unjudged": sorted(coverage.unjudged),
@@ -199,6 +200,7 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         pauses=set(data["pauses"]),
         measured=dict(data["measured"]),
         processes=data["processes"],
+        threaded=data["threaded"],
         cut=Counter(data["cut"]),
         tested=Counter(data["tested"]),
         unjudged=set(data["unjudged"]),
@@ -255,9 +257,9 @@ class Together:
             for ready in wait(list(busy), timeout=0.2):
                 assert isinstance(ready, Connection)
                 report = _received(ready, workers[ready])
+                self.setting.sharing.add(report["sharing"])
                 if report["stale"]:
                     self.setting.deadlines.add(report["deadlines"])
-                    self.setting.sharing.add(report["sharing"])
                     return int(report["timed"])
                 self._add(report)
                 if report["done"]:
