@@ -70,6 +70,7 @@ def test_both_orders_of_two_holders_are_explored(make: Callable[[], Any], merge:
     assert orders(make, (hold, hold), merge=merge) == {(0, 1), (1, 0)}
 
 
+@pytest.mark.slow  # seconds
 def test_a_holder_comes_before_every_earlier_one() -> None:
     """Not only before the last that had the lock."""
     found = orders(threading.Lock, (hold, hold, hold), merge=True)
