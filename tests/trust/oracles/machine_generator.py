@@ -339,8 +339,8 @@ class MachineDraw:
                 if member is None:
                     return call("{}.is_empty()", lambda some: not some, value)
                 return call("{}.has({})", lambda some, one: one in some, value, member)
-            if value.text == "x":
-                return None  # a constant in a set of flags
+            if value.text in ("x", "it"):
+                return None  # an item of a Set is a constant, which has no methods
             one = self.random.choice(kind.domain)
             return call("{}.has({})", lambda some, one: one in some, value, literal(one))
         if kind.kind == "member":
