@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests import outcomes
+from tests import depth, outcomes
 
 # Tests start hundreds of processes: the first of them compiles the package, and the others load it.
 sys.dont_write_bytecode = False
@@ -28,7 +28,7 @@ pytest_plugins = ["tests.servers.fixtures"]
 hypothesis.settings.register_profile(
     "fast", derandomize=True, deadline=None, max_examples=50, print_blob=True, database=None
 )
-hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=depth.EXAMPLES, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS", "fast"))
 
 COUNTS = pytest.StashKey[str]()

@@ -29,11 +29,10 @@ from tests import outcomes
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "out" / "sessions"
-LEFT_OUT = {
-    "all": "runs the others",
-    "bench": "measures one benchmark that is named",
-}
+LEFT_OUT = {"bench": "measures one benchmark that is named"}
 """Sessions that are no test, with the reason."""
+LAST = ("deep", "mutants")
+"""Long sessions, which run after the others."""
 LIMIT_MIN = 90.0
 """Minutes after which a session is stopped and red."""
 GRACE_S = 15.0
@@ -189,12 +188,14 @@ def markdown(rows: Iterable[Row]) -> str:
 
 
 def sessions_of(listing: str) -> list[str]:
-    """Return the names of the sessions that `nox --list --json` printed, each once."""
-    return list(dict.fromkeys(one["name"] for one in json.loads(listing)))
+    """Return the names of the sessions that `nox --list --json` printed, each once, long ones last."""
+    names = dict.fromkeys(one["name"] for one in json.loads(listing) if one["name"] != "all")
+    return sorted(names, key=lambda name: name in LAST)
 
 
 def listed() -> list[str]:
-    command = [sys.executable, "-m", "nox", "--list", "--json"]
+    every = ["-k", "not no_such_session"]  # without a selection nox lists its default sessions
+    command = [sys.executable, "-m", "nox", "--list", "--json", *every]
     listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return sessions_of(listing)
 

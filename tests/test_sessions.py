@@ -1,7 +1,9 @@
 """`nox -s all`: a table of every session, which is resumed, and whose processes end with it."""
 
+import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -281,13 +283,38 @@ def ended(pid: int) -> bool:
     return False
 
 
-def test_the_sessions_are_those_that_nox_lists() -> None:
-    listing = [
-        {"session": "sdks(a)", "name": "sdks"},
-        {"session": "sdks(b)", "name": "sdks"},
-        {"name": "deep"},
-    ]
-    assert sessions.sessions_of(json.dumps(listing)) == ["sdks", "deep"]
+def test_a_session_with_parameters_is_one_and_long_ones_are_last() -> None:
+    names = ["all", "tests", "deep", "sdks", "sdks", "spark"]
+    listing = [{"session": f"{name}({number})", "name": name} for number, name in enumerate(names)]
+    assert sessions.sessions_of(json.dumps(listing)) == ["tests", "sdks", "spark", "deep"]
+
+
+def test_the_sessions_are_those_of_the_noxfile() -> None:
+    """A new session takes part without an entry elsewhere."""
+    pytest.importorskip("nox", reason="pip install nox")
+    assert set(sessions.listed()) == set(defined()) - {"all"}
+
+
+def defined() -> list[str]:
+    """Return the names of the sessions that the noxfile defines."""
+    found = []
+    for node in ast.parse((ROOT / "noxfile.py").read_text()).body:
+        for decorator in node.decorator_list if isinstance(node, ast.FunctionDef) else []:
+            words = ast.unparse(decorator)
+            if words.startswith("nox.session"):
+                name = re.search(r"name='([^']+)'", words)
+                found.append(name[1] if name else node.name)
+    return found
+
+
+def test_the_guide_gives_the_time_and_the_needs_of_each_session() -> None:
+    """A row of CONTRIBUTING.md for each session, with every program that it needs."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    found = re.findall(r"^\| `(\w+)` \| (\d+|-) \| (.*?)\|$", text, re.MULTILINE)
+    needs = {name: needed.lower() for name, _, needed in found}
+    assert set(needs) >= {*defined(), *sessions.NEEDS}
+    for name, needed in sessions.NEEDS.items():
+        assert all(need.name in needs[name] for need in needed), name
 
 
 def test_a_run_of_pytest_records_its_counts(tmp_path: Path) -> None:
