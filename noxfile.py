@@ -38,6 +38,7 @@ TYPED = (
     *("commands", "comparing", "pytest_plugin", "results", "testing"),
 )
 QUICK = "not slow and not server and not spark"
+DEEPER = "(slow or deeper) and not server and not spark"
 
 
 @nox.session(name="all", venv_backend="none")
@@ -75,13 +76,13 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def deep(session: nox.Session) -> None:
-    """The slow tests, and every property with many more examples and a fresh seed.
+    """The slow tests, and every property with many more examples and a fresh seed; the rest is in `tests`.
 
     `FENCEPOST_EXAMPLES=2000 nox -s deep` tries ten times as many: a night.
     """
     session.install("-e", ".[test]")
     session.env["FENCEPOST_HYPOTHESIS"] = "deep"
-    session.run("pytest", "-n", "2", "-m", "not server and not spark", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", DEEPER, *session.posargs)
 
 
 @nox.session
@@ -160,7 +161,7 @@ def sdks(session: nox.Session, client: str) -> None:
         session.install("-e", ".[test]", "aioboto3")
         session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
     else:
-        session.install("-e", ".[test]", "minio", "aiobotocore", "s3fs", "boto3")
+        session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
         session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
 
 

@@ -4,12 +4,9 @@
 new seed every time and prints the blob that repeats a failure.
 """
 
-import functools
 import os
-import re
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -49,16 +46,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `nox -s deep` runs beside slow tests: the rest would repeat the quick run."""
     for item in items:
-        if _reads_depth(item.path):
+        if depth.looks_further(item.path):
             item.add_marker(pytest.mark.deeper)
-
-
-@functools.cache
-def _reads_depth(file: Path) -> bool:
-    """Return True if a module imports Hypothesis, whose profile differs, or tests.depth."""
-    return (
-        re.search(r"^\s*(from|import) .*\b(hypothesis|depth)\b", file.read_text(), re.MULTILINE) is not None
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

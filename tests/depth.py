@@ -1,6 +1,9 @@
 """How far a test looks: a little in every run, far in `nox -s deep`."""
 
+import functools
 import os
+import re
+from pathlib import Path
 
 DEEP = os.environ.get("FENCEPOST_HYPOTHESIS") == "deep"
 EXAMPLES = int(os.environ.get("FENCEPOST_EXAMPLES", "200"))
@@ -10,3 +13,10 @@ EXAMPLES = int(os.environ.get("FENCEPOST_EXAMPLES", "200"))
 def examples(quick: int, deep: int = 2_000) -> int:
     """Return the number of examples of a property: `deep` of them where EXAMPLES is 2,000."""
     return max(quick, deep * EXAMPLES // 2_000) if DEEP else quick
+
+
+@functools.cache
+def looks_further(file: Path) -> bool:
+    """Return True if a module of tests imports this one, or Hypothesis, whose profile differs in `deep`."""
+    imports = r"^\s*(from|import) .*\b(hypothesis|depth)\b"
+    return re.search(imports, file.read_text(), re.MULTILINE) is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import outcomes, sessions
+from tests import depth, outcomes, sessions
 from tests.sessions import Need, Row, Table
 
 GREEN = "pass"
@@ -315,6 +315,17 @@ def test_the_guide_gives_the_time_and_the_needs_of_each_session() -> None:
     assert set(needs) >= {*defined(), *sessions.NEEDS}
     for name, needed in sessions.NEEDS.items():
         assert all(need.name in needs[name] for need in needed), name
+
+
+def test_deep_runs_every_property_and_leaves_out_the_rest() -> None:
+    """A module that is left out by mistake never looks further than in every run."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    deeper = {file for file in files if depth.looks_further(file)}
+    words = re.compile(r"@given\(|\bexamples\(|\bDEEP\b|RuleBasedStateMachine|run_state_machine_as_test")
+    used = {file for file in files if words.search(file.read_text())} - {Path(__file__)}
+    assert used <= deeper
+    assert ROOT / "tests" / "test_layout.py" not in deeper
+    assert len(deeper) < len(files) / 3
 
 
 def test_a_run_of_pytest_records_its_counts(tmp_path: Path) -> None:
