@@ -158,7 +158,8 @@ def sdks(session: nox.Session, client: str) -> None:
     aioboto3 requires an older aiobotocore, so each has an environment of its own.
     """
     if client == "aioboto3":
-        session.install("-e", ".[test]", "aioboto3")
+        session.install("-e", ".[test]")
+        session.install("aioboto3")  # by itself: pip takes long to find releases that suit both
         session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
     else:
         session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
