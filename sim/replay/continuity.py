@@ -24,8 +24,8 @@ judged by itself. Two ETags are two values, and equal ETags one: equal bodies ma
 
 The order of time. Requests of a run that records landings are in the order of their landings. A run that is
 numbered by one counter (no number twice, times that never fall along the numbers, runs as recorded) is in
-the order of its numbers. In any other run only the order within a life of a process is known: clocks of
-several hosts prove nothing here.
+the order of its numbers. In any other run only the order within each process is known, its restarts one after
+the other: clocks of several hosts prove nothing here.
 
 Uncertainty is always resolved in favour of the trace:
 
@@ -52,14 +52,14 @@ at its beginning, at its end, writes early and reads late, and the reverse). An 
 a contradiction is continuous; this is exact, and takes sorting. The few others are searched, one by one, for
 any order (`register`: Wing and Gong's search, with states remembered). The search is exact, too; it is linear
 where few requests overlap. It ends after a number of states that is proportional to the history, and then the
-object is counted as not decided; where only the order within processes is known, each life is then searched
-by itself, with the writes of all others possible at any time. The first request that fits in no order is the
-finding. There is one finding for each object.
+object is counted as not decided; where only the order within processes is known, each process is then
+searched by itself, with the writes of all others possible at any time. The first request that fits in no
+order is the finding. There is one finding for each object.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +70,8 @@ from fencepost.properties.refinement.symbols import operations
 from fencepost.properties.refinement.text import I64, Mask, Text, firsts
 from fencepost.sim.replay.judging import IN_WORDS, event_text
 from fencepost.sim.replay.parts import SEVERAL_COUNTERS
-from fencepost.sim.replay.register import ANY, GONE, NONE, Need, Register, Step, Undecided, Value
+from fencepost.sim.replay.register import ANY, GONE, NONE, Blocked, Need, Register, Step, Undecided, Value
+from fencepost.sim.replay.result import ContinuityFinding, ContinuityResult
 from fencepost.sim.trace.columns import ArrowValues, numbered, text
 from fencepost.sim.trace.schema import KINDS
 
@@ -106,6 +107,9 @@ class Claims:
     """No object of a run exists before its first event."""
 
 
+NO_CLAIMS = Claims()
+
+
 @dataclass
 class Continuity:
     """Sums over some parts; `add` joins two."""
@@ -133,6 +137,27 @@ class Continuity:
         self.findings += other.findings
         self.findings.sort(key=lambda one: (one["run"], one["seq"], one["key"]))
         del self.findings[LISTED_MAX:]
+
+    def result(self, claims: Claims) -> ContinuityResult:
+        """The result of all parts."""
+        verdict: Literal["holds", "violated", "undecided"] = "holds" if self.judged else "undecided"
+        if self.undecided:
+            verdict = "undecided"
+        if self.found:
+            verdict = "violated"
+        return ContinuityResult(
+            verdict=verdict,
+            requests=self.requests,
+            judged=self.judged,
+            objects=self.objects,
+            violated=self.found,
+            undecided=self.undecided,
+            unjudged=self.unjudged,
+            other_etags=self.other_etags,
+            all_writers=claims.all_writers,
+            starts_empty=claims.starts_empty,
+            findings=tuple(ContinuityFinding(**one) for one in self.findings),
+        )
 
     def as_row(self) -> dict[str, Any]:
         """The sums as JSON; `Continuity(**row)` reads them."""
@@ -349,11 +374,11 @@ class _Part:
         self._count(NO_ETAG, int((known & no_etag).sum()))
         self._count(NOTHING_SHOWN, int((known & ~no_etag & ~tells).sum()))
         run = seen.run[row]
-        life = numbered(run, seen.process.codes[row], seen.incarnation[row])[0]
+        process = numbered(run, seen.process.codes[row])[0]
         end = np.where(known, row, len(seen))
         return _Requests(
             object=self.object[row],
-            domain=np.where(self.one_order[run], NONE, life),
+            domain=np.where(self.one_order[run], NONE, process),
             begin=np.where(exact, row, asked),
             end=np.where(exact, row, end),
             asked=asked,
@@ -511,7 +536,7 @@ class _Part:
         try:
             blocked = history.blocked()
         except Undecided:
-            blocked = self._by_lives(history)
+            blocked = self._by_processes(history)
             if blocked is None:
                 self.sums.undecided += 1
                 return GIVEN_UP
@@ -526,8 +551,8 @@ class _Part:
         self._find(rule, blocked.step.row, -1 if blocked.setter is None else blocked.setter.row, why)
         return ""
 
-    def _by_lives(self, history: Register) -> Any:
-        """The first request that does not fit where each life is searched by itself."""
+    def _by_processes(self, history: Register) -> Blocked | None:
+        """The first request that does not fit where each process is searched by itself."""
         domains = history.domains()
         for domain in domains if len(domains) > 1 else ():
             try:
@@ -543,6 +568,7 @@ class _Part:
         codes, seen = self.hash.codes, self.seen
         steps = []
         sent = []
+        begins, ends = self._places(requests)
         for at in range(len(requests)):
             asked, answered = int(requests.asked[at]), int(requests.answered[at])
             row = answered if answered >= 0 else asked
@@ -566,8 +592,8 @@ class _Part:
                 Step(
                     row=row,
                     domain=int(requests.domain[at]),
-                    begin=int(requests.begin[at]),
-                    end=int(requests.end[at]),
+                    begin=int(begins[at]),
+                    end=int(ends[at]),
                     need=Need(int(requests.need[at])),
                     value=int(requests.value[at]),
                     post=post,
@@ -587,6 +613,17 @@ class _Part:
             if steps[at].optional or steps[at].repeats or steps[at].post == ANY
         }
         return Register(steps, known, starts_empty=self.claims.starts_empty)
+
+    def _places(self, requests: _Requests) -> tuple[I64, I64]:
+        """The beginnings and ends, where a process has its restarts one after the other."""
+        begins, ends = requests.begin, requests.end
+        if (requests.domain == NONE).all():
+            return begins, ends
+        rows = np.unique(np.concatenate([begins[begins >= 0], ends[ends < len(self.seen)]]))
+        order = rows[np.lexsort((rows, self.seen.incarnation[rows]))]
+        place = np.full(len(self.seen) + 1, len(self.seen), np.int64)
+        place[order] = np.arange(len(order))
+        return np.where(begins >= 0, place[begins], begins), place[ends]
 
     def _left(self, own: int, etags: set[int], hashes: Mapping[int, set[int]]) -> frozenset[int]:
         """The ETags that a write of this hash may leave."""

@@ -54,7 +54,7 @@ def compare(seeds: range, most: int) -> int:
 
 
 def test_drawn_histories_are_judged_as_by_trying_every_order() -> None:
-    assert 300 < compare(range(1500), 5) < 1200, "both verdicts occur"
+    assert 150 < compare(range(800), 5) < 650, "both verdicts occur"
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def accept(seeds: range, most: int) -> None:
 
 
 def test_histories_of_an_honest_store_are_accepted() -> None:
-    accept(range(300), 60)
+    accept(range(150), 40)
 
 
 @pytest.mark.slow
