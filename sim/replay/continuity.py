@@ -45,7 +45,8 @@ was found with an ETag that nothing in the trace wrote has another writer, so it
 counted. Objects without such an ETag are judged as if all their writers were recorded.
 
 Some rules need no order. Within one object an ETag has one hash; another hash is another body. A read that
-was answered done has an ETag that its own condition allows. An answer is that of the landing before it.
+was answered done has an ETag that its own condition allows. An answer is that of the landing before it, and
+comes after its request.
 
 The decision. First by columns, for all objects at once: four orders that respect time are tried (each request
 at its beginning, at its end, writes early and reads late, and the reverse). An object with one order without
@@ -376,10 +377,16 @@ class _Part:
         run = seen.run[row]
         process = numbered(run, seen.process.codes[row])[0]
         end = np.where(known, row, len(seen))
+        begin = np.where(exact, row, asked)
+        backwards = begin > end
+        begin[backwards] = NONE
+        for at in np.flatnonzero(backwards & self.one_order[run]).tolist():
+            why = f"event {seen.seq[row[at]]} answers a request that was sent later"
+            self._find("answered-before", int(row[at]), int(asked[at]), why)
         return _Requests(
             object=self.object[row],
             domain=np.where(self.one_order[run], NONE, process),
-            begin=np.where(exact, row, asked),
+            begin=begin,
             end=np.where(exact, row, end),
             asked=asked,
             answered=answered,
