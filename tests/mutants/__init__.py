@@ -2,9 +2,13 @@
 
     python -m tests.mutants [--area NAME] [--only TEXT] [--share N | --all] [--seed N] [--jobs 1|2] [--list]
 
-A mutant that no test kills shows code that can be wrong without a failing test. `rules` makes the mutants,
-`areas` is the table of files and of the tests that must kill, `loading` gives a mutant to the import system,
-`campaign` judges them, and `equivalent.toml` lists the mutants that cannot change a verdict, with the reason.
+A mutant that no test kills shows code that can be wrong without a failing test.
+
+    rules             makes the mutants
+    areas             the table of files, and of the tests that must kill
+    loading           gives a mutant to the import system
+    campaign          judges them; the processor time of a mutant is limited, and one that needs more is killed
+    equivalent.toml   the mutants that cannot change a verdict, with the reason
 
 The working tree is never changed: each mutant is a source text in memory of the process that runs its tests.
 Mutants exist in that process alone: what a test starts with a new interpreter runs the original code.

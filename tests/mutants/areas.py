@@ -5,7 +5,7 @@ first. Each is a path or an id, as pytest takes it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,6 @@ class Area:
     files: Mapping[str, tuple[str, ...]]
     """By file, the tests that are run before those of the area."""
     tests: tuple[str, ...] = ()
-    shares: Mapping[str, float] = field(default_factory=dict)
 
     def selection(self, path: str) -> tuple[str, ...]:
         """Return the tests of a file, in the order in which they are run."""
@@ -28,6 +27,8 @@ _SYMMETRY = "tests/model/test_symmetry.py::test_"
 _EXPLORE = "tests/sim/explore/test_"
 _FILES = "tests/sim/filesystem/test_"
 _TRUST = "tests/trust/test_"
+
+_CONTINUITY = (f"{_TRUST}replay_continuity.py", f"{_TRUST}continuity_mutations.py")
 
 AREAS: Mapping[str, Area] = {
     "search": Area(
@@ -46,6 +47,7 @@ AREAS: Mapping[str, Area] = {
             f"{_MODEL}properties.py",
             f"{_MODEL}bounds.py",
             f"{_TRUST}bounded_search.py",
+            f"{_TRUST}random_machines.py",
             f"{_MODEL}spill.py",
             f"{_MODEL}explore_random.py",
             f"{_TRUST}random_wide.py",
@@ -90,7 +92,7 @@ AREAS: Mapping[str, Area] = {
             "model/kernel/compiled/text.py": (),
             "model/kernel/compiled/engine.py": (),
         },
-        (f"{_MODEL}compiled.py", f"{_TRUST}random_wide.py"),
+        (f"{_MODEL}compiled.py", f"{_TRUST}random_machines.py"),
     ),
     "reduction": Area(
         "partial order reduction of schedules: races, sleep sets, and the order of runs",
@@ -104,8 +106,9 @@ AREAS: Mapping[str, Area] = {
         (
             f"{_EXPLORE}other_properties.py",
             f"{_TRUST}random_monitors.py",
+            f"{_TRUST}request_programs.py",
             f"{_EXPLORE}reduced_against_plain.py",
-            f"{_FILES}reduced_against_plain.py",
+            f"{_TRUST}file_programs.py",
             f"{_TRUST}random_time.py",
         ),
     ),
@@ -113,16 +116,16 @@ AREAS: Mapping[str, Area] = {
         "states of a program that are met again",
         {
             "sim/explore/states.py": (),
-            "sim/explore/identity.py": (f"{_EXPLORE}audit.py", f"{_EXPLORE}tokens.py"),
+            "sim/explore/identity.py": (f"{_EXPLORE}identity.py", f"{_EXPLORE}audit.py"),
             "sim/world/check_state.py": (f"{_TRUST}monitors.py",),
         },
         (
             f"{_TRUST}random_monitors.py",
-            f"{_TRUST}memory.py",
+            f"{_TRUST}request_programs.py",
             f"{_EXPLORE}reduced_against_plain.py",
-            f"{_EXPLORE}costs.py",
             f"{_EXPLORE}recall.py",
-            f"{_FILES}reduced_against_plain.py",
+            f"{_TRUST}file_programs.py",
+            f"{_EXPLORE}costs.py",
         ),
     ),
     "footprints": Area(
@@ -135,10 +138,10 @@ AREAS: Mapping[str, Area] = {
             ),
         },
         (
+            f"{_TRUST}request_programs.py",
             f"{_EXPLORE}reduced_against_plain.py",
             "tests/sim/boto/test_reduction.py",
-            f"{_FILES}reduced_against_plain.py",
-            f"{_EXPLORE}costs.py",
+            f"{_TRUST}file_programs.py",
         ),
     ),
     "liveness": Area(
@@ -154,7 +157,7 @@ AREAS: Mapping[str, Area] = {
         "lengths of pauses, learnt from comparisons with the clock",
         {
             "sim/world/deadlines.py": (),
-            "sim/world/stamps.py": (),
+            "sim/world/stamps.py": ("tests/sim/world/test_stamps.py",),
         },
         (f"{_EXPLORE}deadlines.py", f"{_TRUST}time.py", f"{_TRUST}random_time.py"),
     ),
@@ -164,7 +167,12 @@ AREAS: Mapping[str, Area] = {
             "sim/filesystem/survival.py": (),
             "sim/filesystem/tree.py": (f"{_FILES}calls.py",),
         },
-        (f"{_FILES}power_loss.py", f"{_FILES}reduced_against_plain.py", f"{_FILES}versions.py"),
+        (
+            f"{_FILES}power_loss.py",
+            f"{_TRUST}file_programs.py",
+            f"{_FILES}reduced_against_plain.py",
+            f"{_FILES}versions.py",
+        ),
     ),
     "replay": Area(
         "judges of recorded runs",
@@ -176,6 +184,8 @@ AREAS: Mapping[str, Area] = {
             "properties/refinement/long_runs.py": ("tests/sim/replay/test_windows.py",),
             "sim/replay/walk.py": ("tests/sim/replay/test_walk.py",),
             "sim/replay/judging.py": ("tests/sim/replay/test_planted.py",),
+            "sim/replay/continuity.py": _CONTINUITY,
+            "sim/replay/register.py": _CONTINUITY,
         },
         (
             "tests/properties/refinement/test_follow.py",
@@ -197,7 +207,7 @@ AREAS: Mapping[str, Area] = {
             "tests/sim/world/test_steps.py",
             "tests/sim/boto/test_same_as_s3_store.py",
             "tests/properties/test_store_behaviour.py",
-            f"{_EXPLORE}reduced_against_plain.py",
+            f"{_TRUST}request_programs.py",
         ),
     ),
 }
