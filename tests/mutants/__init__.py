@@ -7,7 +7,7 @@ A mutant that no test kills shows code that can be wrong without a failing test.
     rules             makes the mutants
     areas             the table of files, and of the tests that must kill
     loading           gives a mutant to the import system
-    campaign          judges them; the processor time of a mutant is limited, and one that needs more is killed
+    campaign          judges them; a mutant that needs too much processor time counts as killed
     equivalent.toml   the mutants that cannot change a verdict, with the reason
 
 The working tree is never changed: each mutant is a source text in memory of the process that runs its tests.

@@ -165,7 +165,7 @@ AREAS: Mapping[str, Area] = {
         "what a power loss leaves of a file system",
         {
             "sim/filesystem/survival.py": (),
-            "sim/filesystem/tree.py": (f"{_FILES}calls.py",),
+            "sim/filesystem/tree.py": (f"{_FILES}images.py", f"{_FILES}calls.py"),
         },
         (
             f"{_FILES}power_loss.py",
@@ -200,14 +200,13 @@ AREAS: Mapping[str, Area] = {
         {
             "impl/store/bucket.py": ("tests/impl/store/test_memory.py",),
             "sim/world/bucket.py": ("tests/sim/boto/test_operations.py",),
-            "sim/world/effects.py": ("tests/sim/boto/test_faults.py",),
-            "sim/world/request_steps.py": ("tests/sim/boto/test_faults.py",),
+            "sim/world/effects.py": (),
+            "sim/world/request_steps.py": (),
         },
         (
             "tests/sim/world/test_steps.py",
-            "tests/sim/boto/test_same_as_s3_store.py",
-            "tests/properties/test_store_behaviour.py",
             f"{_TRUST}request_programs.py",
+            "tests/properties/test_store_behaviour.py::TestMemory",
         ),
     ),
 }
