@@ -135,7 +135,8 @@ def packages(session: nox.Session) -> None:
 def sdks(session: nox.Session) -> None:
     """S3 clients besides boto3, answered in process: aiobotocore requires a botocore of its own."""
     session.install("-e", ".[test]", "minio", "aiobotocore", "s3fs", "boto3")
-    session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
+    files = ("tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", "tests/trust/test_front_ends.py")
+    session.run("pytest", *files, *session.posargs)
     session.install("aioboto3")  # requires an older aiobotocore
     session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3")
 

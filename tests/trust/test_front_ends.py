@@ -51,6 +51,6 @@ def test_many_random_programs_end_alike_on_boto3(seeds: range, generator: Genera
 
 
 @without_aiohttp
-@pytest.mark.parametrize("seeds", batches(100), ids=str)
+@pytest.mark.parametrize("seeds", batches(40), ids=str)
 def test_random_programs_end_alike_on_aiohttp(seeds: range, generator: Generator, tmp_path: Path) -> None:
     generator.compare("aiohttp", seeds, lambda seed: compared(on_aiohttp, seed, tmp_path, 3_000))
