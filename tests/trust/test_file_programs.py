@@ -40,7 +40,7 @@ def test_random_programs_on_files_end_as_enumerated(generator: Generator, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(300), ids=str)
+@pytest.mark.parametrize("seeds", batches(2_000), ids=str)
 def test_many_random_programs_on_files_end_as_enumerated(
     seeds: range, generator: Generator, tmp_path: Path
 ) -> None:

@@ -50,7 +50,7 @@ def test_random_programs_of_requests_end_as_enumerated(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(400), ids=str)
+@pytest.mark.parametrize("seeds", batches(2_000), ids=str)
 def test_many_random_programs_of_requests_end_as_enumerated(
     seeds: range, generator: Generator, tmp_path: Path
 ) -> None:
@@ -106,7 +106,7 @@ def test_the_enumeration_knows_uploads_and_daemons() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(60), ids=str)
+@pytest.mark.parametrize("seeds", batches(400), ids=str)
 def test_two_jobs_find_an_ending_and_none_that_cannot_be(seeds: range, generator: Generator) -> None:
     """Operating-system processes share the search: one ending is looked for, and one that does not exist."""
 
