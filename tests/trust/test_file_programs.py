@@ -35,7 +35,7 @@ def compared(seed: int, folder: Path, names: tuple[str, ...], most: int) -> Comp
 def test_random_programs_on_files_end_as_enumerated(generator: Generator, tmp_path: Path) -> None:
     others = EXACT[1:]
     generator.compare(
-        NAME, range(40), lambda seed: compared(seed, tmp_path, (EXACT[0], others[seed % len(others)]), 400)
+        NAME, range(30), lambda seed: compared(seed, tmp_path, (EXACT[0], others[seed % len(others)]), 400)
     )
 
 

@@ -16,7 +16,7 @@ from tests.trust.oracles.modes import EXACT, SAMPLING, Modes, differences
 from tests.trust.oracles.request_oracle import RequestOracle, TooMany
 from tests.trust.oracles.request_programs import RequestProgram, declared, ending_of, random_program
 
-QUICK = range(45)
+QUICK = range(36)
 NAME = "requests"
 
 

@@ -14,7 +14,7 @@ from fencepost.sim.explore.states import StateCache
 from fencepost.sim.world import World
 from tests.sim.explore.test_broken_explorers import Eager, setting_of
 
-SEEDS = range(12)
+SEEDS = range(6)
 
 
 def explored(setting: Setting) -> Eager:
