@@ -48,7 +48,7 @@ def test_many_random_programs_on_files_end_as_enumerated(
 
 
 def lost(*code: tuple, profile: str, **start: str) -> set:
-    """What a loss of power may leave of a program of one process."""
+    """Return the contents of `a` after a loss of power in a program of one process."""
     program = FileProgram((code,), start, ("a", "b"), profile)
     return {dict(files).get("a") for how, files, *_ in FileOracle(program, 10_000).endings() if how == "lost"}
 

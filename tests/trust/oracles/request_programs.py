@@ -1,6 +1,6 @@
 """Random programs of store requests, as data, and their interpreter on the store interface.
 
-A program has two or three processes. A process is a list of operations, which are tuples:
+A program has two or three processes. A process is a list of operations, which are tuples.
 
     ("request", name, request)                      one request; its reply is kept under the name
     ("together", ((name, request), ...))            a parallel step
