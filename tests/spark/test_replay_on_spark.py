@@ -133,6 +133,27 @@ def test_request_rules_are_judged(session: Any, tmp_path: Path) -> None:
     assert "listings" in there["not_judged"]
 
 
+def test_continuity_is_judged(session: Any, tmp_path: Path) -> None:
+    """One function for both engines: the same findings, counts and sentences."""
+    run = offers("publish", FULL, committed)
+    op, _ = where(run, "get", "/manifest/")[0]
+    bad = changed(run, op, etag="another", hash="0" * 16)
+    rows = [
+        replace(event, run=name, seq=seq)
+        for name, made in (("bad", bad), ("good", run))
+        for seq, event in enumerate(made)
+    ]
+    path = tmp_path / "trace.parquet"
+    write_parquet(path, [table_of(rows)])
+    here, there = compared(session, tmp_path, [path], refinement=partial(PublishRefinement, 2, 2))
+    assert here == there
+    assert there["verdict"] == "violated"
+    assert {one["run"] for one in there["continuity"]["findings"]} == {"bad"}
+    recipe = Recipe(None, 4, counted=True, whole=True, token="none")
+    alone = summary(on_spark.replay(session, recipe, [path], "run", tmp_path / "alone"))
+    assert alone["continuity"] == here["continuity"]
+
+
 def by_hash_only() -> list[Event]:
     """Batches of two agents: blobs are collected, and one hash names no identity."""
     made: list[Event] = []
