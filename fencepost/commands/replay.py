@@ -1,5 +1,7 @@
 """`fencepost replay TRACES`: whether what happened in production is something the model allows."""
 
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.models import find_refinement
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
@@ -82,9 +85,9 @@ SLOTS = 8
 @json_option
 @click.option("--list", "listing", is_flag=True, help="List the models.")
 def command(listing: bool, **options: Any) -> int:
-    """Decide whether TRACES (files, or folders of them: Parquet, JSON lines, gzip) are of a store that loses
-    and invents nothing and, run by run, are behaviours of a model; and where the first is not. With
-    --from access-log, judge what S3 server access logs can show.
+    """Decide whether TRACES (files, or folders of them: Parquet, JSON lines, gzip; - is standard input) are
+    of a store that loses and invents nothing and, run by run, are behaviours of a model; and where the first
+    is not. With --from access-log, judge what S3 server access logs can show.
     """
     if listing:
         return _list()
@@ -92,7 +95,7 @@ def command(listing: bool, **options: Any) -> int:
     from fencepost.sim.spark import SparkAway
     from fencepost.sim.trace import TraceError
 
-    with _folder(options["out"]) as folder:
+    with _folder(options["out"]) as folder, _standard_input(options["traces"]) as options["traces"]:
         try:
             result = SOURCES[options["source"]](options, folder)
         except (TraceError, SparkAway) as error:
@@ -145,6 +148,18 @@ def _check_access_log(options: Mapping[str, Any]) -> None:
         raise BadRequest("--slots is for traces; an access log has whole requests")
     if options["all_writers"] or options["starts_empty"]:
         raise BadRequest("--all-writers and --starts-empty are for traces; an access log has no ETags")
+
+
+@contextmanager
+def _standard_input(traces: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The traces with `-`, standard input, as a file: a trace is read more than once."""
+    if "-" not in traces:
+        yield traces
+        return
+    with tempfile.NamedTemporaryFile(prefix="fencepost-replay-") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        yield tuple(file.name if trace == "-" else trace for trace in traces)
 
 
 @contextmanager
@@ -324,5 +339,5 @@ def _on_spark(
 
 def _list() -> int:
     for name, system in SYSTEMS.items():
-        click.echo(f"{name}  {system.run_is}")
+        say(f"{name}  {system.run_is}")
     return Exit.HOLDS
