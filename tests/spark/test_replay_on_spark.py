@@ -25,6 +25,7 @@ from fencepost.sim.replay.spark import Recipe
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
 from fencepost.sim.trace.grouping import Grouping
 from tests.properties.refinement import maps
+from tests.trust.test_continuity_mutations import mutants
 from tests.trust.test_replay_requests import FULL, changed, committed, offers, where
 
 pytestmark = [
@@ -136,8 +137,7 @@ def test_request_rules_are_judged(session: Any, tmp_path: Path) -> None:
 def test_continuity_is_judged(session: Any, tmp_path: Path) -> None:
     """One function for both engines: the same findings, counts and sentences."""
     run = offers("publish", FULL, committed)
-    op, _ = where(run, "get", "/manifest/")[0]
-    bad = changed(run, op, etag="another", hash="0" * 16)
+    bad = next(one.events for one in mutants(run) if one.change == "etag")
     rows = [
         replace(event, run=name, seq=seq)
         for name, made in (("bad", bad), ("good", run))
