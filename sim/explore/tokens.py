@@ -73,7 +73,7 @@ def muted_for(setting: Setting, token: str) -> Setting:
 
 def _named(token: str, mark: str) -> frozenset[str]:
     names = (part[1:] for part in token.strip().split(",") if part.startswith(mark))
-    return frozenset(urllib.parse.unquote(name) for name in names)
+    return frozenset(_unquote(name) for name in names)
 
 
 def read(token: str) -> list[Target]:
@@ -91,14 +91,23 @@ def _read_one(part: str) -> Target:
             f"{part!r} in the token is not process:operation:key:occurrence[=fault]; "
             "paste the whole token as it was printed"
         )
-    process, kind, subject = map(urllib.parse.unquote, fields[:3])
+    process, kind, subject = map(_unquote, fields[:3])
     if not alternative:
         alternative = {"advance": "advance"}.get(kind, "ok")
     return Target(process, kind, subject, int(fields[3]), alternative)
 
 
 def _quote(text: str) -> str:
-    return urllib.parse.quote(text, safe="/._-")
+    return urllib.parse.quote(text, safe="/._-", errors="surrogatepass")
+
+
+def _unquote(text: str) -> str:
+    try:
+        return urllib.parse.unquote(text, errors="surrogatepass")
+    except UnicodeDecodeError:
+        raise BadToken(
+            f"{text!r} in the token is not UTF-8; paste the whole token as it was printed"
+        ) from None
 
 
 class Namer:
