@@ -23,8 +23,8 @@ NO_FAULTS = Budget(crash=0, reply_lost=0, request_lost=0, pause=0)
 SEEDS = range(examples(50, 1_000))
 
 Op = tuple[str, ...]
-"""Name, key, and by name: the body; or the source, and the bodies that source and destination must have. `-`
-stands for any, `none` for no object."""
+"""Name, key, and by name: the body; or the source, and the bodies that source and destination must have. `-` means any,
+`none` no object."""
 Codes = list[list[Op]]
 
 
@@ -77,7 +77,7 @@ def enumerated(programs: Codes) -> set[Any]:
 
 
 def step(objects: State, op: Op, held: str | None) -> tuple[str | None, str]:
-    """Take one step of an operation; return what a copy holds between its steps, and the result at the end."""
+    """Take one step of an operation; return what a copy holds after its first step, and the result."""
     name, key = op[:2]
     if name == "put":
         objects[key] = op[2]

@@ -1,6 +1,6 @@
 """A copy is two steps: the store reads the source, and later writes the destination.
 
-If this fails, a copy that takes a newer object back is never found, or conditions that prevent it are refused.
+If this fails, a copy that takes a newer object back is never found, or the conditions that prevent it fail.
 """
 
 from typing import Any
