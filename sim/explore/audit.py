@@ -38,7 +38,7 @@ from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
-from fencepost.sim.world.process import Stuck
+from fencepost.sim.world.process import Diverged, Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
 OTHERS_SCHEDULES = 500
@@ -218,14 +218,19 @@ def _search(
 ) -> AuditOutcome:
     setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
-    searching = _searcher(request, setting)
     deadline = None if seconds is None else started + seconds
-    try:
-        with watching(deadline, interrupted):
-            endless = rehearse(setting, then=lasso)
-            searched = None if endless is not None else _explored(request, searching, progress)
-    except (AuditError, Stuck) as error:
-        return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
+    while True:
+        searching = _searcher(request, setting)
+        try:
+            endless, searched = _rehearsed(request, searching, progress, deadline, interrupted)
+        except (AuditError, Stuck) as error:
+            return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
+        except Diverged:
+            if not _learns(setting):
+                raise
+        else:
+            if not _learns(setting):
+                break
     if endless is not None or searched is None:
         return _never_ends(request, endless, time.perf_counter() - started)
     if request.checkpoint and not searched.failures:
@@ -239,6 +244,27 @@ def _search(
         left = None if seconds is None else max(0.0, seconds - elapsed)
         searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
     return _judge(request, searched, elapsed, tuple(found))
+
+
+def _learns(setting: Setting) -> bool:
+    """Return True if the search must start over, since processes changed variables that they shared."""
+    learns = setting.variables.learns() or setting.variables.suspects()
+    if learns:
+        setting.variables.restore()
+    return learns
+
+
+def _rehearsed(
+    request: AuditRequest,
+    searching: Any,
+    progress: Progress | None,
+    deadline: float | None,
+    interrupted: Callable[[], bool],
+) -> tuple[Any, Any]:
+    """Return a schedule that never ends, or else the search that decided."""
+    with watching(deadline, interrupted):
+        endless = rehearse(request.setting, then=lasso)
+        return endless, None if endless is not None else _explored(request, searching, progress)
 
 
 def _find_others(
@@ -296,7 +322,9 @@ def _explored(request: AuditRequest, searching: Any, progress: Progress | None) 
     limit = stop_after(seconds, schedules)
 
     def stop(at: Any) -> bool:
-        return bool(progress is not None and progress(at)) or limit(at)
+        return (
+            bool(progress is not None and progress(at)) or limit(at) or request.setting.variables.has_learnt
+        )
 
     return searching.explore(stop) or searching
 
@@ -429,7 +457,13 @@ def replay(
 ) -> tokens.Replay:
     """Run `program` along a token. Check `misfit` before trusting a run that shows no violation."""
     setting = tokens.muted_for(Setting(program, budget or Budget(), seed, steps_max), token)
-    return tokens.follow(setting, tokens.read(token))
+    with places.held(program):
+        setting.variables.watch()
+        while True:
+            found = tokens.follow(setting, tokens.read(token), watched=True)
+            if not setting.variables.learns():
+                return found
+            setting.variables.restore()
 
 
 def audit_sizes(

@@ -85,7 +85,7 @@ class Sharing:
 
     def changed(self, before: list[tuple[Any, Any]] | None) -> bool:
         """Return True if something is not as it was."""
-        from fencepost.sim.explore.rehearsal import same_content
+        from fencepost.sim.world.variables import same_content
 
         return before is None or any(
             content is not None and not same_content(_content(one), content) for one, content in before
@@ -94,7 +94,7 @@ class Sharing:
 
 def _is_followed(value: Any) -> bool:
     """Also objects of libraries: threads share them. Not those of the SDK and the harness."""
-    from fencepost.sim.explore.rehearsal import is_followed
+    from fencepost.sim.world.variables import is_followed
 
     return is_followed(value) or classify(str(type(value).__module__)) == STEP
 
@@ -112,7 +112,7 @@ def _locals(worker: Any) -> list[Any]:
 
 
 def _content(value: Any) -> Any:
-    from fencepost.sim.explore.rehearsal import content_of
+    from fencepost.sim.world.variables import content_of
 
     if type(value).__module__ == "itertools":
         return repr(value)

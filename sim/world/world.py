@@ -454,6 +454,8 @@ class World(Declaring):
         finalizers.hold()
         places.enter(self.run, program)
         watch(self.run)
+        if self.run.variables is not None:
+            self.run.variables.begin()
         self.executor.start(program, self)
 
     def enabled(self) -> list[int]:
@@ -490,6 +492,8 @@ class World(Declaring):
             run.complete()
             finalizers.collect(run)
         run.close()
+        if run.variables is not None:
+            run.variables.end()
         places.leave(run)
         finalizers.let_go()
 

@@ -23,8 +23,9 @@ NO_FAULTS = Budget(crash=0, reply_lost=0, request_lost=0, pause=0)
 SEEDS = range(examples(50, 1_000))
 
 Op = tuple[str, ...]
-"""Name, key, and by name: the body; or the source, and the bodies that source and destination must have. `-` means any,
-`none` no object."""
+"""Name, key, and by name: the body; or the source, and the bodies that source and destination must have.
+`-` means any, `none` no object.
+"""
 Codes = list[list[Op]]
 
 
