@@ -5,8 +5,8 @@ plain one and a random one with faults, are run twice and compared. They differ 
 world decides: a file, the order of a set, a variable that outlives a run.
 
 Processes of a world do not share the variables of the user's modules, see `sim.world.variables`. The
-variables that a process changes are found here, in the plain schedule and a random one. The search starts over
-when it finds others.
+variables that a process changes are found here, in the plain schedule and a random one. The search starts
+over when it finds others.
 
 Not seen: variables that only other schedules change, and change back; and state that is no Python object (a
 file, an iterator written in C), unless a repeated run differs.
@@ -84,8 +84,8 @@ def _check_the_checks(setting: Setting) -> None:
             if place:
                 raise Diverged(
                     f"the check of {name!r} reads {place}, which processes change: each process of an audit "
-                    "has its own, as in production, and the check sees those of the set-up. Call world.note in "
-                    "the process, and read view.notes"
+                    "has its own, as in production, and the check sees those of the set-up. Call world.note "
+                    "in the process, and read view.notes"
                 )
     finally:
         world.close()

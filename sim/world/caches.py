@@ -1,8 +1,8 @@
 """Caches of `functools` in modules of the user, one for each life of each process.
 
 The cache is written in C, and what it keeps cannot be exchanged. So the cached function is replaced while
-worlds run. The replacement calls the real one until a run has kept a result in it (see `variables`). From then
-on every life of a process has a cache of its own.
+worlds run. The replacement calls the real one until a run has kept a result in it (see `variables`). From
+then on every life of a process has a cache of its own.
 """
 
 import functools
