@@ -4,6 +4,8 @@ import os
 import threading
 from pathlib import Path
 
+import pytest
+
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import audit
 from fencepost.sim.world import NO_FAULTS, Budget, World
