@@ -239,8 +239,7 @@ class OwnVariables:
     def type_of_processes(self, *, watched: bool) -> type[Process]:
         """Return the class of the processes of the next run. Some runs are watched in any case."""
         self._runs += 1
-        is_power = self._runs & (self._runs - 1) == 0
-        if self._at_import and (watched or is_power or self._watches_all):
+        if self._at_import and (watched or self._watches_all or self._is_sampled()):
             self._last = self._contents()
             return self._watched_type
         return self._own_type if self.active else Process
@@ -249,6 +248,10 @@ class OwnVariables:
     def has_learnt(self) -> bool:
         """True if a run showed variables that are not kept apart yet."""
         return bool(self._new or self._new_names or self._new_caches)
+
+    def _is_sampled(self) -> bool:
+        """Return True if this run is watched: the first, the second, the fourth, and so on."""
+        return self._runs & (self._runs - 1) == 0
 
     def learns(self) -> bool:
         """Keep the variables apart that runs showed; return True if there are any."""
