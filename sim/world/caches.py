@@ -19,6 +19,9 @@ CACHED = functools._lru_cache_wrapper
 class OwnCache:
     """In the place of a function that `functools.cache` or `lru_cache` made."""
 
+    __module__ = "functools"
+    """Walks for variables and functions enter it, as they enter the real one."""
+
     def __init__(self, real: Any) -> None:
         functools.update_wrapper(self, real)
         self.real = real

@@ -283,7 +283,8 @@ def test_a_write_by_an_etag_in_another_form_is_refused(s3: Any, form: str) -> No
     """A weak ETag matches no object for a write, and a list is not read as one ETag."""
     at = {"Bucket": BUCKET, "Key": "k"}
     etag = s3.put_object(**at, Body=b"old")["ETag"].strip('"')
-    assert code(s3.put_object, **at, Body=b"new", IfMatch=form.format(etag)) == "PreconditionFailed"
+    refused = code(s3.put_object, **at, Body=b"new", IfMatch=form.format(etag))
+    assert refused in ("PreconditionFailed", "InvalidArgument")
     assert s3.get_object(**at)["Body"].read() == b"old"
     for good in (etag, f'"{etag}"'):
         s3.put_object(**at, Body=b"old", IfMatch=good)

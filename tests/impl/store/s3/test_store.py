@@ -291,9 +291,11 @@ def serving(page: Page) -> Iterator[str]:
 @contextlib.contextmanager
 def answering(page: Page, **options: Any) -> Iterator[S3Store]:
     """A store whose every request is answered by `page`."""
-    with serving(page) as address:
-        with S3Store("bucket", endpoint=address, region="us-east-1", **options) as store:
-            yield store
+    with (
+        serving(page) as address,
+        S3Store("bucket", endpoint=address, region="us-east-1", **options) as store,
+    ):
+        yield store
 
 
 ETAG = {"ETag": '"abc"'}
