@@ -7,12 +7,12 @@ were before the first run, and every life of every process as the set-up left th
 variables hold its values; its threads share them. In between they hold those of the set-up, which is what
 checks read.
 
-Kept apart: global names and attributes of classes that are bound again; dictionaries, lists, sets, deques and
-their subclasses, bytearrays, arrays and generators of random numbers, with all that the set-up put into them;
-cells of closures, default arguments, attributes of functions and of objects of the user's classes; caches of
-`functools`; `itertools.count` in a global name. Clients of an SDK are shared, which changes only the speed.
+Kept apart are global names and attributes of classes that are bound again, containers (also of the user's
+classes, with all that the set-up put into them), arrays and generators of random numbers. So are cells of
+closures, default arguments, attributes of functions and of objects of the user's classes, caches of
+`functools`, and `itertools.count` in a global name. Clients of an SDK are shared: only the speed depends on it.
 
-What changes and cannot be kept apart is named by `lasting`: other iterators that a module keeps. Variables
+Other iterators that a module keeps cannot be kept apart; `lasting` names them. Variables
 that only the set-up or a check changes stay as they are: they collect something over many runs.
 
 A run in which processes are watched compares all variables before and after every step. These are the runs
@@ -231,7 +231,7 @@ class OwnVariables:
         """Return True if each life of a process has its own of this cache."""
         return made in self._caches
 
-    # What is kept apart.
+    # Learning.
 
     def watch(self) -> None:
         """Remember the variables as they are, before the first run."""

@@ -1,6 +1,6 @@
 """Random programs that keep state in odd places: an audit judges them as if each life had a new place.
 
-Each process has a few requests. What a request writes may depend on a variable that outlives a run or a
+Each process has a few requests. The body of a request may depend on a variable that outlives a run or a
 crash, or that another process changes. The oracle needs no world: it gives every life of every process new
 variables, and runs the code in plain Python. If this fails, a mistake that a cache hides is never found, or
 code is blamed for variables that no other process has.
