@@ -10,7 +10,7 @@ checks read.
 Kept apart are global names and attributes of classes that are bound again, containers (also of the user's
 classes, with all that the set-up put into them), arrays and generators of random numbers. So are cells of
 closures, default arguments, attributes of functions and of objects of the user's classes, caches of
-`functools`, and `itertools.count` in a global name. Clients of an SDK are shared: only the speed depends on it.
+`functools`, and `itertools.count` in a global name. Clients of an SDK are shared, which only saves time.
 
 Other iterators that a module keeps cannot be kept apart; `lasting` names them. Variables
 that only the set-up or a check changes stay as they are: they collect something over many runs.
