@@ -23,7 +23,7 @@ pytest.register_assert_rewrite(
     "fencepost.properties.store_behaviour", "tests.model.counterexamples", "tests.sim.mistakes"
 )
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.generators"]
 
 hypothesis.settings.register_profile(
     "fast", derandomize=True, deadline=None, max_examples=50, print_blob=True, database=None

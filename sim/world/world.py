@@ -69,10 +69,11 @@ class World(Declaring):
         deadlines: Deadlines | None = None,
         muted: frozenset[str] = frozenset(),
         sharing: "Sharing | None" = None,
+        lines: frozenset[str] = frozenset(),
     ) -> None:
         pauses = () if deadlines is None else deadlines.tried
         self.run = self.run_type(
-            Settings(budget=budget, seed=seed, timed=timed, muted=muted, pauses=pauses),
+            Settings(budget=budget, seed=seed, timed=timed, muted=muted, pauses=pauses, lines=lines),
             footprints or Footprints(),
             recall=recall,
             deadlines=deadlines,
@@ -453,6 +454,10 @@ class World(Declaring):
         self.run.use_thread()
         finalizers.hold()
         places.enter(self.run, program)
+        if self.settings.lines:
+            from fencepost.sim.threads import lines
+
+            lines.apply(program, self.settings.lines)
         watch(self.run)
         self.executor.start(program, self)
 
