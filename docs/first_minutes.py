@@ -6,6 +6,7 @@ python docs/first_minutes.py --check    # compare with the page, apart from figu
 Nothing in the transcript is written by hand but the remarks and the commands below.
 """
 
+import difflib
 import os
 import pty
 import re
@@ -191,9 +192,12 @@ def evened(text: str) -> str:
 def main() -> int:
     made = transcript()
     if "--check" in sys.argv:
-        same = evened(made) == evened(PAGE.read_text(encoding="utf-8"))
-        sys.stdout.write("" if same else f"{PAGE.name} is out of date; run python docs/first_minutes.py\n")
-        return 0 if same else 1
+        page = PAGE.read_text(encoding="utf-8")
+        if evened(made) == evened(page):
+            return 0
+        sys.stdout.writelines(difflib.unified_diff(page.splitlines(True), made.splitlines(True), n=0))
+        sys.stdout.write(f"{PAGE.name} is out of date; run python docs/first_minutes.py\n")
+        return 1
     PAGE.write_text(made, encoding="utf-8")
     return 0
 

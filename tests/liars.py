@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
+
+from botocore.exceptions import ClientError
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.bucket import Bucket
@@ -403,6 +405,162 @@ class NeverNews(MemoryStore):
         if isinstance(request, ask.Get) and request.unless is not None:
             return request.ends(Outcome.UNCHANGED)
         return super().send(request)
+
+
+class ComparesLoosely(MemoryStore):
+    """Takes an ETag for the object's own when a part of it is, or what is made of both."""
+
+    like: Callable[[str, str], bool]
+    operation: type = ask.Put | ask.CompleteUpload | ask.Delete  # type: ignore[assignment]  # a union
+
+    def send(self, request: Any) -> Any:
+        if isinstance(request, self.operation) and conditional(request, Matches):
+            head = super().send(ask.Head(request.key))
+            if head.done and type(self).like(head.info.etag, request.when.etag):
+                request = replace(request, when=Matches(head.info.etag))
+        return super().send(request)
+
+
+def _loose(name: str, like: Callable[[str, str], bool], operation: Any = None) -> type[ComparesLoosely]:
+    members: dict[str, Any] = {"like": staticmethod(like)}
+    return type(name, (ComparesLoosely,), members | ({"operation": operation} if operation else {}))
+
+
+LOOSE = {
+    "six characters": lambda own, given: own[:6] == given[:6],
+    "all but the last": lambda own, given: own[:-1] == given[:-1],
+    "all but the first": lambda own, given: own[1:] == given[1:],
+    "all but one in the middle": lambda own, given: (
+        len(own) == len(given) and own[:12] + own[20:] == given[:12] + given[20:]
+    ),
+    "a prefix of its own": lambda own, given: own.startswith(given),
+    "its own as a prefix": lambda own, given: given.startswith(own),
+    "its own as a suffix": lambda own, given: given.endswith(own),
+    "any case": lambda own, given: own.lower() == given.lower(),
+    "any order": lambda own, given: sorted(own) == sorted(given),
+}
+"""Comparisons of ETags that are not equality."""
+LOOSE_LIARS = {
+    _loose(f"Compares {name} of {row}", like, operation): row
+    for name, like in LOOSE.items()
+    for row, operation in {
+        "if-match-put": ask.Put,
+        "if-match-delete": ask.Delete,
+        "if-match-complete": ask.CompleteUpload,
+    }.items()
+}
+"""Each, with the row that must catch it."""
+
+
+class ReadsConditions(MemoryStore):
+    """Reads conditions as text, as a store behind HTTP does; with quotes and without, as S3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: dict[str, Any] = {}
+
+    def address(self, key: str) -> dict[str, str]:
+        return {"Bucket": "b", "Key": key}
+
+    def client(self) -> Any:
+        return self
+
+    def condition(self, text: str) -> ask.Condition:
+        """Return the condition that a text means; raise `Unsupported` to refuse it."""
+        if text.startswith("W/") or "," in text or text == "*":
+            raise Unsupported("501 NotImplemented")
+        return Matches(text.strip('"'))
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, IfMatch: str) -> None:  # noqa: N803 - as the SDK
+        self._write(lambda when: ask.Put(Key, Body, when), Key, IfMatch)
+
+    def delete_object(self, *, Bucket: str, Key: str, IfMatch: str) -> None:  # noqa: N803 - as the SDK
+        self._write(lambda when: ask.Delete(Key, when), Key, IfMatch)
+
+    def complete_multipart_upload(self, **given: Any) -> None:
+        parts = tuple((one["PartNumber"], one["ETag"]) for one in given["MultipartUpload"]["Parts"])
+        key, upload = given["Key"], given["UploadId"]
+        self._write(lambda when: ask.CompleteUpload(key, upload, parts, when), key, given["IfMatch"])
+
+    def _write(self, request: Callable[[Any], Any], key: str, text: str) -> None:
+        try:
+            reply = self.send(request(self.condition(text)))
+        except Unsupported:
+            _refuse(501)
+        if not reply.done:
+            _refuse(412)
+
+
+def _refuse(status: int) -> NoReturn:
+    raise ClientError({"ResponseMetadata": {"HTTPStatusCode": status}}, "Put")  # type: ignore[typeddict-item]  # enough
+
+
+class DropsWeak(ReadsConditions):
+    """Does not read a weak ETag, and drops the condition."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return ANYTHING if text.startswith("W/") else super().condition(text)
+
+
+class DropsLists(ReadsConditions):
+    """Does not read a list, and drops the condition."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return ANYTHING if "," in text else super().condition(text)
+
+
+class DropsWithoutQuotes(ReadsConditions):
+    """Does not read an ETag without quotes, and drops the condition."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return super().condition(text) if text[-1] == '"' else ANYTHING
+
+
+class DropsQuoted(ReadsConditions):
+    """Does not read an ETag with quotes, and drops the condition."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return ANYTHING if text[0] == '"' and "," not in text else super().condition(text)
+
+
+class CreatesOnAny(ReadsConditions):
+    """Takes `*` for no condition."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return ANYTHING if text == "*" else super().condition(text)
+
+
+LIARS_OF_FORMS = (DropsWeak, DropsLists, DropsWithoutQuotes, DropsQuoted, CreatesOnAny)
+
+
+class WithQuotesOnly(ReadsConditions):
+    """Refuses an ETag without quotes (Cloudflare R2)."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return super().condition(text) if text[-1] == '"' else Matches("never")
+
+
+class WithoutQuotesOnly(ReadsConditions):
+    """Compares an ETag with the quotes that it was sent with (Ceph)."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return Matches("never") if text[0] == '"' and "," not in text else super().condition(text)
+
+
+class ReadsLists(ReadsConditions):
+    """Reads a list, as HTTP allows."""
+
+    def condition(self, text: str) -> ask.Condition:
+        return super().condition(text.split(",")[-1].strip())
+
+
+FORMS_OF = {
+    ReadsConditions: "quoted, unquoted",
+    WithQuotesOnly: "quoted",
+    WithoutQuotesOnly: "unquoted",
+    ReadsLists: "quoted, unquoted, list",
+}
+"""Honest stores, with the forms that they accept."""
 
 
 LIARS: dict[Callable[[], MemoryStore], set[str]] = {

@@ -147,6 +147,11 @@ class Table:
         self.rows = {name: self.rows[name] for name in self._order if name in self.rows}
         self.write()
 
+    def drop(self, session: str) -> None:
+        """Forget the last run of a session, so that a run that is cut leaves no result."""
+        self.rows.pop(session, None)
+        self.write()
+
     def write(self) -> None:
         rows = [asdict(row) | {"tests": row.tests} for row in self.rows.values()]
         _replace(self.folder / "table.json", json.dumps({"sessions": rows}, indent=1) + "\n")
@@ -310,7 +315,7 @@ def run_all(sessions: Sequence[str], table: Table, fresh: bool, limit_s: float) 
         elif why := missing(session):
             row = Row(session, "not run", why)
         else:
-            table.rows.pop(session, None)
+            table.drop(session)
             row = run(session, table.folder, limit_s)
         table.put(row)
         sys.stdout.write(f"{row.line()}\n")
@@ -331,14 +336,15 @@ def main(words: Sequence[str] | None = None) -> int:
         parser.error(f"no session {', '.join(sorted(unknown))}; there are {', '.join(sessions)}")
     table = Table(options.folder)
     table.begin(sessions)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         run_all(chosen, table, options.fresh, options.limit * 60)
     except KeyboardInterrupt:
         sys.stdout.write("interrupted; the same command continues here\n")
         return 130
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     sys.stdout.write(f"{options.folder / 'table.md'}\n")
     accepted = {"green", "left out"} | ({"not run"} if options.allow_missing else set())
     return int(any(table.rows[name].result not in accepted for name in chosen))

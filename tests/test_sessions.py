@@ -209,6 +209,15 @@ def test_a_program_that_can_be_installed_is(nox: Nox, monkeypatch: pytest.Monkey
     assert installed == ["a-package"]
 
 
+def test_a_session_that_runs_has_no_row(nox: Nox) -> None:
+    """If the machine stops during a session, the next run must not take the result of an earlier one."""
+    nox.scripts["first"] = GREEN
+    nox()
+    table = str(nox.folder / "table.json")
+    nox.scripts["first"] = f"raise SystemExit('first' in open({table!r}).read())"
+    assert nox("--fresh") == 0
+
+
 def test_a_session_that_hangs_is_stopped(nox: Nox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "GRACE_S", 0.1)
     nox.scripts |= {"first": "import time; time.sleep(60)", "second": GREEN}

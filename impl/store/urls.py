@@ -17,8 +17,8 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     """Open the store that `url` names. Nothing is sent yet: `verify` checks that it exists.
 
     Options follow the question mark: `memory://?versioned=true`, `file:///dir?linger_ms=0`,
-    `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`; also `connect_timeout_s` and
-    `read_timeout_s`.
+    `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`; also `connect_timeout_s`,
+    `read_timeout_s`, and `unquoted_etags=true` for stores that match ETags without quotes only.
     """
     given, url = url, _USER.sub("//...@", url)  # a secret in it is refused below, and never repeated
     try:
@@ -91,6 +91,7 @@ def _s3(url: str, parts: SplitResult, options: dict[str, str], env: Environment 
         endpoint=options.pop("endpoint", None),
         region=options.pop("region", None),
         env=env,
+        unquoted_etags=flag(url, options, "unquoted_etags"),
         **timeouts,
     )
 

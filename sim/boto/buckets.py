@@ -40,7 +40,12 @@ class Buckets(WorldBucket):
             sdk.KeepVersions: self._keep_versions,
         }
         self._answers.update(
-            {sdk.Copy: self._copy, sdk.CopyPart: self._copy_part, sdk.ListParts: self._list_parts}
+            {
+                sdk.ReadSource: self._read_source,
+                sdk.Copy: self._copy,
+                sdk.CopyPart: self._copy_part,
+                sdk.ListParts: self._list_parts,
+            }
         )
 
     def answer(self, request: Any, now_ns: int) -> Any:
@@ -133,24 +138,18 @@ class Buckets(WorldBucket):
         )
         return req.VersionsReply(Outcome.DONE, versions=versions)
 
-    def _source(self, request: sdk.Copy | sdk.CopyPart) -> Any:
-        """The write that is to be copied, or the outcome when there is none."""
-        kept = self.versioned
-        self.versioned = self.keeps_versions(request.source)
-        try:
-            write = self._find(request.source, request.version)
-        finally:
-            self.versioned = kept
+    def _read_source(self, request: sdk.ReadSource, _now_ns: int) -> sdk.SourceReply:
+        write = self._find(request.key, request.version)
         if write is None:
-            return Outcome.MISSING
+            return request.ends(Outcome.MISSING)
         if request.only_if not in (None, write.etag) or request.unless == write.etag:
-            return Outcome.CHANGED
-        return write
+            return request.ends(Outcome.CHANGED)
+        return sdk.SourceReply(
+            Outcome.DONE, body=write.body, content_type=write.content_type, metadata=write.metadata
+        )
 
     def _copy(self, request: sdk.Copy, now_ns: int) -> req.PutReply:
-        source = self._source(request)
-        if isinstance(source, Outcome):
-            return request.ends(source)
+        source = request.found
         refused = self._refusal(request.key, request.when)
         if refused is not None:
             return request.ends(refused)
@@ -162,9 +161,7 @@ class Buckets(WorldBucket):
     # Uploads.
 
     def _copy_part(self, request: sdk.CopyPart, now_ns: int) -> req.PartReply:
-        source = self._source(request)
-        if isinstance(source, Outcome):
-            return request.ends(source)
+        source = request.found
         if self._upload(request.key, request.upload) is None:
             return request.ends(Outcome.GONE)
         if request.stop is not None and request.stop > len(source.body):

@@ -218,13 +218,20 @@ def copy(message: Message) -> sdk.Copy:
     replace = rules.replaces(p, "MetadataDirective")
     return sdk.Copy(
         message.name,
-        source=f"{bucket}/{key}",
+        source=_source(p, f"{bucket}/{key}", version),
         when=when,
-        version=version_of(version),
-        only_if=_source_etag(p, "CopySourceIfMatch"),
-        unless=_source_etag(p, "CopySourceIfNoneMatch"),
         content_type=content_type(message) if replace else None,
         metadata=metadata(message) if replace else None,
+    )
+
+
+def _source(p: Mapping[str, Any], name: str, version: str) -> sdk.ReadSource:
+    """Return the first step of a copy, with the conditions on the source."""
+    return sdk.ReadSource(
+        name,
+        version_of(version),
+        only_if=_source_etag(p, "CopySourceIfMatch"),
+        unless=_source_etag(p, "CopySourceIfNoneMatch"),
     )
 
 
@@ -280,12 +287,9 @@ def copy_part(message: Message) -> sdk.CopyPart:
         message.name,
         upload=p["UploadId"],
         number=number,
-        source=f"{bucket}/{key}",
-        version=version,
+        source=_source(p, f"{bucket}/{key}", version),
         start=start,
         stop=stop,
-        only_if=_source_etag(p, "CopySourceIfMatch"),
-        unless=_source_etag(p, "CopySourceIfNoneMatch"),
     )
 
 
@@ -341,4 +345,4 @@ def _names_version(request: Any) -> bool:
         return bool(version)
     bucket = surely_here().bucket
     assert isinstance(bucket, Buckets)
-    return bucket.keeps_versions(getattr(request, "source", request.key))
+    return bucket.keeps_versions(request.key)

@@ -1,17 +1,20 @@
 """S3 requests beyond the store interface, as requests of the same kind.
 
-A copy is a read and a conditional write that land as one: S3 promises the condition on the destination at the
-moment of the write, and we have no weaker fact about the source. Requests about buckets conflict with
-everything when they change something, and so cost nothing anywhere else.
+A copy is two steps, see docs/decisions/0027: the store reads the source (`ReadSource`), and later writes the
+destination (`Copy`, `CopyPart`). S3 promises that each is atomic by itself, and nothing about what other
+requests do in between. The first step costs nothing, no fault strikes it, and a crash there ends the copy;
+every fault of a request is tried at the second. An attempt that the SDK repeats reads the source again.
+
+Requests about buckets conflict with everything when they change something, and so cost nothing anywhere else.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from fencepost.impl.objects.wire.errors import S3Error
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.errors import StoreError
-from fencepost.impl.store.requests import Condition, Metadata, PartReply, PutReply, Reply
+from fencepost.impl.store.requests import Condition, Metadata, Outcome, PartReply, PutReply, Reply
 from fencepost.sim.world.footprints import EVERY_STEP, EVERYTHING, LOCAL, Footprint
 
 
@@ -43,40 +46,94 @@ class BucketReply(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy(req.Keyed[PutReply], kind="copy", reply=PutReply, reads=False):
-    """Write the object at `source` to `key`."""
+class SourceReply(Reply):
+    """The content of a copy, as it was when the store read it."""
 
-    source: str
-    when: Condition
+    body: bytes = b""
+    content_type: str = req.BINARY
+    metadata: Metadata = req.NO_METADATA
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSource:
+    """First step of a copy: the store reads the object. It is no request: the copy is one, and costs one."""
+
+    key: str
     version: str = ""
     only_if: str | None = None
     unless: str | None = None
+    kind: ClassVar[str] = "copy-source"
+    reads: ClassVar[bool] = True
+
+    @property
+    def subject(self) -> str:
+        return self.key
+
+    def ends(self, outcome: Outcome, detail: str = "") -> SourceReply:
+        """Return the reply with this outcome and nothing more."""
+        return SourceReply(outcome, detail)
+
+    def footprint(self, footprints: Any, reply: Reply) -> Footprint:
+        found: Footprint = footprints.reading("key", self.key)
+        return found
+
+    def expected(self, footprints: Any) -> Footprint:
+        return self.footprint(footprints, self.ends(Outcome.DONE))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated(Reply):
+    """The SDK lost the reply and sends the copy again: both steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy(req.Keyed[PutReply], kind="copy", reply=PutReply, reads=False):
+    """Write to `key` what the store read at `source`."""
+
+    source: ReadSource
+    when: Condition
     content_type: str | None = None
     """None, like the metadata, to take over what the source has."""
     metadata: Metadata | None = None
+    found: SourceReply = SourceReply(Outcome.MISSING)
+    """Content of the source, once it was read."""
+
+    def repeat(self) -> Repeated:
+        """Return the answer that makes the SDK begin again."""
+        return Repeated(Outcome.UNKNOWN)
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
-        # The source decides too if it writes, so it counts as written: see `footprints`.
-        read, written = footprints.changing(self.key)
-        return (read | footprints.bit("key", self.source), written)
+        if reply.outcome is Outcome.DONE:
+            return self.expected(footprints)
+        found: Footprint = footprints.reading("key", self.key)
+        return found
+
+    def expected(self, footprints: Any) -> Footprint:
+        found: Footprint = footprints.changing(self.key)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPart(req.Keyed[PartReply], kind="copy-part", reply=PartReply, reads=False):
-    """Upload the object at `source`, or a range of it, as a part; `past-end` if the range is longer."""
+    """Upload what the store read, or a range of it, as a part; `past-end` if the range is longer."""
 
     upload: str
     number: int
-    source: str
-    version: str = ""
+    source: ReadSource
     start: int = 0
     stop: int | None = None
-    only_if: str | None = None
-    unless: str | None = None
+    found: SourceReply = SourceReply(Outcome.MISSING)
+
+    def repeat(self) -> Repeated:
+        """Return the answer that makes the SDK begin again."""
+        return Repeated(Outcome.UNKNOWN)
 
     def footprint(self, footprints: Any, reply: Reply) -> Footprint:
         upload = footprints.upload(self.key, self.upload)
-        return (EVERY_STEP | footprints.bit("key", self.source) | upload, upload)
+        return (EVERY_STEP | upload, upload)
+
+    def expected(self, footprints: Any) -> Footprint:
+        return self.footprint(footprints, self.ends(Outcome.DONE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ reply to any is lost, the one answer that would carry them all is lost.
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
@@ -247,7 +248,7 @@ def _answered(run: RunState, operation: Operation, message: Message) -> codec.An
         if any(one.outcome is Outcome.UNKNOWN for one in reply):
             return _lost(run, operation, message)
     else:
-        reply = store.send(request)
+        request, reply = _sent(store, request)
         if reply.outcome is Outcome.UNKNOWN:
             return _lost(run, operation, message)
         if reply.outcome not in (Outcome.DONE, operation.also):
@@ -255,6 +256,20 @@ def _answered(run: RunState, operation: Operation, message: Message) -> codec.An
     values = operation.write(message, request, reply)
     status, headers, body = codec.write(operation.name, values, 206 if "ContentRange" in values else None)
     return codec.Answer(status, headers, values.get("Body", body))
+
+
+def _sent(store: Any, request: Any) -> tuple[Any, Any]:
+    """Send a request; return the one that was answered, and the reply. A copy is two steps."""
+    if type(request) not in (sdk.Copy, sdk.CopyPart):
+        return request, store.send(request)
+    while True:
+        found = store.send(request.source)
+        if found.outcome is not Outcome.DONE:
+            return request.source, found
+        copying = replace(request, found=found)
+        reply = store.send(copying)
+        if type(reply) is not sdk.Repeated:
+            return copying, reply
 
 
 LOST = ("closed", "timeout", "error")

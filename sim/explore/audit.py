@@ -39,7 +39,7 @@ from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
-from fencepost.sim.world.process import Stuck
+from fencepost.sim.world.process import Diverged, Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
 OTHERS_SCHEDULES = 500
@@ -219,14 +219,19 @@ def _search(
 ) -> AuditOutcome:
     setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
-    searching = _searcher(request, setting)
     deadline = None if seconds is None else started + seconds
-    try:
-        with watching(deadline, interrupted):
-            endless = rehearse(setting, then=lasso)
-            searched = None if endless is not None else _explored(request, searching, progress)
-    except (AuditError, Stuck) as error:
-        return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
+    while True:
+        searching = _searcher(request, setting)
+        try:
+            endless, searched = _rehearsed(request, searching, progress, deadline, interrupted)
+        except (AuditError, Stuck) as error:
+            return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
+        except Diverged:
+            if not _learns(setting):
+                raise
+        else:
+            if not _learns(setting):
+                break
     if endless is not None or searched is None:
         return _never_ends(request, endless, time.perf_counter() - started)
     if request.checkpoint and not searched.failures:
@@ -248,6 +253,27 @@ def _search(
         left = None if seconds is None else max(0.0, seconds - elapsed)
         searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
     return _judge(request, searched, elapsed, tuple(found), between.clauses)
+
+
+def _learns(setting: Setting) -> bool:
+    """Return True if the search must start over, since processes changed variables that they shared."""
+    learns = setting.variables.learns() or setting.variables.suspects()
+    if learns:
+        setting.variables.restore()
+    return learns
+
+
+def _rehearsed(
+    request: AuditRequest,
+    searching: Any,
+    progress: Progress | None,
+    deadline: float | None,
+    interrupted: Callable[[], bool],
+) -> tuple[Any, Any]:
+    """Return a schedule that never ends, or else the search that decided."""
+    with watching(deadline, interrupted):
+        endless = rehearse(request.setting, then=lasso)
+        return endless, None if endless is not None else _explored(request, searching, progress, deadline)
 
 
 def _find_others(
@@ -300,9 +326,12 @@ def declared_properties(setting: Setting) -> tuple[str, ...]:
         world.close()
 
 
-def _explored(request: AuditRequest, searching: Any, progress: Progress | None) -> Any:
+def _explored(
+    request: AuditRequest, searching: Any, progress: Progress | None, deadline: float | None
+) -> Any:
     """Return the search that decided, or came to its limit."""
-    seconds, schedules = request.seconds, request.schedules
+    schedules = request.schedules
+    seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
     if request.resume and request.checkpoint:
         load(searching, request.checkpoint)
     if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
@@ -312,7 +341,8 @@ def _explored(request: AuditRequest, searching: Any, progress: Progress | None) 
 
     def stop(at: Any) -> bool:
         has_second = isinstance(at, ReducedSearch) and bool(at.setting.sharing.names)
-        return bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
+        is_over = bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
+        return is_over or request.setting.variables.has_learnt
 
     return searching.explore(stop) or searching
 
@@ -453,7 +483,13 @@ def replay(
 ) -> tokens.Replay:
     """Run `program` along a token. Check `misfit` before trusting a run that shows no violation."""
     setting = tokens.muted_for(Setting(program, budget or Budget(), seed, steps_max), token)
-    return tokens.follow(setting, tokens.read(token))
+    with places.held(program):
+        setting.variables.watch()
+        while True:
+            found = tokens.follow(setting, tokens.read(token), watched=True)
+            if not setting.variables.learns():
+                return found
+            setting.variables.restore()
 
 
 def audit_sizes(

@@ -23,6 +23,7 @@ from fencepost.sim.world.run import RunState
 from fencepost.sim.world.scheduler import SPINS
 from fencepost.sim.world.scheduling import Scheduling
 from fencepost.sim.world.stamps import STAMPED
+from fencepost.sim.world.variables import OwnVariables
 
 _HARMLESS = frozenset(name for name, found in ALTERNATIVES.items() if found.harmless)
 _PASSING = frozenset(name for name, found in ALTERNATIVES.items() if found.passes_time)
@@ -46,6 +47,18 @@ class Setting:
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
     """Times that the runs so far compared with the clock."""
 
+    kept: OwnVariables | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # A setting that is made of this one has the same variables.
+        object.__setattr__(self, "kept", self.kept or OwnVariables(self.program))
+
+    @property
+    def variables(self) -> OwnVariables:
+        """Variables of which each process has its own, as the runs so far showed."""
+        assert self.kept is not None, "set when the setting was made"
+        return self.kept
+
     @cached_property
     def sharing(self) -> Sharing:
         """Threads that share memory, as the runs so far showed."""
@@ -59,13 +72,14 @@ class Setting:
         budget: Budget | None = None,
         recall: Recall | None = None,
         sharing: bool = False,
+        watched: bool = False,
     ) -> World:
         """Return a new run.
 
-        `sharing`: find out which threads share memory; without, all steps of threads of one process
-        conflict.
+        `watched`: find out which variables its processes change. `sharing`: find out which threads share
+        memory; without, all steps of threads of one process conflict.
         """
-        return World(
+        world = World(
             footprints,
             budget or self.budget,
             seed=self.seed,
@@ -76,6 +90,8 @@ class Setting:
             sharing=self.sharing if sharing else None,
             lines=self.lines,
         )
+        world.run.keep_apart(self.variables, watched=watched)
+        return world
 
 
 @dataclass

@@ -175,11 +175,12 @@ def follow(
     timed: int = WATCHED,
     watch: Callable[[World], None] | None = None,
     locate: bool = False,
+    watched: bool = False,
 ) -> Replay:
     """Run the program along the targets, and on to the end by the common rule. `watch` sees the world before
     and after every step. With `locate` it keeps the line of every operation.
     """
-    world = setting.world(timed=timed, budget=UNLIMITED.but(restart=setting.budget.restart))
+    world = setting.world(timed=timed, budget=UNLIMITED.but(restart=setting.budget.restart), watched=watched)
     if locate:
         world.run.keep_lines()
     named = [target.alternative for target in targets if pause_ns(target.alternative)]

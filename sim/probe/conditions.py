@@ -70,6 +70,7 @@ def if_match_put(bench: Bench) -> None:
         raise Broken("the ETag that a put answered does not match the object it made")
     expect(reply, Outcome.DONE)
     _match_stale(bench, PUT)
+    _match_near(bench, PUT)
     for state in ("missing", "deleted"):
         _match_nothing(bench, PUT, state)
     _match_again(bench)
@@ -80,6 +81,7 @@ def if_match_put(bench: Bench) -> None:
 def if_match_complete(bench: Bench) -> None:
     _match_unchanged(bench, COMPLETE)
     _match_stale(bench, COMPLETE)
+    _match_near(bench, COMPLETE)
     _match_nothing(bench, COMPLETE, "missing")
     _match_after_put_between(bench)
     for size in _large_sizes(bench):
@@ -89,6 +91,7 @@ def if_match_complete(bench: Bench) -> None:
 def if_match_delete(bench: Bench) -> None:
     _match_unchanged(bench, DELETE)
     _match_stale(bench, DELETE)
+    _match_near(bench, DELETE)
     deletes_missing(bench)
     for size in _large_sizes(bench):
         _delete_large(bench, size)
@@ -153,6 +156,40 @@ def _match_stale(bench: Bench, write: Write) -> None:
     reply = bench.store.send(request(Matches(etag)))
     refused(reply, *write.stale, otherwise=f"{write.did} a newer version: the condition is ignored")
     bench.must_stand(key, "other", f"an if-match {write.name} with a stale ETag that was refused")
+
+
+def near_misses(etag: str) -> dict[str, str]:
+    """Return ETags that differ from this one as little as possible, by the kind of the difference."""
+    last = "0" if etag[-1] != "0" else "1"
+    first = "0" if etag[0] != "0" else "1"
+    middle = len(etag) // 2
+    between = "0" if etag[middle] != "0" else "1"
+    found = {
+        "its last character changed": etag[:-1] + last,
+        "its first character changed": first + etag[1:],
+        "a character in the middle changed": etag[:middle] + between + etag[middle + 1 :],
+        "all behind the sixth character changed": etag[:6] + "0" * len(etag[6:]),
+        "its last character missing": etag[:-1],
+        "only its first six characters": etag[:6],
+        "a character more": etag + "0",
+        "a character more in front": "0" + etag,
+        "capitals": etag.upper() if etag != etag.upper() else etag.lower(),
+        "its characters reversed": etag[::-1],
+    }
+    return {kind: near for kind, near in found.items() if near and near != etag}
+
+
+def _match_near(bench: Bench, write: Write) -> None:
+    """An ETag that is nearly the object's own must not match."""
+    bench.case()
+    key = bench.key("near")
+    etag = bench.put(key, "first")
+    request = write.prepare(bench, key, "other")
+    for kind, near in near_misses(etag).items():
+        reply = bench.store.send(request(Matches(near)))
+        otherwise = f"{write.did} an object by its ETag with {kind}: a part is compared"
+        refused(reply, *write.stale, otherwise=otherwise)
+    bench.must_stand(key, "first", f"if-match {write.name}s with nearly the right ETag that were refused")
 
 
 def _match_nothing(bench: Bench, write: Write, state: str) -> None:

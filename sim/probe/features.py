@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from fencepost.sim.probe import conditions, listings, mixed, multipart, races, reads
+from fencepost.sim.probe import conditions, etag_forms, listings, mixed, multipart, races, reads
 from fencepost.sim.probe.bench import Bench
 from fencepost.sim.probe.plan import Plan
 
@@ -51,15 +51,17 @@ FEATURES: tuple[Feature, ...] = (
     Feature("create-only-put", "Does a create-only put create once, and only where nothing is?",
             conditions.create_only_put, core=True, large=2, weight=3, writes=lambda _: (5, 20)),
     Feature("if-match-put", "Does an if-match put replace only the version it names?",
-            conditions.if_match_put, core=True, large=2, weight=3, writes=lambda _: (6, 25)),
+            conditions.if_match_put, core=True, large=2, weight=3, writes=lambda _: (7, 38)),
     Feature("if-match-delete", "Does an if-match delete remove only the version it names?",
-            conditions.if_match_delete, large=1, weight=2, writes=lambda _: (4, 18)),
+            conditions.if_match_delete, large=1, weight=2, writes=lambda _: (5, 31)),
+    Feature("etag-forms", "Which forms of an ETag do conditions accept, and is a wrong one refused in all?",
+            etag_forms.etag_forms, weight=2, writes=lambda _: (15, 110)),
     Feature("multipart", "Do uploads in parts appear whole, once completed, and never when aborted?",
             multipart.multipart, writes=lambda _: (2, 12)),
     Feature("create-only-complete", "Does completing a create-only upload create only where nothing is?",
             conditions.create_only_complete, large=1, weight=3, writes=lambda _: (4, 25)),
     Feature("if-match-complete", "Does completing an if-match upload replace only the version it names?",
-            conditions.if_match_complete, large=1, weight=3, writes=lambda _: (5, 28)),
+            conditions.if_match_complete, large=1, weight=3, writes=lambda _: (6, 43)),
     Feature("versioned-bucket", "In a versioned bucket: does only the current version count?",
             conditions.versioned_bucket, writes=lambda _: (3, 20)),
     Feature("etags", "Does every change of the content change the ETag, and do all replies tell the same?",

@@ -133,7 +133,6 @@ def paging_under_writes(bench: Bench) -> str:
     count = 0
     for count, page in enumerate(_pages(bench.store, folder, min(SMALL_PAGE, bench.plan.page)), 1):
         shown += [entry.key for entry in page.objects]
-        bench.in_time()
         bench.together(bench.threads, _around(keys, count, bench.threads.names))
     del bench.kept["paged"]
     standing = set(keys)

@@ -48,10 +48,10 @@ class Begun:
     def __init__(self, key: str, upload: str, etags: Sequence[str]) -> None:
         self.key = key
         self.upload = upload
-        self._parts = tuple(enumerate(etags, 1))
+        self.parts = tuple(enumerate(etags, 1))
 
     def __call__(self, when: ask.Condition) -> ask.CompleteUpload:
-        return ask.CompleteUpload(self.key, self.upload, self._parts, when)
+        return ask.CompleteUpload(self.key, self.upload, self.parts, when)
 
 
 def begin(bench: Bench, key: str, token: str, size: int = 0) -> Begun:

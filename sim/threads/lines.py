@@ -101,7 +101,7 @@ def pause_before(line: str) -> None:
 
 def _functions(program: Any) -> Iterator[types.FunctionType]:
     """Yield the functions of the user that a program reaches; those that it makes are parts of them."""
-    from fencepost.sim.explore.rehearsal import is_followed
+    from fencepost.sim.world.variables import is_followed
 
     for found in reachable(program, is_followed):
         if type(found) is types.FunctionType:

@@ -106,7 +106,7 @@ class Sharing:
 
     def changed(self, before: list[tuple[Any, Any]] | None) -> bool:
         """Return True if something is not as it was."""
-        from fencepost.sim.explore.rehearsal import same_content
+        from fencepost.sim.world.variables import same_content
 
         return before is None or any(
             content is not None and not same_content(_content(one), content) for one, content in before
@@ -114,7 +114,7 @@ class Sharing:
 
     def learn_names(self, before: list[tuple[Any, Any]] | None, process: Any) -> None:
         """Learn the names of what is not as it was."""
-        from fencepost.sim.explore.rehearsal import is_container, same_content
+        from fencepost.sim.world.variables import is_container, same_content
 
         changed: list[Any] = []
         """Containers: code that uses one names a variable or an attribute that holds it."""
@@ -149,7 +149,7 @@ class Sharing:
 
 def _is_followed(value: Any) -> bool:
     """Also objects of libraries: threads share them. Not those of the SDK and the harness."""
-    from fencepost.sim.explore.rehearsal import is_followed
+    from fencepost.sim.world.variables import is_followed
 
     return is_followed(value) or classify(str(type(value).__module__)) == STEP
 
@@ -169,7 +169,7 @@ def _namespaces(worker: Any) -> Iterator[dict[str, Any]]:
 
 
 def _content(value: Any) -> Any:
-    from fencepost.sim.explore.rehearsal import content_of
+    from fencepost.sim.world.variables import content_of
 
     if type(value).__module__ == "itertools":
         return repr(value)

@@ -43,7 +43,9 @@ def duplicate(steps: RequestSteps, record: StepRecord, process: Process, request
     if _is_never_sent(reply):
         return reply
     steps.run.keep_unreceived(reply)
-    return None
+    repeat = getattr(request, "repeat", None)
+    # The SDK repeats all steps of the request; one step is sent again below the code.
+    return None if repeat is None else repeat()
 
 
 @effect("request_lost")

@@ -128,6 +128,9 @@ class Footprints:
             return self._rules[kind](op, None)
         if kind in self._rules:
             return EVERYTHING, EVERYTHING
+        if hasattr(op, "expected"):
+            own: Footprint = op.expected(self)
+            return own
         if op.kind in ("note", "channel"):
             return self.writing(op.kind, op.subject)
         if op.kind in ("post", "receive"):

@@ -353,6 +353,10 @@ class Process:
             return True
         return self._unwind(self.pending if self.node is None else self.waits)
 
+    def within(self, act: Callable[[], Any]) -> Any:
+        """Call `act` with the variables of this process, see `variables`."""
+        return act()
+
     # Changes that a step makes.
 
     def set_last(self, last: int) -> None:

@@ -92,6 +92,16 @@ def _referents_of_cached(function: Any) -> list[Any]:
     return kept
 
 
+def results_of(function: Any) -> list[Any]:
+    """Return the results that a cached function keeps."""
+    found = gc.get_referents(function)
+    at = len(found) - found[::-1].index(functools._CacheInfo) - 5
+    assert type(found[at]) is dict
+    # A cache with a limit keeps links: CPython visits the key, the result and the type of each.
+    links = [found[i - 1] for i in range(1, at) if getattr(found[i], "__name__", "") == "_lru_list_elem"]
+    return links or list(found[at].values())
+
+
 def _closed(value: Any) -> bool:
     """Return True if the walk ends before it."""
     kind = type(value)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fencepost.sim.filesystem.survival import Outcome
     from fencepost.sim.threads.sharing import Sharing
     from fencepost.sim.world.deadlines import Deadlines
+    from fencepost.sim.world.variables import OwnVariables
 
 
 class Violation:
@@ -100,6 +101,7 @@ class RunState:
         "trace",
         "tracked",
         "unreceived",
+        "variables",
         "violation",
     )
 
@@ -150,6 +152,8 @@ class RunState:
         self.setup: Process | None = None
         """The program, until it returns."""
         self.process_type: type[Process] = Process
+        self.variables: OwnVariables | None = None
+        """Variables of which each process has its own; None if there are none."""
         self.processes: list[Process] = []
         self.threads: dict[int, Process] = {}
         """Threads of processes, by the number of the actor, see `sim.threads`."""
@@ -270,8 +274,10 @@ class RunState:
     def mount(self, files: Files) -> None:
         self.files = files
 
-    def use_process_type(self, process_type: type[Process]) -> None:
-        self.process_type = process_type
+    def keep_apart(self, variables: OwnVariables, *, watched: bool) -> None:
+        """Give each process its own of these variables; `watched`: and find out which others it changes."""
+        self.process_type = variables.type_of_processes(watched=watched)
+        self.variables = variables if variables.active else None
 
     def keep_lines(self) -> None:
         """Record the lines of user code that issue each operation."""

@@ -162,11 +162,15 @@ class ThreadSteps:
 
     def resume(self, process: Process, answer: Any, last: int) -> Any:
         """Run a thread to its next operation, and find out if it changes memory that others share."""
-        return self._watched(process, answer, lambda: self._run.resume(process, answer, last))
+
+        def act() -> Any:
+            return self._run.resume(process, answer, last)
+
+        return process.within(lambda: self._watched(process, answer, act))
 
     def begin(self, process: Process) -> Any:
         """Run a thread to its first operation, and find out if it changes memory that others share."""
-        return self._watched(process, None, lambda: self._run.begin(process))
+        return process.within(lambda: self._watched(process, None, lambda: self._run.begin(process)))
 
     def _watched(self, process: Process, answer: Any, act: Callable[[], Any]) -> Any:
         run = self._run

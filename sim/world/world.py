@@ -459,6 +459,8 @@ class World(Declaring):
 
             lines.apply(program, self.settings.lines)
         watch(self.run)
+        if self.run.variables is not None:
+            self.run.variables.begin()
         self.executor.start(program, self)
 
     def enabled(self) -> list[int]:
@@ -495,6 +497,8 @@ class World(Declaring):
             run.complete()
             finalizers.collect(run)
         run.close()
+        if run.variables is not None:
+            run.variables.end()
         places.leave(run)
         finalizers.let_go()
 

@@ -4,32 +4,9 @@ import os
 import threading
 from pathlib import Path
 
-from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore import audit
-from fencepost.sim.world import NO_FAULTS, Budget, World
-
-INITIALISED: set[str] = set()
-
-
-def test_a_variable_that_only_a_rare_schedule_changes_is_missed() -> None:
-    """A few schedules are run twice before the search. Here two lost creates have to come together."""
-
-    def program(world: World) -> None:
-        store = world.store()
-        INITIALISED.clear()
-
-        def work() -> None:
-            lost = [store.put(key, b"", when=ABSENT).outcome.value for key in ("k", "l")]
-            if lost == ["unknown", "unknown"]:
-                INITIALISED.add("k")
-                store.put("m", b"", when=ANYTHING)
-            store.put("n", b"again" if INITIALISED else b"new", when=ANYTHING)
-
-        world.spawn(work, name="ann")
-        world.spawn(work, name="bob")
-        world.finally_("new processes are new", lambda view: True)
-
-    assert audit(program, budget=Budget(crash=0, reply_lost=2, pause=0)).verdict == "holds"
+from fencepost.sim.world import NO_FAULTS, World
 
 
 def test_a_variable_that_the_program_makes_is_shared() -> None:

@@ -31,7 +31,9 @@ def condition(p: Mapping[str, Any]) -> Condition:
         return ANYTHING
     if matches.strip() == "*" or not unquoted(matches):
         refuse("NotImplemented", header="If-Match")
-    return Matches(unquoted(matches))
+    # A weak ETag matches nothing here (RFC 9110, 13.1.1): no object has one with this beginning.
+    weak = "W/" if matches.strip().startswith("W/") else ""
+    return Matches(weak + unquoted(matches))
 
 
 def holds(p: Mapping[str, Any], etag: str, modified_ns: int, start: str = "") -> bool:

@@ -18,9 +18,14 @@ The modules:
 
 This driver cannot check two things that a store must grant. It must evaluate conditions atomically
 (`fencepost probe` tests that), and list in the order of the keys' bytes (SeaweedFS and directory buckets do
-not; pages keep the store's order). ETags are given without quotes, and sent without: every store tried takes
-them so, and Ceph takes them only so. A `head` of an object in a
-bucket that does not exist is `missing`, because S3 does not say why in a reply without a body.
+not; pages keep the store's order).
+
+Replies give ETags without quotes. Conditions send them as the store sent them, which is with quotes:
+Cloudflare R2 takes no others. Ceph, and with it DigitalOcean Spaces and Hetzner, matches only those without:
+`unquoted_etags=True`, in a URL `unquoted_etags=true`. The row `etag-forms` of `fencepost probe` tells.
+
+A `head` of an object in a bucket that does not exist is `missing`, because S3 does not say why in a reply
+without a body.
 """
 
 from fencepost.impl.store.s3.store import S3Store

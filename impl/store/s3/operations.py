@@ -57,19 +57,22 @@ _FIELDS = {
 """The SDK's parameters by the fields of requests that become one as they are, unless they are empty."""
 
 
-def parameters(place: Place, request: Request[Any]) -> Parameters:
-    """The parameters of the call that is this request."""
+_ETAGS = frozenset({"only_if", "unless"})
+
+
+def parameters(place: Place, request: Request[Any], etag: Callable[[str], str]) -> Parameters:
+    """Return the parameters of the call that is this request; `etag` gives an ETag the form of the store."""
     named = "Key" if isinstance(request, ask.Keyed) else "Prefix"
     found: Parameters = {"Bucket": place.bucket, named: place.key(request.subject)}
     for field, name in _FIELDS.items():
         value = getattr(request, field, None)
         if value is not None and value != "":
-            found[name] = dict(value) if field == "metadata" else value
+            found[name] = dict(value) if field == "metadata" else etag(value) if field in _ETAGS else value
     when = getattr(request, "when", None)
     if isinstance(when, ask.Absent):
         found["IfNoneMatch"] = "*"
     elif isinstance(when, ask.Matches):
-        found["IfMatch"] = when.etag
+        found["IfMatch"] = etag(when.etag)
     more = CALLS[type(request)].more
     return {**found, **more(place, request)} if more else found
 

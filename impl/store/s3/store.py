@@ -38,6 +38,7 @@ class S3Store(Store):
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         read_timeout_s: float = READ_TIMEOUT_S,
         connections: int = 32,
+        unquoted_etags: bool = False,
     ) -> None:
         _check_place(bucket, prefix, endpoint, region)
         if not (connect_timeout_s > 0 and read_timeout_s > 0 and connections >= 1):
@@ -45,6 +46,10 @@ class S3Store(Store):
         self.env = env or SystemEnvironment()
         prefix = prefix.strip("/")
         self.url = _url(bucket, prefix, endpoint, region, connect_timeout_s, read_timeout_s)
+        self.url += ("&" if "?" in self.url else "?") + "unquoted_etags=true" if unquoted_etags else ""
+        self._unquoted = unquoted_etags
+        self._quotes = True
+        """True if the store quotes its ETags, as HTTP requires."""
         self._place = Place(bucket, f"{prefix}/" if prefix else "")
         self._setup = Setup(endpoint, region, connect_timeout_s, read_timeout_s, connections)
         self._lock = threading.Lock()
@@ -64,9 +69,10 @@ class S3Store(Store):
             raise Unsupported(f"the bucket of {self.url} keeps no versions; open one that does")
         client = self._connect()
         call = CALLS[type(request)]
-        arguments = parameters(self._place, request)
+        arguments = parameters(self._place, request, self._sent_etag)
         try:
             answer = getattr(client, call.operation)(**arguments)
+            self._learn_form(answer.get("ETag"))
             if call.body_tells and not any(answer.get(name) is not None for name in call.body_tells):
                 return request.ends(Outcome.UNKNOWN, "no whole reply (a 200 without its body)")
             return cast(R, call.reply(self._place, request, answer))
@@ -76,6 +82,14 @@ class S3Store(Store):
         except KeyError as field:
             raise BrokenPromise(f"the reply to {request.kind} {request.subject!r} lacks {field}") from None
         return ended(request, failed, self.url)
+
+    def _learn_form(self, etag: object) -> None:
+        """Remember if the store quotes its ETags: conditions name them as they were received."""
+        if isinstance(etag, str) and etag:
+            self._quotes = etag.endswith('"')
+
+    def _sent_etag(self, etag: str) -> str:
+        return f'"{etag}"' if self._quotes and not self._unquoted else etag
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
         return self._pool.settle(self.send, requests)
@@ -99,6 +113,10 @@ class S3Store(Store):
         """ "Enabled", "Suspended", or empty, as the store answers now."""
         self._versions = None
         return self._versioning()
+
+    def address(self, key: str) -> dict[str, str]:
+        """Return bucket and key of an object as the SDK's client names them."""
+        return {"Bucket": self._place.bucket, "Key": self._place.key(key)}
 
     def client(self) -> Any:
         """Return the SDK's client, for code below the level of requests: its events carry every message."""

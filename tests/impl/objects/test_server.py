@@ -14,6 +14,7 @@ from urllib.error import HTTPError
 import pytest
 from botocore.exceptions import ClientError
 
+from fencepost.impl.objects import operations
 from tests.impl.objects.serving import client, served
 
 BUCKET = "bucket-one"
@@ -275,6 +276,41 @@ def test_listings_start_after_and_take_a_prefix(many: Any) -> None:
 
 
 # Copies, deletes, uploads.
+
+
+@pytest.mark.parametrize("form", ['W/"{}"', '"0123", "{}"', '"{}0"', "{}0"])
+def test_a_write_by_an_etag_in_another_form_is_refused(s3: Any, form: str) -> None:
+    """A weak ETag matches no object for a write, and a list is not read as one ETag."""
+    at = {"Bucket": BUCKET, "Key": "k"}
+    etag = s3.put_object(**at, Body=b"old")["ETag"].strip('"')
+    refused = code(s3.put_object, **at, Body=b"new", IfMatch=form.format(etag))
+    assert refused in ("PreconditionFailed", "InvalidArgument")
+    assert s3.get_object(**at)["Body"].read() == b"old"
+    for good in (etag, f'"{etag}"'):
+        s3.put_object(**at, Body=b"old", IfMatch=good)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_copy_is_judged_by_its_source_when_read_and_its_destination_when_written(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, pinned: bool
+) -> None:
+    """A put that ends between the two steps: content and condition of one moment, never a mixture."""
+    at = {"Bucket": BUCKET, "Key": "k"}
+    etag = s3.put_object(**at, Body=b"old")["ETag"]
+    real = operations.copy_bytes
+
+    def overtaken(*given: Any) -> str:
+        s3.put_object(**at, Body=b"newer")
+        return real(*given)
+
+    monkeypatch.setattr(operations, "copy_bytes", overtaken)
+    copying = {**at, "CopySource": at, "CopySourceIfMatch": etag, "MetadataDirective": "REPLACE"}
+    if pinned:
+        assert code(s3.copy_object, **copying, IfMatch=etag) == "PreconditionFailed"
+        assert s3.get_object(**at)["Body"].read() == b"newer"
+    else:
+        assert s3.copy_object(**copying)["CopyObjectResult"]["ETag"] == etag
+        assert s3.get_object(**at)["Body"].read() == b"old"
 
 
 def test_a_copy_takes_metadata_along_or_replaces_it(s3: Any) -> None:

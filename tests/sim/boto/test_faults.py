@@ -238,32 +238,6 @@ def test_part_of_a_delete_of_many_can_be_refused() -> None:
     assert {ending for ending, _ in found} == {(), (("x", "SlowDown"),), (("y", "SlowDown"),)}
 
 
-def test_a_copy_is_one_landing() -> None:
-    """Nothing can come between its reading and its writing."""
-
-    def program(world: World) -> None:
-        world.boto3_bucket("b")
-        s3 = world.boto3_client("s3")
-        s3.put_object(Bucket="b", Key="a", Body=b"1")
-        etag = s3.put_object(Bucket="b", Key="c", Body=b"0")["ETag"]
-        world.spawn(ended, s3.copy_object, Key="c", CopySource="b/a", IfMatch=etag, name="copy")
-        world.spawn(ended, s3.put_object, Key="a", Body=b"2", name="source")
-        world.spawn(ended, s3.put_object, Key="c", Body=b"3", IfMatch=etag, name="target")
-
-    ends: set[Any] = set()
-
-    def observe(world: World) -> None:
-        bodies = world.bucket.contents()
-        ends.add((world.processes[0].result, world.processes[2].result, bodies["b/c"]))
-
-    search = ReducedSearch(
-        Setting(program, Budget(crash=0, reply_lost=0, request_lost=0, pause=0)), observe=observe
-    )
-    search.explore()
-    lost = "412 PreconditionFailed"
-    assert ends == {("done", lost, b"1"), ("done", lost, b"2"), (lost, "done", b"3")}
-
-
 def test_waits_between_attempts_pass_on_the_worlds_clock() -> None:
     """Nobody really waits, and others can go on meanwhile."""
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Outcome
 from fencepost.sim.probe import Plan, Probe, ProbeResult, Verdict
+from fencepost.sim.probe.bench import ROUNDS_MIN
 from tests import liars
 
 SMALL = Plan(rounds=12, seconds=30, keys=250, page=100, samples=2, operations=800, threads=6, body_bytes=8192)
@@ -49,6 +51,49 @@ def test_honest_stores_are_not_called_liars(make: Callable[[], MemoryStore]) -> 
     for name, verdict in liars.HONEST[make].items():
         assert found[name] == verdict
     assert not store.contents()
+
+
+@pytest.mark.parametrize("liar", liars.LOOSE_LIARS, ids=lambda liar: liar.__name__)
+def test_a_comparison_that_is_not_equality_is_unsafe(liar: Callable[[], MemoryStore]) -> None:
+    store = liar()
+    row = liars.LOOSE_LIARS[liar]
+    report = probed(store, only=[row])
+    assert verdicts(report) == {row: "unsafe"}
+    assert "a part is compared" in report.features[0].detail
+    assert not store.contents()
+
+
+@pytest.mark.parametrize("liar", liars.LIARS_OF_FORMS)
+def test_a_form_of_an_etag_that_drops_the_condition_is_unsafe(liar: Callable[[], MemoryStore]) -> None:
+    store = liar()
+    assert verdicts(probed(store, only=["etag-forms"])) == {"etag-forms": "unsafe"}
+    assert not store.contents()
+
+
+@pytest.mark.parametrize("make", liars.FORMS_OF)
+def test_the_forms_that_a_store_accepts_are_named(make: Callable[[], MemoryStore]) -> None:
+    store = make()
+    (row,) = probed(store, only=["etag-forms"]).features
+    assert row.verdict is Verdict.SAFE, row.detail
+    forms = liars.FORMS_OF[make]
+    assert row.detail.startswith(f"put: {forms}; delete: {forms}; completion: {forms}")
+    assert ("unquoted_etags=true" in row.detail) == (forms == "unquoted")
+    assert not store.contents()
+
+
+def test_a_store_without_http_has_no_forms() -> None:
+    (row,) = probed(MemoryStore(), only=["etag-forms"]).features
+    assert not row.applies
+
+
+@pytest.mark.parametrize("make", [MemoryStore, liars.LosesUpdates])
+def test_a_probe_without_time_does_the_least_rounds_of_every_row(make: Callable[[], MemoryStore]) -> None:
+    """On a busy machine: few rounds decide, instead of none."""
+    plan = replace(SMALL, seconds=0, rounds=100)
+    report = Probe(make(), plan).run()
+    assert Verdict.UNDECIDED not in {row.verdict for row in report.features}
+    assert report.verdict is (Verdict.SAFE if make is MemoryStore else Verdict.UNSAFE)
+    assert {row.rounds for row in report.features if row.rounds and not row.bad} == {ROUNDS_MIN}
 
 
 def test_a_versioned_bucket_is_swept_with_all_its_versions() -> None:
@@ -135,14 +180,6 @@ def test_lost_replies_leave_it_undecided() -> None:
     assert found["racing-creates-threads"] == "undecided"
     assert "unsafe" not in found.values()
     assert not store.contents()
-
-
-def test_no_time_leaves_it_undecided() -> None:
-    report = Probe(MemoryStore(), Plan(seconds=0)).run()
-    assert report.verdict is Verdict.UNDECIDED
-    found = next(finding for finding in report.features if finding.name == "racing-creates-threads")
-    assert found.verdict is Verdict.UNDECIDED
-    assert "--budget" in found.detail
 
 
 class Interrupts(MemoryStore):

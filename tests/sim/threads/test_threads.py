@@ -125,7 +125,7 @@ def test_notify_wakes_as_many_as_it_is_given(count: int, broken: bool) -> None:
 
 def test_a_search_starts_over_when_it_learns_of_a_place_that_changes_memory() -> None:
     learnt = Sharing(None)
-    learnt.add([["ann", "put", "a"]])
+    learnt.add({"places": [["ann", "put", "a"]]})
     assert learnt.adopt()
     assert learnt.writers == {("ann", "put", "a")}
     assert not learnt.adopt()

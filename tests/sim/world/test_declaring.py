@@ -86,14 +86,19 @@ def test_two_properties_have_two_names(in_world: In) -> None:
     "late", [lambda world: world.spawn(idle), lambda world: world.always("late", lambda _: True)]
 )
 def test_nothing_is_declared_once_processes_run(in_world: In, late: Any) -> None:
-    messages: list[str] = []
+    results: list[str] = []
 
-    def act(world: Any) -> None:
+    def act(world: Any) -> str:
         try:
             late(world)
         except Misuse as error:
-            messages.append(str(error))
+            return str(error)
+        return "declared"
 
-    in_world(lambda world: world.spawn(act, world, name="ann"))
-    assert messages
-    assert all("by the program, before any process runs" in text for text in messages)
+    def program(world: Any) -> None:
+        world.spawn(act, world, name="ann")
+        world.finally_("refused", lambda view: bool(results.append(view.result("ann")) or True))
+
+    in_world(program)
+    assert results
+    assert all("by the program, before any process runs" in text for text in results)
