@@ -149,7 +149,7 @@ AREAS: Mapping[str, Area] = {
         {
             "sim/explore/liveness.py": (f"{_EXPLORE}liveness.py", f"{_EXPLORE}endless.py"),
             "sim/world/monitor.py": (f"{_TRUST}monitors.py", f"{_EXPLORE}reduced_against_plain.py"),
-            "sim/world/properties.py": (f"{_TRUST}monitors.py", "tests/sim/world/test_declaring.py"),
+            "sim/world/properties.py": (f"{_TRUST}monitors.py", f"{_EXPLORE}audit.py"),
         },
         (f"{_EXPLORE}liveness.py", f"{_EXPLORE}other_properties.py", f"{_TRUST}random_monitors.py"),
     ),
