@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import fencepost
-from fencepost.sim.explore.identity import digest_of, source_digest, sources
+from fencepost.sim.explore.identity import digest_of, sources
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
@@ -54,10 +54,11 @@ def save(search: ReducedSearch, path: str | Path) -> None:
     """Write `search` to a file, whole or not at all."""
     data = packed(search) | {"of": identity(search), "tool": fencepost.__version__, "sources": sources()}
     data = json.loads(json.dumps(data))  # its keys are texts, as they will be read
-    write_whole(Path(path), json.dumps(data | {"digest": _digest(data)}).encode())
+    write_whole(Path(path), json.dumps(data | {"digest": digest_of_checkpoint(data)}).encode())
 
 
-def _digest(data: dict[str, Any]) -> str:
+def digest_of_checkpoint(data: dict[str, Any]) -> str:
+    """Return the digest of everything else in a checkpoint."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
@@ -70,7 +71,7 @@ def load(search: ReducedSearch, path: str | Path) -> None:
         raise BadCheckpoint(f"{path} is no checkpoint ({error}); start without it") from error
     if version != VERSION:
         raise BadCheckpoint(f"{path} is of version {version}, this is {VERSION}; start without it")
-    if digest != _digest(data):
+    if digest != digest_of_checkpoint(data):
         raise BadCheckpoint(f"{path} is damaged or was edited: its digest does not fit; start without it")
     if data["tool"] != fencepost.__version__:
         raise BadCheckpoint(f"{path} was written by fencepost {data['tool']}; start without it")
@@ -87,9 +88,9 @@ def load(search: ReducedSearch, path: str | Path) -> None:
         )
     expected = json.loads(json.dumps(packed(search)))
     try:
-        wrong = [name for name, value in expected.items() if type(data[name]) is not type(value)]
-        if wrong:
-            raise TypeError(f"{wrong[0]} is a {type(data[wrong[0]]).__name__}")
+        mistyped = [name for name, value in expected.items() if type(data[name]) is not type(value)]
+        if mistyped:
+            raise TypeError(f"{mistyped[0]} is a {type(data[mistyped[0]]).__name__}")
         unpack(search, data)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
