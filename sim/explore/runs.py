@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from fencepost.sim.explore.result import AuditCoverage
-from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, skew_ns
 from fencepost.sim.threads.sharing import Sharing
 from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
@@ -67,7 +67,7 @@ class Setting:
             seed=self.seed,
             timed=timed,
             recall=recall,
-            deadlines=self.deadlines if self.budget.pause else None,
+            deadlines=self.deadlines if self.budget.pause or self.budget.skew else None,
             muted=self.muted,
             sharing=self.sharing if sharing else None,
         )
@@ -203,6 +203,8 @@ class Coverage:
     """Parts of the schedules that were left out, as clauses of the bound."""
     pauses: set[int] = field(default_factory=set)
     """The lengths of pauses, in nanoseconds."""
+    skews: set[int] = field(default_factory=set)
+    """The errors of skewed clocks, in nanoseconds."""
     measured: dict[str, int] = field(default_factory=dict)
     """The largest numbers that any run's measures gave."""
     costs: Costs = field(default_factory=Costs)
@@ -242,11 +244,11 @@ class Coverage:
         found = ALTERNATIVES.get(alternative)
         if alternative.startswith(PAUSE):
             self.pauses.add(pause_ns(alternative) or settings.pause_ns)
+        elif kind_of(alternative) in SKEWS:
+            self.skews.add(skew_ns(alternative) or settings.skew_ns)
         elif found is not None and found.limit:
             ticks = "once" if settings.ticks == 1 else f"{settings.ticks} times"
-            self.limits.add(
-                found.limit.format(ticks=ticks, tick_s=settings.tick_ns / 1e9, skew_s=settings.skew_ns / 1e9)
-            )
+            self.limits.add(found.limit.format(ticks=ticks, tick_s=settings.tick_ns / 1e9))
 
     def leave_off(self, world: World) -> None:
         """Take up a run that was cut."""
@@ -305,6 +307,7 @@ class Coverage:
         self.wanted |= other.wanted
         self.limits |= other.limits
         self.pauses |= other.pauses
+        self.skews |= other.skews
         self.processes = max(self.processes, other.processes)
         self.cut.update(other.cut)
         self.tested.update(other.tested)
@@ -315,10 +318,12 @@ class Coverage:
 
     def clauses(self) -> list[str]:
         """Return the parts of the schedules that were left out, as clauses of the bound."""
-        *most, longest = [f"{ns / 1e9:.10g}" for ns in sorted(self.pauses)] or [""]
-        lengths = f"{', '.join(most)} or {longest}" if most else longest
-        paused = [f"a pause lasts {lengths} s, and no other time"] if longest else []
-        return sorted([*self.limits, *paused])
+        found = [*self.limits]
+        if self.pauses:
+            found.append(f"a pause lasts {_lengths(self.pauses)} s, and no other time")
+        if self.skews:
+            found.append(f"a skewed clock is {_lengths(self.skews)} s off, and no other time")
+        return sorted(found)
 
     def covers_nothing(self) -> bool:
         """Return True if the runs met neither a conflict nor a fault, so that no order could matter."""
@@ -352,6 +357,12 @@ class Coverage:
                 "landed, so no order could matter"
             )
         return found
+
+
+def _lengths(found: set[int]) -> str:
+    """Return lengths of time in seconds, as words of a sentence."""
+    *most, longest = [f"{ns / 1e9:.10g}" for ns in sorted(found)]
+    return f"{', '.join(most)} or {longest}" if most else longest
 
 
 W = TypeVar("W", bound=Scheduling)

@@ -137,7 +137,7 @@ def part_of(kind: str) -> int:
     return _PARTS.index(kind)
 
 
-CRASH, PAUSE, RESTART, POWER_LOSS = map(part_of, ("crash", "pause", "restart", "power_loss"))
+CRASH, PAUSE, SKEW, RESTART, POWER_LOSS = map(part_of, ("crash", "pause", "skew", "restart", "power_loss"))
 """Places of the kinds that the world decides by itself."""
 _SHARING: dict[int, tuple[int, ...]] = {
     part: tuple(

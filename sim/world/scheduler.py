@@ -187,8 +187,11 @@ class Scheduler:
         category = RETRIED if retried else _CATEGORIES.get(type(op), -1)
         if category < 0:
             category = _category(op)
-        if category == CLOCK and (op.subject != "wall" or process.skew):
-            category = LOCAL
+        if category == CLOCK:
+            if op.subject != "wall" or process.skew:
+                category = LOCAL
+            elif run.settings.skews and run.budget_left[fault.SKEW]:
+                return (*run.offers[2 * category + crashable], *run.settings.skews)
         return run.offers[2 * category + crashable]
 
     def _slept_in_vain(self) -> bool:
