@@ -15,6 +15,7 @@ from typing import Any
 
 from fencepost.sim.world import places, times
 from fencepost.sim.world.present import is_users
+from fencepost.sim.world.reachable import identity, is_class
 
 
 class _Name(type):
@@ -94,23 +95,31 @@ def _convertible(module: types.ModuleType) -> tuple[str, ...]:
 
 def _codes(module: types.ModuleType) -> Iterator[types.CodeType]:
     """Yield the code of the functions and methods of a module, and of those in them."""
-    waiting: list[Any] = []
-    for value in list(vars(module).values()):
-        waiting.append(value)
-        if isinstance(value, type) and value.__module__ == module.__name__:
-            waiting += vars(value).values()
-    seen: set[types.CodeType] = set()
+    waiting: list[Any] = list(vars(module).values())
+    seen: set[int] = set()
     while waiting:
         value = waiting.pop()
-        function = getattr(value, "__func__", value) if type(value) in (staticmethod, classmethod) else value
-        if type(function) is property:
-            waiting += [function.fget, function.fset]
-        elif type(function) is types.FunctionType and function.__globals__ is vars(module):
-            waiting.append(function.__code__)
-        elif type(function) is types.CodeType and function not in seen:
-            seen.add(function)
-            yield function
-            waiting += function.co_consts
+        kind = type(value)
+        if identity(value) in seen:
+            continue
+        seen.add(identity(value))
+        if kind is types.CodeType:
+            yield value
+            waiting += value.co_consts
+        elif kind is types.FunctionType and value.__globals__ is vars(module):
+            waiting += [value.__code__, *(value.__defaults__ or ()), *(value.__closure__ or ())]
+        elif kind in (staticmethod, classmethod):
+            waiting.append(value.__func__)
+        elif kind is property:
+            waiting += [value.fget, value.fset]
+        elif kind is types.CellType and value != types.CellType():
+            waiting.append(value.cell_contents)
+        elif kind is dict:
+            waiting += value.values()
+        elif kind in (list, tuple):
+            waiting += value
+        elif is_class(value) and value.__module__ == module.__name__:
+            waiting += vars(value).values()
 
 
 def _uses_otherwise(code: types.CodeType, name: str) -> bool:

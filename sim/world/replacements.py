@@ -29,6 +29,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from dateutil.parser import parser  # type: ignore[import-untyped]  # it has no stubs
+
 from fencepost.sim.world import times
 from fencepost.sim.world.present import REAL, SILENT, STEP, controlled, here, kind_of
 from fencepost.sim.world.run import RunState
@@ -93,6 +95,13 @@ def _made_number(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return times.parsed_number(real(parts))
 
     return replacement
+
+
+_real_parse = parser.parse
+
+
+def _parse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return times.parsed(_real_parse(self, *args, **kwargs))
 
 
 def _sleep(seconds: float) -> None:
@@ -252,6 +261,7 @@ def _clocks() -> Iterator[tuple[Any, str, Any]]:
     yield time, "sleep", _sleep
     yield time, "clock_gettime", _clock_gettime
     yield time, "clock_gettime_ns", _clock_gettime_ns
+    yield parser, "parse", _parse
     yield datetime, "datetime", _Datetime
     yield datetime, "date", _Date
 

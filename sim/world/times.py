@@ -24,6 +24,7 @@ Not seen: a comparison in a library written in C.
 """
 
 import datetime as dt
+import operator
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -43,6 +44,10 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _real_datetime, _real_date = dt.datetime, dt.date
 
 
+_STEADY = "steady"
+"""Identity of the clocks without a date, which are never wrong."""
+
+
 class Source:
     """A moment at which a clock was read, or at which the store stamped a write."""
 
@@ -52,7 +57,7 @@ class Source:
         self.at_ns = at_ns
         """True time, in nanoseconds."""
         self.clock = clock
-        """Identity of the clock that may be wrong; None for the store's and for clocks without a date."""
+        """Identity of the clock that may be wrong; None for the store's."""
         self.skew_ns = skew_ns
         """Error of the clock, in nanoseconds; the value contains it."""
 
@@ -94,7 +99,7 @@ def _source_of_reading(run: "RunState", wall: bool) -> Source:
     assert process is not None, "a process reads the clock"
     at_ns = run.start_ns + run.clock_ns
     if not wall:
-        return Source(at_ns)
+        return Source(at_ns, _STEADY)
     skew_ns = process.machine.skew_ns or process.skew_ns
     run.remember_instant(at_ns + skew_ns, (at_ns, skew_ns, True))
     return Source(at_ns, process.machine.index, skew_ns)
@@ -211,6 +216,8 @@ def _teach(away_ns: float, terms: Terms, grain_ns: float, frame: FrameType | Non
     settings, budget = run.settings, run.settings.budget
     if budget.pause and not settings.pause_fixed:
         found = max((-away_ns / factor for factor in _movable(terms)), default=0.0)
+        if len(terms) == 1 and terms[0][0].clock is None and not found > 0:
+            found = abs(away_ns / terms[0][1])  # the other side may be a clock whose source was lost
         beyond = found + grain_ns if found > 0 or (found == 0 and grain_ns >= _COARSE_NS) else 0.0
         for number, distance in enumerate(dict.fromkeys((found, beyond))):
             if distance > 0:
@@ -219,7 +226,7 @@ def _teach(away_ns: float, terms: Terms, grain_ns: float, frame: FrameType | Non
     if budget.skew:
         by_clock: dict[Any, float] = {}
         for source, factor in terms:
-            if source.clock is not None:
+            if source.clock not in (None, _STEADY):
                 by_clock[source.clock] = by_clock.get(source.clock, 0.0) + factor
         right_ns = away_ns - sum(
             source.skew_ns * factor for source, factor in terms if source.clock is not None
@@ -617,13 +624,15 @@ def _use(self: Any, other: Any) -> None:
         other._used()  # noqa: SLF001 - of this module
 
 
-def _comparing(name: str, real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _comparing(name: str) -> Callable[[Any, Any], Any]:
     equality = name in ("__eq__", "__ne__")
+    real = getattr(operator, name)
 
     def compare(self: Any, other: Any) -> Any:
-        found = real(self._plain(), plain(other))
-        if found is NotImplemented:
-            return found
+        try:
+            found = real(self._plain(), plain(other))
+        except TypeError:
+            return NotImplemented
         _use(self, other)
         if equality and self.grain_ns < _COARSE_NS:
             return found  # no length of time makes two moments equal for longer than a moment
@@ -653,9 +662,10 @@ def _moving(real: Callable[[Any, Any], Any], sign: int, other_sign: int) -> Call
     """Addition and subtraction, with the signs of the two operands in the result."""
 
     def move(self: Any, other: Any) -> Any:
-        found = real(self._plain(), plain(other))
-        if found is NotImplemented:
-            return found
+        try:
+            found = real(self._plain(), plain(other))
+        except TypeError:
+            return NotImplemented
         _use(self, other)
         # Tracked operands of another unit count as quantities: the result has the unit of the left one.
         by = other.unit_ns and self.unit_ns / other.unit_ns if isinstance(other, Tracked) else 1.0
@@ -671,8 +681,11 @@ def _scaling(
     """Multiplication and division by a constant: another unit."""
 
     def multiply(self: Any, other: Any) -> Any:
-        found = real(self._plain(), plain(other))
-        if found is NotImplemented or isinstance(other, Tracked) or not other:
+        try:
+            found = real(self._plain(), plain(other))
+        except TypeError:
+            return NotImplemented
+        if isinstance(other, Tracked) or not other:
             return found
         self._used()
         if isinstance(self, dt.timedelta):
@@ -707,12 +720,12 @@ def _signed(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return change
 
 
-def _dividing(real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def divide(self: Any, other: Any) -> Any:
-        found = real(self._plain(), plain(other))
-        return found if found is NotImplemented else (self // other, found[1])
-
-    return divide
+def _divide(self: Any, other: Any) -> Any:
+    try:
+        _, rest = divmod(self._plain(), plain(other))
+    except TypeError:
+        return NotImplemented
+    return self // other, rest
 
 
 def _showing(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -725,21 +738,23 @@ def _showing(real: Callable[..., Any]) -> Callable[..., Any]:
     return show
 
 
+def _turned(real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda self, other: real(other, self)
+
+
 def _define() -> None:
     for base, kind in _KINDS.items():
         for name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
-            setattr(kind, name, _comparing(name, getattr(base, name)))
+            setattr(kind, name, _comparing(name))
         kind.__hash__ = _showing(base.__hash__)
-        for name, *signs in (("add", 1, 1), ("radd", 1, 1), ("sub", 1, -1), ("rsub", -1, 1)):
-            if hasattr(base, f"__{name}__"):
-                setattr(kind, f"__{name}__", _moving(getattr(base, f"__{name}__"), *signs))
+        kind.__add__, kind.__radd__ = _moving(operator.add, 1, 1), _moving(_turned(operator.add), 1, 1)
+        kind.__sub__, kind.__rsub__ = _moving(operator.sub, 1, -1), _moving(_turned(operator.sub), -1, 1)
     for base in (float, int, dt.timedelta):
         kind = _KINDS[base]
-        for name in ("mul", "rmul"):
-            setattr(kind, f"__{name}__", _scaling(getattr(base, f"__{name}__"), divides=False))
-        kind.__truediv__ = _scaling(base.__truediv__, divides=True)
-        kind.__floordiv__ = _scaling(base.__floordiv__, divides=True, cuts=True)
-        kind.__divmod__ = _dividing(base.__divmod__)
+        kind.__mul__ = kind.__rmul__ = _scaling(operator.mul, divides=False)
+        kind.__truediv__ = _scaling(operator.truediv, divides=True)
+        kind.__floordiv__ = _scaling(operator.floordiv, divides=True, cuts=True)
+        kind.__divmod__ = _divide
         kind.__abs__, kind.__neg__ = _signed(base.__abs__), _signed(base.__neg__)
     for name in ("timetuple", "utctimetuple", "time", "timetz", "weekday", "isoweekday", "isocalendar"):
         setattr(Moment, name, _showing(getattr(_real_datetime, name)))
