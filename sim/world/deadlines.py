@@ -6,8 +6,8 @@ deadline a pause that ends just before it and one that ends just after it are tr
 for the same reason. For every deadline a clock that is ahead, and one that is behind, by a little more is
 tried.
 
-Deadlines are kept by line of code, the longest of each: a loop that compares again and again is one line, and
-comes nearer to its deadline in every round. A search that learns a new length starts over.
+Deadlines are kept by comparison in the code, the longest of each: a loop compares again and again in one
+place, and comes nearer to its deadline in every round. A search that learns a new length starts over.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ _FARTHEST_NS = 400 * 86_400 * 10**9
 """Errors of a clock beyond this, in nanoseconds, come from comparisons with no time, such as with 0."""
 
 Site = tuple[Any, ...]
-"""File, line, line of the caller and a number."""
+"""File, line, instruction, line of the caller and a number."""
 
 
 class Lengths:

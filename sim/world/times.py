@@ -20,7 +20,8 @@ hour or the day.
 the sources, see `conversions`. Elsewhere the trail ends there, and the numbers that the calling function
 names are taken for lengths: its constants, its arguments, the globals and attributes in its code.
 
-Not seen: a comparison in a library written in C.
+Not seen: a comparison in a library written in C; a float on the left of an integer, which compares without
+calling it. For the second, floats that the function names which subtracts times are taken for lengths.
 """
 
 import datetime as dt
@@ -194,7 +195,7 @@ def parsed_number(value: Any) -> Any:
         if second < 1e8:
             break
         if terms := _recovered(run, second):
-            return tracked(value, unit_ns, terms, unit_ns if type(value) is int else 0)
+            return tracked(value, unit_ns, terms, unit_ns if type(value) is int and unit_ns > 1 else 0)
     return value
 
 
@@ -260,32 +261,49 @@ def _movable(terms: Terms) -> list[float]:
     return [factor for factor in found if abs(factor) > _NEARLY_ZERO]
 
 
-def _site(frame: FrameType) -> tuple[str, int, int]:
-    """Return the line that compares, and the line that called its function: helpers compare for many."""
+def _site(frame: FrameType) -> tuple[str, int, int, int]:
+    """Return the place that compares, and the line that called its function: helpers compare for many."""
     caller = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno, 0 if caller is None else caller.f_lineno
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_lasti, 0 if caller is None else caller.f_lineno
 
 
-def _learn_numbers(frame: FrameType) -> None:
-    """Take the numbers that the function in `frame` names for lengths of time in seconds."""
+def _learn_numbers(frame: FrameType, unit_ns: float, kinds: tuple[type, ...] = (int, float)) -> None:
+    """Take the numbers that the function in `frame` names for lengths of time, in seconds or in units."""
     run = tracking()
     if run is None:
         return
     assert run.deadlines is not None, "checked"
+    budget = run.settings.budget
+    for number, length_ns in enumerate(_lengths_ns(frame, unit_ns, kinds), 1):
+        site = (*_site(frame), number)
+        if budget.pause and not run.settings.pause_fixed:
+            run.depend_on_time(CLOCKED)
+            run.deadlines.learn(site, length_ns)
+        if budget.skew:
+            run.deadlines.learn_skew(site, length_ns)
+
+
+def _lengths_ns(frame: FrameType, unit_ns: float, kinds: tuple[type, ...]) -> list[int]:
+    """Return the lengths of time that the numbers in a function may be, in nanoseconds."""
     code = frame.f_code
     named = [frame.f_globals.get(name) for name in code.co_names]
     named += [getattr(frame.f_locals.get("self"), name, None) for name in code.co_names]
     named += [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
-    site = _site(frame)
-    budget = run.settings.budget
-    for number, value in enumerate([*code.co_consts, *named], 1):
-        length = value.total_seconds() if type(value) is dt.timedelta else value
-        if type(length) in (int, float) and length > 1:
-            if budget.pause and not run.settings.pause_fixed:
-                run.depend_on_time(CLOCKED)
-                run.deadlines.learn((*site, number), round(length * 1e9))
-            if budget.skew:
-                run.deadlines.learn_skew((*site, number), round(length * 1e9))
+    found: list[int] = []
+    for value in (*code.co_consts, *named):
+        if type(value) is dt.timedelta and float in kinds:
+            found.append(round(value.total_seconds() * 1e9))
+        elif type(value) in kinds and 1 < value < 1e18 and value not in _POWERS:
+            if int in kinds and value * _SECOND_NS < _TOO_LONG_NS:
+                found.append(round(value * _SECOND_NS))
+            if (unit_ns != _SECOND_NS or int not in kinds) and value * unit_ns >= _SECOND_NS:
+                found.append(round(value * unit_ns))
+    return found
+
+
+_TOO_LONG_NS = 1_000 * _DAY_NS
+_POWERS = frozenset(10**power for power in range(3, 19))
+"""Numbers that change the unit."""
 
 
 # Values.
@@ -374,11 +392,11 @@ class _Float(Tracked, float):
         return self._like(self._plain().__trunc__(), grain_ns=self.unit_ns)
 
     def __int__(self) -> int:
-        _learn_numbers(sys._getframe(1))  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
         return int(self._plain())
 
     def __float__(self) -> float:
-        _learn_numbers(sys._getframe(1))  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
         return self._plain()
 
 
@@ -395,11 +413,11 @@ class _Int(Tracked, int):
     __ceil__ = __trunc__ = __floor__
 
     def __int__(self) -> int:
-        _learn_numbers(sys._getframe(1))  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
         return self._plain()
 
     def __float__(self) -> float:
-        _learn_numbers(sys._getframe(1))  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
         return float(self._plain())
 
 
@@ -670,6 +688,9 @@ def _moving(real: Callable[[Any, Any], Any], sign: int, other_sign: int) -> Call
         # Tracked operands of another unit count as quantities: the result has the unit of the left one.
         by = other.unit_ns and self.unit_ns / other.unit_ns if isinstance(other, Tracked) else 1.0
         terms = _sum(self.terms, sign, _terms_of(other), other_sign * by)
+        if type(found) is int and sign != other_sign:
+            # A float on the left of a comparison compares by itself, and does not call the integer.
+            _learn_numbers(sys._getframe(1), self.unit_ns, (float,))  # noqa: SLF001 - who subtracts
         return tracked(found, self.unit_ns, terms, max(self.grain_ns, getattr(other, "grain_ns", 0.0)))
 
     return move

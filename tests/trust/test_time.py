@@ -142,6 +142,36 @@ def test_the_sdk_s_times_of_modification_differ_too(look: str) -> None:
     assert verdict_of(program) == "violated"
 
 
+@pytest.mark.parametrize("raw", [False, True])
+def test_the_raw_header_of_a_time_of_modification_is_noticed_too(raw: bool) -> None:
+    """So is the parsed time."""
+
+    def program(world: World) -> None:
+        world.boto3_bucket("b")
+        s3 = world.boto3_client("s3")
+
+        def write() -> None:
+            for key in "xy":
+                s3.put_object(Bucket="b", Key=key, Body=b"")
+
+        def compare() -> None:
+            try:
+                found = [s3.head_object(Bucket="b", Key=key) for key in "xy"]
+            except s3.exceptions.ClientError:
+                return
+            times = [
+                one["ResponseMetadata"]["HTTPHeaders"]["last-modified"] if raw else one["LastModified"]
+                for one in found
+            ]
+            world.note("same", times[0] == times[1])
+
+        world.spawn(write, name="writes")
+        world.spawn(compare, name="compares")
+        world.always("always at once", lambda view: all(view.notes("same")))
+
+    assert verdict_of(program) == "violated"
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_late_request_may_land_after_a_sleep(strategy: str) -> None:
     def program(world: World) -> None:
