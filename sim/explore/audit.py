@@ -218,14 +218,22 @@ def _search(
 ) -> AuditOutcome:
     setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
-    searching = _searcher(request, setting)
     deadline = None if seconds is None else started + seconds
-    try:
-        with watching(deadline, interrupted):
-            endless = rehearse(setting, then=lasso)
-            searched = None if endless is not None else _explored(request, searching, progress)
-    except (AuditError, Stuck) as error:
-        return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
+    before: Stuck | None = None
+    while True:
+        searching = _searcher(request, setting)
+        try:
+            with watching(deadline, interrupted):
+                endless = rehearse(setting, then=lasso)
+                searched = None if endless is not None else _explored(request, searching, progress)
+        except (AuditError, Stuck) as error:
+            if isinstance(error, Stuck) and error.too_long and before is None:
+                before = error  # the machine may have been at fault: only a second time counts
+                continue
+            if before is not None and not _is_same(before, error):
+                error = Stuck(f"{before}; not so when the search was repeated", before.at, too_long=False)
+            return _without_verdict(request, error, searching, time.perf_counter() - started)
+        break
     if endless is not None or searched is None:
         return _never_ends(request, endless, time.perf_counter() - started)
     if request.checkpoint and not searched.failures:
@@ -239,6 +247,14 @@ def _search(
         left = None if seconds is None else max(0.0, seconds - elapsed)
         searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
     return _judge(request, searched, elapsed, tuple(found))
+
+
+def _is_same(before: Stuck, now: AuditError | Stuck) -> bool:
+    """Return True if two searches were ended in the same code."""
+    if not isinstance(now, Stuck) or not now.too_long:
+        return False
+    functions = {(line.file, line.function) for line in before.at}
+    return functions == set() or any((line.file, line.function) in functions for line in now.at)
 
 
 def _find_others(
@@ -309,10 +325,11 @@ def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutco
 
 
 def _without_verdict(
-    request: AuditRequest, error: AuditError | Stuck, schedules: int, elapsed: float
+    request: AuditRequest, error: AuditError | Stuck, searching: Any, elapsed: float
 ) -> AuditOutcome:
     """The program cannot be audited; or it was computing when the time was over, and nothing is decided."""
     undecided = isinstance(error, Stuck) and not error.too_long
+    schedules = searching.schedules
     return AuditOutcome(
         request,
         request.strategy,
@@ -323,7 +340,7 @@ def _without_verdict(
         elapsed,
         (),
         (str(error),) if undecided else (),
-        Coverage(),
+        searching.coverage,
         error_at=error.at[-1] if error.at else None,
     )
 
