@@ -10,6 +10,7 @@ is a function in `sim.world.effects`. `impl` must not import `sim`, so the store
 its own; a test compares it with the column `places`.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 WORLD, HTTP, DES, PROXY, LAYER = "world", "http", "des", "proxy", "layer"
@@ -20,6 +21,8 @@ READ, WRITE, CONDITIONAL, LOCAL, CLOCK, RETRIED, MESSAGE = range(7)
 WRITES = frozenset({WRITE, CONDITIONAL})
 REQUESTS = WRITES | {READ}
 CATEGORIES = frozenset(range(7))
+# Besides: what a whole program does.
+TIME, FILES = 7, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,12 @@ class FaultKind:
     shares: str = ""
     """Group of kinds that share a limit, see `SHARED`."""
     is_fault: bool = True
+    strikes: frozenset[int] = frozenset()
+    """Parts of a program (`TIME`, `FILES`) that it can strike, besides the steps that offer it."""
+
+    def can_strike(self, met: AbstractSet[int]) -> bool:
+        """Return True if a program that takes steps of these categories can meet it."""
+        return any(met & found.offered for found in self.alternatives) or bool(met & self.strikes)
 
 
 SHARED = {"message": ("lost reply or request", "lost replies or requests")}
@@ -227,6 +236,7 @@ for _kind in (
         1,
         (WORLD,),
         (Alternative("pause", "PAUSE: a long time passes although others could go on", passes_time=True),),
+        strikes=frozenset({TIME}),
     ),
     FaultKind(
         "restart",
@@ -260,6 +270,7 @@ for _kind in (
         0,
         (WORLD,),
         (Alternative("power_loss", "POWER LOSS: every process stops"),),
+        strikes=frozenset({FILES}),
     ),
 ):
     add(_kind)

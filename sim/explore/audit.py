@@ -423,7 +423,9 @@ def _bound(
         more = "" if len(counterexamples) == 1 else f"; {len(counterexamples)} properties are broken"
         return f"a schedule of {scope} breaks a property{more}"
     if verdict == "holds":
-        return "; ".join([f"every schedule of {scope}", *searched.coverage.clauses()])
+        untried = request.budget.untried(coverage.met_by_faults)
+        left_out = [f"not tried: {', '.join(untried)}"] if untried else []
+        return "; ".join([f"every schedule of {scope}", *coverage.clauses(), *left_out])
     schedules = _number(searched.schedules, "schedule")
     if isinstance(searched, Pct):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"

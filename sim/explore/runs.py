@@ -9,7 +9,7 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from fencepost.sim.explore.result import AuditCoverage
-from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, skew_ns
+from fencepost.sim.faults import ALTERNATIVES, CLOCK, FILES, PAUSE, SKEWS, TIME, kind_of, pause_ns, skew_ns
 from fencepost.sim.threads.sharing import Sharing
 from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
@@ -18,7 +18,7 @@ from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
-from fencepost.sim.world.scheduler import SPINS
+from fencepost.sim.world.scheduler import SPINS, category_of
 from fencepost.sim.world.scheduling import Scheduling
 from fencepost.sim.world.stamps import STAMPED
 
@@ -205,6 +205,8 @@ class Coverage:
     """The lengths of pauses, in nanoseconds."""
     skews: set[int] = field(default_factory=set)
     """The errors of skewed clocks, in nanoseconds."""
+    met_by_faults: set[int] = field(default_factory=set)
+    """Categories of steps that the runs took, which say what faults can strike them, see `sim.faults`."""
     measured: dict[str, int] = field(default_factory=dict)
     """The largest numbers that any run's measures gave."""
     costs: Costs = field(default_factory=Costs)
@@ -227,6 +229,7 @@ class Coverage:
         _, alternative, process, _, _, op, answer, _ = run.trace[place]
         if process is not None:
             self.steps[process.name] += 1
+            self.met_by_faults.add(category_of(op))
         if alternative not in _HARMLESS:
             self.faults[kind_of(alternative) if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
@@ -287,6 +290,12 @@ class Coverage:
                 self.wanted.add(promise.name)
                 if promise.met:
                     self.met.add(promise.name)
+        if world.run.readings:
+            self.met_by_faults |= {CLOCK, TIME}
+        if world.run.time_mattered:
+            self.met_by_faults.add(TIME)
+        if world.run.files is not None:
+            self.met_by_faults.add(FILES)
         for kind in world.forbidden:
             self.limits.add(f"the program forbids {kind} in some runs")
         for measure in world.measures:
@@ -308,6 +317,7 @@ class Coverage:
         self.limits |= other.limits
         self.pauses |= other.pauses
         self.skews |= other.skews
+        self.met_by_faults |= other.met_by_faults
         self.processes = max(self.processes, other.processes)
         self.cut.update(other.cut)
         self.tested.update(other.tested)

@@ -82,8 +82,8 @@ class _Watch:
         if self._spent_s >= SECONDS:
             raise Stuck(
                 f"{process.name} computed without a request or a sleep for {self._spent_s:.0f} s{where}; "
-                "a loop that waits must read the store, sleep, or read the clock, and a lock that others hold "
-                "must be one of the world's: make it when the process runs",
+                "a loop that waits must read the store, sleep, or read the clock, and a lock that others "
+                "hold must be one of the world's: make it when the process runs",
                 at,
             )
         why = self._reason_to_end()

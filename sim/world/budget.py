@@ -22,6 +22,7 @@ step, if only its end. A crash with a request still in flight is `late`, then `c
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, make_dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Self
@@ -84,6 +85,14 @@ class _Limits:
                 )
         parts += self._restarts()
         return "at most " + ", ".join(parts) if parts else "no faults"
+
+    def untried(self, met: AbstractSet[int]) -> list[str]:
+        """Return the faults that this budget lacks, of those that can strike steps of these categories."""
+        return [
+            KINDS[name].one
+            for name, count in self._faults().items()
+            if not count and KINDS[name].can_strike(met)
+        ]
 
     def _restarts(self) -> Iterator[str]:
         """Name the limits of what is no fault, where they matter."""

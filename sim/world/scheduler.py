@@ -313,6 +313,14 @@ _CATEGORIES: dict[type, int] = {
 }
 
 
+def category_of(op: Any) -> int:
+    """Return the category of an operation, by the alternatives that its step offers."""
+    found = _CATEGORIES.get(type(op), -1)
+    if found == CLOCK and op.subject != "wall":
+        return LOCAL
+    return found if found >= 0 else _category(op)
+
+
 def _category(op: Any) -> int:
     """Return the category of an operation that its type does not decide."""
     when = getattr(op, "when", None)

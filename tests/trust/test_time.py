@@ -93,7 +93,8 @@ def test_programs_that_never_look_at_times_of_modification_pay_nothing() -> None
         for key in "abc":
             world.spawn(store.put, key, b"", when=ANYTHING, name=key)
 
-    assert audit(does_not, budget=NO_FAULTS).bound == audit(looks, budget=NO_FAULTS).bound.replace(
+    bound, _, _ = audit(does_not, budget=NO_FAULTS).bound.partition("; not tried: ")
+    assert bound == audit(looks, budget=NO_FAULTS).bound.replace(
         "a schedule of 2 processes with no faults breaks a property",
         "every schedule of 2 processes with no faults; time moves on by itself once, by 1 s",
     )
