@@ -8,6 +8,7 @@ import datetime as dt
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
