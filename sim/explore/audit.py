@@ -26,6 +26,7 @@ from fencepost.sim.explore import tokens
 from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
+from fencepost.sim.explore.finer import FIRST_PART, between_lines
 from fencepost.sim.explore.liveness import lasso
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -220,24 +221,26 @@ def _search(
     started = time.perf_counter()
     deadline = None if seconds is None else started + seconds
     before: Stuck | None = None
-    while True:
-        searching = _searcher(request, setting)
-        try:
-            with watching(deadline, interrupted):
-                endless = rehearse(setting, then=lasso)
-                searched = None if endless is not None else _explored(request, searching, progress)
-        except (AuditError, Stuck) as error:
-            if isinstance(error, Stuck) and error.too_long and before is None:
-                before = error  # the machine may have been at fault: only a second time counts
-                continue
-            if before is not None and not _is_same(before, error):
-                error = Stuck(f"{before}; not so when the search was repeated", before.at, too_long=False)
-            return _without_verdict(request, error, searching, time.perf_counter() - started)
-        break
+    endless, searched, searching, ended = _attempted(request, progress, interrupted, deadline)
+    if isinstance(ended, Stuck) and ended.too_long:
+        before = ended  # the machine may have been at fault: only a second time counts
+        endless, searched, searching, ended = _attempted(request, progress, interrupted, deadline)
+    if ended is not None:
+        if before is not None and not _is_same(before, ended):
+            ended = Stuck(f"{before}; not so when the search was repeated", before.at, too_long=False)
+        return _without_verdict(request, ended, searching, time.perf_counter() - started)
     if endless is not None or searched is None:
         return _never_ends(request, endless, time.perf_counter() - started)
     if request.checkpoint and not searched.failures:
         save(searched, request.checkpoint)
+    elapsed = time.perf_counter() - started
+    try:
+        between = between_lines(request, searched, elapsed, interrupted)
+    except (AuditError, Stuck) as error:
+        return _without_verdict(request, error, searched, time.perf_counter() - started)
+    if between.failed is not None:
+        searched = between.failed
+        setting = searched.setting
     elapsed = time.perf_counter() - started
     found = [
         counterexample_of(setting, failure, searched.footprints, request.minimise_seconds)
@@ -246,7 +249,24 @@ def _search(
     if found and found[0].property != PROPERTY and request.others:
         left = None if seconds is None else max(0.0, seconds - elapsed)
         searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
-    return _judge(request, searched, elapsed, tuple(found))
+    return _judge(request, searched, elapsed, tuple(found), between.clauses)
+
+
+def _attempted(
+    request: AuditRequest,
+    progress: Progress | None,
+    interrupted: Callable[[], bool],
+    deadline: float | None,
+) -> tuple[Any, Any, Any, AuditError | Stuck | None]:
+    """Return a run without end, or the search that decided; the searcher; and the error that ended it."""
+    searching = _searcher(request, request.setting)
+    try:
+        with watching(deadline, interrupted):
+            endless = rehearse(request.setting, then=lasso)
+            searched = None if endless is not None else _explored(request, searching, progress)
+    except (AuditError, Stuck) as error:
+        return None, None, searching, error
+    return endless, searched, searching, None
 
 
 def _is_same(before: Stuck, now: AuditError | Stuck) -> bool:
@@ -310,9 +330,11 @@ def _explored(request: AuditRequest, searching: Any, progress: Progress | None) 
     if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
+    first = limit if seconds is None else stop_after(seconds * FIRST_PART, schedules)
 
     def stop(at: Any) -> bool:
-        return bool(progress is not None and progress(at)) or limit(at)
+        has_second = isinstance(at, ReducedSearch) and bool(at.setting.sharing.names)
+        return bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
 
     return searching.explore(stop) or searching
 
@@ -361,7 +383,11 @@ def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
 
 
 def _judge(
-    request: AuditRequest, searched: Any, elapsed: float, counterexamples: tuple[Counterexample, ...]
+    request: AuditRequest,
+    searched: Any,
+    elapsed: float,
+    counterexamples: tuple[Counterexample, ...],
+    clauses: Sequence[str] = (),
 ) -> AuditOutcome:
     complete = searched.exhausted and not searched.cut
     findings = [*getattr(searched, "findings", [])]
@@ -385,7 +411,7 @@ def _judge(
         request,
         request.strategy,
         verdict,
-        _bound(request, searched, verdict, counterexamples),
+        _bound(request, searched, verdict, counterexamples, clauses),
         searched.schedules,
         getattr(searched, "pruned", 0) + getattr(searched, "merged", 0),
         elapsed,
@@ -412,7 +438,11 @@ def _about_cut_runs(searched: Any, steps_max: int) -> list[str]:
 
 
 def _bound(
-    request: AuditRequest, searched: Any, verdict: str, counterexamples: Sequence[Counterexample]
+    request: AuditRequest,
+    searched: Any,
+    verdict: str,
+    counterexamples: Sequence[Counterexample],
+    clauses: Sequence[str] = (),
 ) -> str:
     coverage = searched.coverage
     processes = counterexamples[0].processes if counterexamples else coverage.processes or len(coverage.steps)
@@ -425,7 +455,7 @@ def _bound(
     if verdict == "holds":
         untried = request.budget.untried(coverage.met_by_faults)
         left_out = [f"not tried: {', '.join(untried)}"] if untried else []
-        return "; ".join([f"every schedule of {scope}", *coverage.clauses(), *left_out])
+        return "; ".join([f"every schedule of {scope}", *sorted([*coverage.clauses(), *clauses]), *left_out])
     schedules = _number(searched.schedules, "schedule")
     if isinstance(searched, Pct):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"

@@ -225,15 +225,11 @@ def _teach(away_ns: float, terms: Terms, grain_ns: float, frame: FrameType | Non
                 run.depend_on_time(CLOCKED)
                 run.deadlines.learn((*site, number), round(distance))
     if budget.skew:
-        by_clock: dict[Any, float] = {}
-        for source, factor in terms:
-            if source.clock not in (None, _STEADY):
-                by_clock[source.clock] = by_clock.get(source.clock, 0.0) + factor
         right_ns = away_ns - sum(
             source.skew_ns * factor for source, factor in terms if source.clock is not None
         )
-        for factor in by_clock.values():
-            distance = round(abs(right_ns / factor)) if abs(factor) > _NEARLY_ZERO else 0
+        for factor in _of_clocks(terms):
+            distance = round(abs(right_ns / factor))
             if distance:
                 run.deadlines.learn_skew((*site, 0), distance + round(grain_ns))
 
@@ -242,6 +238,15 @@ _COARSE_NS = 60e9
 """Values cut off to this length or a longer one may be equal until it has passed."""
 _NEARLY_ZERO = 1e-9
 """Factors are sums of quotients of units, so they may miss 0 by a rounding error."""
+
+
+def _of_clocks(terms: Terms) -> list[float]:
+    """Return by how much the quantity grows with the error of each clock that has one."""
+    found: dict[Any, float] = {}
+    for source, factor in terms:
+        if source.clock not in (None, _STEADY):
+            found[source.clock] = found.get(source.clock, 0.0) + factor
+    return [factor for factor in found.values() if abs(factor) > _NEARLY_ZERO]
 
 
 def _movable(terms: Terms) -> list[float]:
@@ -267,7 +272,9 @@ def _site(frame: FrameType) -> tuple[str, int, int, int]:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_lasti, 0 if caller is None else caller.f_lineno
 
 
-def _learn_numbers(frame: FrameType, unit_ns: float, kinds: tuple[type, ...] = (int, float)) -> None:
+def _learn_numbers(
+    frame: FrameType, unit_ns: float, terms: Terms, kinds: tuple[type, ...] = (int, float)
+) -> None:
     """Take the numbers that the function in `frame` names for lengths of time, in seconds or in units."""
     run = tracking()
     if run is None:
@@ -279,7 +286,7 @@ def _learn_numbers(frame: FrameType, unit_ns: float, kinds: tuple[type, ...] = (
         if budget.pause and not run.settings.pause_fixed:
             run.depend_on_time(CLOCKED)
             run.deadlines.learn(site, length_ns)
-        if budget.skew:
+        if budget.skew and _of_clocks(terms):
             run.deadlines.learn_skew(site, length_ns)
 
 
@@ -392,11 +399,11 @@ class _Float(Tracked, float):
         return self._like(self._plain().__trunc__(), grain_ns=self.unit_ns)
 
     def __int__(self) -> int:
-        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns, self.terms)  # noqa: SLF001 - the function that converts
         return int(self._plain())
 
     def __float__(self) -> float:
-        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns, self.terms)  # noqa: SLF001 - the function that converts
         return self._plain()
 
 
@@ -413,11 +420,11 @@ class _Int(Tracked, int):
     __ceil__ = __trunc__ = __floor__
 
     def __int__(self) -> int:
-        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns, self.terms)  # noqa: SLF001 - the function that converts
         return self._plain()
 
     def __float__(self) -> float:
-        _learn_numbers(sys._getframe(1), self.unit_ns)  # noqa: SLF001 - the function that converts
+        _learn_numbers(sys._getframe(1), self.unit_ns, self.terms)  # noqa: SLF001 - the function that converts
         return float(self._plain())
 
 
@@ -690,7 +697,7 @@ def _moving(real: Callable[[Any, Any], Any], sign: int, other_sign: int) -> Call
         terms = _sum(self.terms, sign, _terms_of(other), other_sign * by)
         if type(found) is int and sign != other_sign:
             # A float on the left of a comparison compares by itself, and does not call the integer.
-            _learn_numbers(sys._getframe(1), self.unit_ns, (float,))  # noqa: SLF001 - who subtracts
+            _learn_numbers(sys._getframe(1), self.unit_ns, terms, (float,))  # noqa: SLF001 - who subtracts
         return tracked(found, self.unit_ns, terms, max(self.grain_ns, getattr(other, "grain_ns", 0.0)))
 
     return move

@@ -70,11 +70,20 @@ class World(Declaring):
         deadlines: Deadlines | None = None,
         muted: frozenset[str] = frozenset(),
         sharing: "Sharing | None" = None,
+        lines: frozenset[str] = frozenset(),
     ) -> None:
         pauses = () if deadlines is None or not budget.pause else deadlines.tried
         skews = () if deadlines is None or not budget.skew else deadlines.skews
         self.run = self.run_type(
-            Settings(budget=budget, seed=seed, timed=timed, muted=muted, pauses=pauses, skews=skews),
+            Settings(
+                budget=budget,
+                seed=seed,
+                timed=timed,
+                muted=muted,
+                pauses=pauses,
+                skews=skews,
+                lines=lines,
+            ),
             footprints or Footprints(),
             recall=recall,
             deadlines=deadlines,
@@ -462,6 +471,10 @@ class World(Declaring):
         self.run.use_thread()
         finalizers.hold()
         places.enter(self.run, program)
+        if self.settings.lines:
+            from fencepost.sim.threads import lines
+
+            lines.apply(program, self.settings.lines)
         watch(self.run)
         self.executor.start(program, self)
 
