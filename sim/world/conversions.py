@@ -19,7 +19,7 @@ from fencepost.sim.world.reachable import identity, is_class
 
 
 class _Name(type):
-    """A class that stands for the number type that it inherits from."""
+    """Metaclass of a replacement for the number type that the class inherits from."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])

@@ -30,7 +30,7 @@ def verdict_of(program: Callable[[World], None]) -> str:
 
 
 def check(program: Callable[..., None]) -> None:
-    """The program is broken, and its mended version is not."""
+    """Assert that the program is violated and that the version with `mended` holds."""
     assert verdict_of(program) == "violated"
     assert verdict_of(partial(program, mended=True)) == "holds"
 

@@ -204,7 +204,7 @@ def on_boto3(
     clock_first: bool = False,
     mended: bool = False,
 ) -> None:
-    """Declare the program on boto3; `mended` makes the cleaner claim what it deletes."""
+    """Declare the program on boto3; with `mended` it writes a mark before it deletes."""
     world.boto3_bucket(BUCKET)
     s3 = world.boto3_client("s3")
     condition = {"IfNoneMatch": "*"} if mended else {}
