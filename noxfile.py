@@ -163,7 +163,8 @@ def sdks(session: nox.Session, client: str) -> None:
         session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
     else:
         session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
-        session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
+        files = ("tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py")
+        session.run("pytest", *files, "tests/trust/test_front_ends.py", *session.posargs)
 
 
 @nox.session

@@ -102,7 +102,7 @@ def _continuity(found: ContinuityResult | None, shown: int) -> Iterator[str]:
     )
     if found.other_etags:
         etags = plural(found.other_etags, "ETag")
-        yield f"  {etags} come from writers outside the trace; with --all-writers they are violations"
+        yield f"  written outside the trace: {etags}; with --all-writers each is a violation"
 
 
 def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> Iterator[str]:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.depth import EXAMPLES
+
 SEEDS = os.environ.get("FENCEPOST_SEEDS", "")
 FIRST = 1_000
 """The first seed of the slow tests: smaller ones belong to the quick tests."""
@@ -30,8 +32,12 @@ class Compared(NamedTuple):
     differences: list[str]
 
 
-def batches(count: int) -> list[range]:
-    """Return the seeds of a slow test in batches: `count` of them, or the range of `FENCEPOST_SEEDS`."""
+def batches(deep: int) -> list[range]:
+    """Return the seeds of a slow test in batches: the range of `FENCEPOST_SEEDS`, if that is set.
+
+    Otherwise there are `deep` of them in a night, where EXAMPLES is 2,000, and fewer in proportion.
+    """
+    count = max(BATCH, deep * EXAMPLES // 2_000)
     first, end = map(int, SEEDS.split(":")) if SEEDS else (FIRST, FIRST + count)
     return [range(at, min(at + BATCH, end)) for at in range(first, end, BATCH)]
 

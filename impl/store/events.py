@@ -31,7 +31,8 @@ class Event:
 
     run: str
     seq: int
-    """Rises by one with every event of the run."""
+    """Rises by one with every event of the run. Where one counter numbers all processes, it is the order of
+    their events; where each process has its own, only the order within each process is known."""
     t_ns: int
     process: str
     incarnation: int

@@ -38,6 +38,11 @@ _DOCUMENTS = ("cursor", "bucket", "retry", "pending", "drained")
 HIGHER = ("next", "more")
 UNKNOWN = ""
 """The result of a comparison where nothing was shown before."""
+MIDWAY = (
+    "the protocol of documents before this run writes them: the run may begin midway, so any content of them "
+    "is accepted, unless --set whole=1 says that runs begin with their lifecycle"
+)
+"""The part of a run that the default leaves open."""
 BACK, FURTHER = 1, 1
 """Parameters of labels: a position that is not past the last one (0 or 1), and one that is (1 + 1)."""
 
@@ -102,6 +107,7 @@ class LifecycleRefinement(Refinement):
         self.request_rules = RequestRules(
             conditions=dict.fromkeys((*_DOCUMENTS, "blocker"), swaps),
             not_judged=(
+                *(() if whole else (MIDWAY,)),
                 "what was deleted in the bucket, and whether it was due",
                 "what the events that a cursor passed were about",
                 "which versions are pending",

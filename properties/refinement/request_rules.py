@@ -92,7 +92,7 @@ ALWAYS = (
     "whether what is owed happens at all",
     "reads that no rule requires",
     "listings",
-    "the bytes of objects",
+    "the bytes of objects whose hash the trace does not show",
     "requests whose condition is not recorded",
     "what one process read against what another wrote, where only clocks order them",
     "keys that the map does not name",

@@ -615,7 +615,7 @@ class _Part:
         etags |= {int(code) for code in self.etag.codes[requests.answered[requests.answered >= 0]]}
         etags.discard(self.no_etag)
         known = {
-            at: GONE if kind == "delete" else self._left(own, etags, hashes)
+            at: GONE if kind == "delete" else self._left(own, steps[at].post, etags, hashes)
             for at, (own, kind) in enumerate(sent)
             if steps[at].optional or steps[at].repeats or steps[at].post == ANY
         }
@@ -632,10 +632,10 @@ class _Part:
         place[order] = np.arange(len(order))
         return np.where(begins >= 0, place[begins], begins), place[ends]
 
-    def _left(self, own: int, etags: set[int], hashes: Mapping[int, set[int]]) -> frozenset[int]:
-        """The ETags that a write of this hash may leave."""
+    def _left(self, own: int, post: int, etags: set[int], hashes: Mapping[int, set[int]]) -> frozenset[int]:
+        """The ETags that a write of this hash may leave; `post` is the one that its answer shows, if any."""
         if own == self.no_hash:
-            return frozenset(etags)
+            return frozenset({post}) if post >= 0 else frozenset(etags)
         return frozenset(etag for etag in etags if own in hashes.get(etag, {own}))
 
     # Findings.

@@ -150,9 +150,9 @@ class Register:
         return (*sorted(found), UNSEEN)
 
     def written(self) -> set[int]:
-        """All values that some step may leave."""
+        """All values that some step is known to leave, or may leave if its answer does not show the value."""
         found = {step.post for step in self._steps if step.post != NONE}
-        return found.union(*self._posts.values())
+        return found.union(*(posts for at, posts in self._posts.items() if self._steps[at].post < 0))
 
     def foreign(self) -> set[int]:
         """The values that a step shows and that no step can have left."""

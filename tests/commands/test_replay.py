@@ -4,6 +4,7 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -319,3 +320,65 @@ def test_what_makes_no_sense_is_one_sentence(
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_of("replay", "--list") == 0
     assert "publish  many tables" in capsys.readouterr().out
+
+
+def a_stale_read() -> list[Event]:
+    """Ann writes an object twice and then reads what she wrote first."""
+    base = Event("service", 0, 0, "ann", 0, 0, "request", "put", "head", condition="absent", hash="h1")
+    steps = (
+        base,
+        replace(base, phase="response", outcome="done", etag="e1", hash=""),
+        replace(base, op=1, condition="matches", etag="e1", hash="h2"),
+        replace(base, op=1, phase="response", outcome="done", etag="e2", hash=""),
+        replace(base, op=2, kind="get", condition="", hash=""),
+        replace(base, op=2, kind="get", phase="response", condition="", outcome="done", etag="e1", hash="h1"),
+    )
+    return [replace(event, seq=seq, t_ns=seq) for seq, event in enumerate(steps)]
+
+
+@pytest.mark.parametrize("models", [(), ("--model", "mine")])
+def test_a_stale_read_is_found_with_and_without_a_model(
+    tmp_path: Path, mine: str, capsys: pytest.CaptureFixture[str], models: tuple[str, ...]
+) -> None:
+    write_json_lines(tmp_path / "t.jsonl", table_of(a_stale_read()))
+    words = [mine if word == "mine" else word for word in models]
+    ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"), *words, "--runs", "run")
+    assert (ended, found["verdict"]) == (1, "violated")
+    continuous: dict[str, Any] = found["continuity"]  # type: ignore[assignment]  # of the JSON
+    assert (continuous["requests"], continuous["judged"], continuous["violated"]) == (3, 3, 1)
+    [finding] = continuous["findings"]
+    assert (finding["rule"], finding["key"], finding["seq"], finding["other_seq"]) == (
+        "stale-read",
+        "head",
+        5,
+        3,
+    )
+    assert (finding["file"], finding["line"]) == (str(tmp_path / "t.jsonl"), 6)
+    assert finding["reason"] == (
+        "the read found ETag e1 after event 3 had written ETag e2, and nothing wrote ETag e1 since"
+    )
+    reported = capsys.readouterr().out
+    assert "CONTINUITY  stale-read  head  run service  event 5: ann: response get head" in reported
+    assert "continuity: judged 3 of 3 requests about 1 object" in reported
+
+
+def test_the_report_counts_the_requests_that_continuity_could_not_judge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json_lines(tmp_path / "t.jsonl", table_of(replace(one, etag="") for one in a_stale_read()))
+    ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"))
+    assert (ended, found["verdict"]) == (3, "undecided")
+    assert "continuity: judged 0 of 3 requests about 1 object; 3 carry no ETag" in capsys.readouterr().out
+
+
+def test_an_etag_that_nothing_wrote_is_a_violation_where_the_trace_has_all_writers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = [replace(one, etag="other") if one.seq == 5 else one for one in a_stale_read()]
+    foreign = [replace(one, hash="") for one in foreign]
+    write_json_lines(tmp_path / "t.jsonl", table_of(foreign))
+    assert replayed(tmp_path, str(tmp_path / "t.jsonl"))[0] == 3
+    assert "written outside the trace: 1 ETag; with --all-writers" in capsys.readouterr().out
+    ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"), "--all-writers")
+    continuous: dict[str, Any] = found["continuity"]  # type: ignore[assignment]  # of the JSON
+    assert (ended, continuous["findings"][0]["rule"]) == (1, "never-written")

@@ -138,7 +138,7 @@ def renumbered(state: dict[str, Any], order: tuple[int, ...]) -> dict[str, Any]:
     return found
 
 
-@settings(max_examples=examples(60, 1_000), deadline=None)
+@settings(max_examples=examples(40, 1_000), deadline=None)
 @given(st.fixed_dictionaries(STATES), st.permutations(range(MEMBERS)))
 def test_a_member_is_renamed_wherever_a_state_names_it(state: dict[str, Any], order: list[int]) -> None:
     model = Reduced(Everywhere)
@@ -152,7 +152,7 @@ def test_a_member_is_renamed_wherever_a_state_names_it(state: dict[str, Any], or
     assert (moved == model.pack(expected)).all(), "equal states have equal words"
 
 
-@settings(max_examples=examples(30, 500), deadline=None)
+@settings(max_examples=examples(20, 500), deadline=None)
 @given(st.fixed_dictionaries(STATES))
 def test_a_representative_is_a_renumbering_of_the_state(state: dict[str, Any]) -> None:
     model = Reduced(Everywhere)

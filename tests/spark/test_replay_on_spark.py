@@ -25,6 +25,7 @@ from fencepost.sim.replay.spark import Recipe
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
 from fencepost.sim.trace.grouping import Grouping
 from tests.properties.refinement import maps
+from tests.trust.test_continuity_mutations import mutants
 from tests.trust.test_replay_requests import FULL, changed, committed, offers, where
 
 pytestmark = [
@@ -131,6 +132,26 @@ def test_request_rules_are_judged(session: Any, tmp_path: Path) -> None:
     assert [row["run"] for row in there["violations"]] == ["bad"]
     assert "condition anything, not absent" in there["violations"][0]["reason"]
     assert "listings" in there["not_judged"]
+
+
+def test_continuity_is_judged(session: Any, tmp_path: Path) -> None:
+    """One function for both engines: the same findings, counts and sentences."""
+    run = offers("publish", FULL, committed)
+    bad = next(one.events for one in mutants(run) if one.change == "etag")
+    rows = [
+        replace(event, run=name, seq=seq)
+        for name, made in (("bad", bad), ("good", run))
+        for seq, event in enumerate(made)
+    ]
+    path = tmp_path / "trace.parquet"
+    write_parquet(path, [table_of(rows)])
+    here, there = compared(session, tmp_path, [path], refinement=partial(PublishRefinement, 2, 2))
+    assert here == there
+    assert there["verdict"] == "violated"
+    assert {one["run"] for one in there["continuity"]["findings"]} == {"bad"}
+    recipe = Recipe(None, 4, counted=True, whole=True, token="none")
+    alone = summary(on_spark.replay(session, recipe, [path], "run", tmp_path / "alone"))
+    assert alone["continuity"] == here["continuity"]
 
 
 def by_hash_only() -> list[Event]:

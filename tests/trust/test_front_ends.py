@@ -45,12 +45,12 @@ def test_random_programs_end_alike_on_boto3(generator: Generator, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(200), ids=str)
+@pytest.mark.parametrize("seeds", batches(1_000), ids=str)
 def test_many_random_programs_end_alike_on_boto3(seeds: range, generator: Generator, tmp_path: Path) -> None:
     generator.compare("boto3", seeds, lambda seed: compared(on_boto3, seed, tmp_path, 8_000))
 
 
 @without_aiohttp
-@pytest.mark.parametrize("seeds", batches(100), ids=str)
+@pytest.mark.parametrize("seeds", batches(400), ids=str)
 def test_random_programs_end_alike_on_aiohttp(seeds: range, generator: Generator, tmp_path: Path) -> None:
     generator.compare("aiohttp", seeds, lambda seed: compared(on_aiohttp, seed, tmp_path, 3_000))

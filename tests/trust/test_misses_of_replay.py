@@ -8,6 +8,7 @@ edit.
 from dataclasses import replace
 
 from fencepost.impl.store.events import Event
+from tests.trust.test_replay_continuity import judged
 from tests.trust.test_replay_requests import (
     FULL,
     PLAIN,
@@ -33,11 +34,41 @@ def test_requests_of_processes_that_were_not_traced() -> None:
     assert verdict("publish", [event for event in seen if event.process != "stranger"]) == ACCEPTED
 
 
-def test_bytes_that_a_reader_received() -> None:
-    """A trace has hashes; that they are those of what was written is not judged."""
-    run = offers("publish", FULL, lambda run: bool(where(run, "get", "/manifest/")))
-    op, _ = where(run, "get", "/manifest/")[0]
-    assert verdict("publish", changed(run, op, hash="0" * 16, etag="other")) == ACCEPTED
+def one_object(*steps: str) -> list[Event]:
+    """Requests of one process, one after the other: kind, condition, the ETag it names, outcome, ETag."""
+    made = []
+    for op, step in enumerate(steps):
+        kind, condition, named, outcome, etag = (word.strip("-") for word in step.split())
+        base = Event("run", 0, 0, "ann", 0, op, "request", kind, "object")
+        asked = replace(base, condition=condition, etag=named, hash="h1" if kind == "put" else "")
+        made += [asked, replace(base, phase="response", outcome=outcome, etag=etag)]
+    return [replace(event, seq=seq) for seq, event in enumerate(made)]
+
+
+def test_an_object_that_other_writers_change() -> None:
+    run = one_object("put absent - done e1", "get - - done e2", "get - - done e1")
+    found = judged(run, all_writers=False)
+    assert (found.found, found.other_etags, found.judged) == (0, 1, 0)
+    assert judged(run).findings[0]["rule"] == "never-written"
+
+
+def test_the_value_before_the_first_event() -> None:
+    run = one_object("get - - done e1", "get - - done e1")
+    assert judged(run).found == 0
+    assert judged(run, starts_empty=True).findings[0]["rule"] == "never-written"
+
+
+def test_requests_without_an_etag() -> None:
+    run = one_object("put absent - done -", "get - - done e1", "get - - done e1")
+    assert (judged(run).found, judged(run).unjudged) == (0, {"carry no ETag": 1})
+
+
+def test_a_refused_write_that_an_sdk_may_have_repeated() -> None:
+    """The create took effect, its answer was lost, and the SDK sent it again."""
+    run = one_object("get - - missing -", "put absent - exists -", "get - - done e1")
+    assert judged(run).found == 0
+    landed = [replace(event, phase="landed" if event.outcome else event.phase) for event in run]
+    assert judged(landed).findings[0]["rule"] == "wrong-condition"
 
 
 def test_trace_fields_that_do_not_say_what_the_body_holds() -> None:

@@ -54,7 +54,7 @@ def test_random_symmetric_machines_have_the_verdicts_of_their_other_reading(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(300), ids=str)
+@pytest.mark.parametrize("seeds", batches(2_000), ids=str)
 def test_many_random_machines_have_the_verdicts_of_their_other_reading(
     seeds: range, generator: Generator, tmp_path: Path
 ) -> None:
@@ -62,7 +62,7 @@ def test_many_random_machines_have_the_verdicts_of_their_other_reading(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(200), ids=str)
+@pytest.mark.parametrize("seeds", batches(1_000), ids=str)
 def test_many_random_symmetric_machines_have_the_verdicts_of_their_other_reading(
     seeds: range, generator: Generator, tmp_path: Path
 ) -> None:

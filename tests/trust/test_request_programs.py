@@ -5,16 +5,18 @@ mode only: with `--resume`, with `--jobs`, for states that were met before.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fencepost.sim.explore import audit
 from fencepost.sim.world import World
 from tests.generators import Compared, Generator, batches
 from tests.trust.oracles.modes import EXACT, SAMPLING, Modes, differences
 from tests.trust.oracles.request_oracle import RequestOracle, TooMany
 from tests.trust.oracles.request_programs import RequestProgram, declared, ending_of, random_program
 
-QUICK = range(45)
+QUICK = range(36)
 NAME = "requests"
 
 
@@ -48,7 +50,7 @@ def test_random_programs_of_requests_end_as_enumerated(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", batches(400), ids=str)
+@pytest.mark.parametrize("seeds", batches(2_000), ids=str)
 def test_many_random_programs_of_requests_end_as_enumerated(
     seeds: range, generator: Generator, tmp_path: Path
 ) -> None:
@@ -101,3 +103,31 @@ def test_the_enumeration_knows_uploads_and_daemons() -> None:
     note = ("note", "t", ("literal", "n"))
     steps = {notes for _, _, notes in endings((GET,), daemon=(note,), daemon_steps=2)}
     assert steps == {(), (("t", ("n",)),), (("t", ("n", "n")),)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", batches(400), ids=str)
+def test_two_jobs_find_an_ending_and_none_that_cannot_be(seeds: range, generator: Generator) -> None:
+    """Operating-system processes share the search: one ending is looked for, and one that does not exist."""
+
+    def one(seed: int) -> Compared:
+        program = random_program(seed)
+        try:
+            expected = RequestOracle(program, 4_000).endings()
+        except TooMany:
+            return Compared(0, [])
+        target = sorted(expected, key=repr)[seed % len(expected)]
+        nowhere = ((("never", "written"),), *target[1:])
+        verdicts = []
+        for wanted in (target, nowhere):
+
+            def declare(world: World, wanted: Any = wanted) -> None:
+                declared(program, world)
+                world.finally_("never", lambda _: ending_of(program, world) != wanted)
+
+            found = audit(declare, budget=program.budget, jobs=2, others=False, minimise_seconds=0)
+            verdicts.append(found.verdict)
+        right = verdicts == ["violated", "holds"]
+        return Compared(1, [] if right else [f"two jobs: {verdicts} for {target!r}"])
+
+    generator.compare("requests with two jobs", seeds, one)

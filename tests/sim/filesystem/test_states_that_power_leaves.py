@@ -64,7 +64,7 @@ def read_clock(world: World, _root: Path, store: Any) -> int:
 
 
 def in_turn(before: str, event: MonitorEvent) -> Any:
-    """Record who came in which order, and refuse one order of three."""
+    """Record the order of the processes, and refuse one order of three."""
     state = before + event.process
     return Violated("p1 came first") if state == "p1p0after" else state
 

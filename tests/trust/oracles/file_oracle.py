@@ -1,6 +1,6 @@
 """All endings of a random program on files, with a loss of power anywhere, by trying every step.
 
-It shares nothing with the world. What survives is computed from the text of the profiles:
+It shares nothing with the world. Survival is computed from the text of the profiles:
 
 strict  Of the operations on a file since its last fsync, any part survives; a byte that was appended may also
         be a zero. Every name has any of the files that it named since the last fsync of its directory.

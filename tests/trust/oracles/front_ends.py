@@ -24,7 +24,7 @@ ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1})
 
 
 def _outcome(status: int, code: str, when: Any = None) -> Outcome:
-    """Return the outcome that a response of S3 stands for, to a request with this condition."""
+    """Return the outcome for an error response of S3 to a request with this condition."""
     if code == "NoSuchUpload":
         return Outcome.GONE
     if status == 412:

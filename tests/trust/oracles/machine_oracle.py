@@ -1,7 +1,8 @@
 """Verdicts of a random machine, from its second reading: a breadth-first search over dictionaries.
 
-What must happen in the end is decided by a textbook search for fair cycles: a strongly connected component in
-which every weak demand is met or not always enabled, without the states that enable an unmet strong demand.
+A textbook search for fair cycles decides the properties of whole runs. A cycle is a strongly connected
+component in which every weak demand is met or not always enabled, without the states that enable an unmet
+strong demand.
 """
 
 from collections import deque

@@ -1,17 +1,30 @@
 """Random programs of store requests, as data, and their interpreter on the store interface.
 
-A program has two or three processes. A process is a list of operations, which are tuples:
+A program has two or three processes. A process is a list of operations, which are tuples.
 
-    ("request", name, request)                      one request; its reply is kept under the name
-    ("together", ((name, request), ...))            a parallel step
-    ("upload", name, key, body, condition, aborts)  a multipart upload of one part
-    ("uploads", name, prefix)                       number of uploads below a prefix
-    ("if", name, test, operations, operations)      a branch by an earlier reply
+A request or a parallel step keeps each reply under a name; an upload has one part; uploads are counted below
+a prefix:
+
+    ("request", name, request)
+    ("together", ((name, request), ...))
+    ("upload", name, key, body, condition, aborts)
+    ("uploads", name, prefix)
+
+A branch follows an earlier reply; a deadline is over when so many seconds have passed since it began:
+
+    ("if", name, test, operations, operations)
     ("note", topic, value)
     ("sleep", seconds)
-    ("begin",) and ("over", name, seconds)          a deadline: True if so many seconds have passed since
+    ("begin",)
+    ("over", name, seconds)
 
-    ("get", key)  ("head", key)  ("list", prefix)  ("put", key, value, condition)  ("delete", key, condition)
+The requests:
+
+    ("get", key)
+    ("head", key)
+    ("list", prefix)
+    ("put", key, value, condition)
+    ("delete", key, condition)
 
 A condition is `ANY`, `ABSENT`, or ("match", name): the ETag that an earlier get returned. A value is
 ("literal", text) or ("append", name): the body that an earlier get returned, with a letter more.
