@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import fencepost
-from fencepost.sim.explore.identity import digest_of, sources
+from fencepost.sim.explore.identity import digest_of, source_digest, sources
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
@@ -179,6 +179,8 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "wanted": sorted(coverage.wanted),
         "limits": sorted(coverage.limits),
         "pauses": sorted(coverage.pauses),
+        "skews": sorted(coverage.skews),
+        "met_by_faults": sorted(coverage.met_by_faults),
         "measured": dict(coverage.measured),
         "processes": coverage.processes,
         "threaded": coverage.threaded,
@@ -199,6 +201,8 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         wanted=set(data["wanted"]),
         limits=set(data["limits"]),
         pauses=set(data["pauses"]),
+        skews=set(data["skews"]),
+        met_by_faults=set(data["met_by_faults"]),
         measured=dict(data["measured"]),
         processes=data["processes"],
         threaded=data["threaded"],

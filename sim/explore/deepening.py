@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fencepost.sim.explore.checkpoint import Together
 from fencepost.sim.explore.reduced import ReducedSearch
-from fencepost.sim.explore.runs import Setting
+from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.world.stamps import UNTIMED
 
 STEPS_FIRST = 12
@@ -29,6 +29,8 @@ class Deepening:
         self._jobs = jobs
         self.schedules = 0
         """To their end, so far."""
+        self.coverage = Coverage()
+        """Of the search that runs, so far."""
 
     def explore(self, stop: Stop) -> ReducedSearch:
         whole = self._search(self.setting)
@@ -52,6 +54,7 @@ class Deepening:
         def look(at: ReducedSearch) -> bool:
             nonlocal stopped
             self.schedules = at.schedules
+            self.coverage = at.coverage
             stopped = stop(at)
             return stopped or enough(at)
 

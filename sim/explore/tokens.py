@@ -17,7 +17,7 @@ from typing import Any
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore.runs import Choice, Setting, name_of
-from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns, skew_ns
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.operations import Delivery, Parallel
@@ -183,8 +183,9 @@ def follow(
     world = setting.world(timed=timed, budget=UNLIMITED.but(restart=setting.budget.restart), watched=watched)
     if locate:
         world.run.keep_lines()
-    named = [target.alternative for target in targets if pause_ns(target.alternative)]
-    world.allow_pauses(named)
+    named = [target.alternative for target in targets]
+    pauses, skews = ([one for one in named if length(one)] for length in (pause_ns, skew_ns))
+    world.allow_lengths(pauses, skews)
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)

@@ -15,7 +15,7 @@ first operations, in which no other actor has a part, and the properties are jud
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from fencepost.sim.faults import ALTERNATIVES, PAUSE, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, skew_ns
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.file_steps import FileSteps
 from fencepost.sim.world.footprints import (
@@ -56,7 +56,6 @@ from fencepost.sim.world.thread_steps import ThreadSteps
 _FREE = frozenset(name for name, found in ALTERNATIVES.items() if not found.kind)
 _LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
 TIME = EVERY_STEP | CLOCK
-_SKEWS = {"skew+": 1, "skew-": -1}
 
 
 class Executor:
@@ -199,7 +198,8 @@ class Executor:
         run = self._run
         wall = op.subject == "wall"
         if wall and not process.skew:
-            process.decide_skew(_SKEWS.get(alternative, 0) * run.settings.skew_ns)
+            size_ns = skew_ns(alternative) or run.settings.skew_ns
+            process.decide_skew(SKEWS.get(kind_of(alternative), 0) * size_ns)
         record.add_read(CLOCK)
         run.observe_time()
         process.set_effective(False)

@@ -70,6 +70,7 @@ class RunState:
         "has_loops",
         "has_threads",
         "held_back",
+        "instants",
         "lines_left_out",
         "located",
         "locks_made",
@@ -99,7 +100,6 @@ class RunState:
         "ticks_left",
         "time_mattered",
         "trace",
-        "tracked",
         "unreceived",
         "variables",
         "violation",
@@ -139,8 +139,10 @@ class RunState:
         """True if some process knows the present time."""
         self.readings = 0
         """Number of clock readings that were no steps."""
-        self.tracked = 0
-        """Number of clock readings that remember their origin, see `deadlines`."""
+        self.instants: dict[int, tuple[int, int, bool]] = {}
+        """By second since 1970, moments that processes know: true time and error in nanoseconds, and True if
+        a clock was read; see `times`.
+        """
         self.time_mattered = 0
         """Highest level of time that the run depended on, see `stamps`."""
         self.streams: dict[Any, Any] = {}
@@ -267,10 +269,6 @@ class RunState:
     def replace_bucket(self, bucket: WorldBucket) -> None:
         self.bucket = bucket
 
-    def fix_pauses(self) -> None:
-        """Stop learning lengths of pauses."""
-        self.deadlines = None
-
     def mount(self, files: Files) -> None:
         self.files = files
 
@@ -395,10 +393,14 @@ class RunState:
         self.readings += 1
         return self.readings
 
-    def count_tracked(self) -> int:
-        """Count a clock reading that remembers its origin."""
-        self.tracked += 1
-        return self.tracked
+    def remember_instant(self, shown_ns: int, instant: tuple[int, int, bool]) -> None:
+        """Keep a moment that a process knows, by its value and by what is left when it is cut off."""
+        second = shown_ns // 1_000_000_000
+        instants = self.instants
+        known = instants.get(second)
+        if known is None or (instant[2] and not known[2]):
+            for grain in (1, 60, 3600, 86_400):
+                instants[second // grain * grain] = instant
 
     def launch(self, flight: Flight) -> None:
         self.flights[flight.actor] = flight

@@ -192,8 +192,11 @@ class Scheduler:
         category = RETRIED if retried else _CATEGORIES.get(type(op), -1)
         if category < 0:
             category = _category(op)
-        if category == CLOCK and (op.subject != "wall" or process.skew):
-            category = LOCAL
+        if category == CLOCK:
+            if op.subject != "wall" or process.skew:
+                category = LOCAL
+            elif run.settings.skews and run.budget_left[fault.SKEW]:
+                return (*run.offers[2 * category + crashable], *run.settings.skews)
         return run.offers[2 * category + crashable]
 
     def _slept_in_vain(self) -> bool:
@@ -315,6 +318,14 @@ _CATEGORIES: dict[type, int] = {
     ReadClock: CLOCK,
     Post: MESSAGE,
 }
+
+
+def category_of(op: Any) -> int:
+    """Return the category of an operation, by the alternatives that its step offers."""
+    found = _CATEGORIES.get(type(op), -1)
+    if found == CLOCK and op.subject != "wall":
+        return LOCAL
+    return found if found >= 0 else _category(op)
 
 
 def _category(op: Any) -> int:

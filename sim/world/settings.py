@@ -31,6 +31,10 @@ class Settings:
     """Give objects their times of modification."""
     skew_ns: int = 30_000_000_000
     """Error of a skewed clock, in nanoseconds."""
+    skews: tuple[str, ...] = ()
+    """Alternatives of a skewed clock besides the usual ones."""
+    pause_fixed: bool = False
+    """True if the program sets the length of every pause."""
     pause_ns: int = 60_000_000_000
     """Length of the usual pause, in nanoseconds."""
     tick_ns: int = 1_000_000_000

@@ -8,6 +8,7 @@ audit finds more, the page needs an edit.
 import os
 import threading
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -188,34 +189,25 @@ def test_threads_that_change_places_within_one_line() -> None:
     assert "threads share" in found.bound
 
 
-def test_the_raw_header_of_a_time_of_modification() -> None:
-    """Reading the parsed time is noticed, reading the header as text is not."""
+def test_a_deadline_between_values_of_a_library_in_c() -> None:
+    """Floats are followed, decimals are not."""
 
-    def program(world: World, raw: bool) -> None:
-        world.boto3_bucket("b")
-        s3 = world.boto3_client("s3")
+    def program(world: World, number: type) -> None:
+        store = world.store()
+        store.put("lock", b"", when=ANYTHING)
 
-        def write() -> None:
-            for key in "xy":
-                s3.put_object(Bucket="b", Key=key, Body=b"")
+        def take() -> None:
+            info = store.head("lock").info
+            if info is not None and number(store.env.now_ns()) - number(info.modified_ns) > 3600 * 10**9:
+                store.put("lock", b"mine", when=ANYTHING)
 
-        def compare() -> None:
-            try:
-                found = [s3.head_object(Bucket="b", Key=key) for key in "xy"]
-            except s3.exceptions.ClientError:
-                return
-            times = [
-                one["ResponseMetadata"]["HTTPHeaders"]["last-modified"] if raw else one["LastModified"]
-                for one in found
-            ]
-            world.note("same", times[0] == times[1])
+        for name in ("a", "b"):
+            world.spawn(take, name=name)
+        world.always("nobody is robbed", lambda view: view.get("lock") == b"")
 
-        world.spawn(write, name="writes")
-        world.spawn(compare, name="compares")
-        world.always("always at once", lambda view: all(view.notes("same")))
-
-    assert verdict(lambda world: program(world, raw=True)) == "holds"
-    assert verdict(lambda world: program(world, raw=False)) == "violated"
+    one = replace(NO_FAULTS, pause=1)
+    assert verdict(lambda world: program(world, Decimal), one) == "holds"
+    assert verdict(lambda world: program(world, float), one) == "violated"
 
 
 def numbers(world: World) -> None:
