@@ -38,6 +38,7 @@ from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
+from fencepost.sim.world.loops import WAIT_ROUNDS
 from fencepost.sim.world.process import Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
@@ -63,6 +64,8 @@ class AuditRequest:
     seconds: float | None = None
     schedules: int | None = None
     steps_max: int = 400
+    wait_rounds: int = WAIT_ROUNDS
+    """Rounds in vain after which a waiting loop is held back."""
     depth: int = 3
     jobs: int = 1
     """Operating-system processes that share an exhaustive search."""
@@ -88,7 +91,7 @@ class AuditRequest:
 
     @cached_property
     def setting(self) -> Setting:
-        return Setting(self.program, self.budget, self.seed, self.steps_max)
+        return Setting(self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds)
 
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """Return the same audit, in which operations may cost at most so much."""

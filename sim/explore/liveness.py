@@ -66,6 +66,8 @@ class _Turns:
             # Time passes when a sleep can end; a moment that passes by itself is not needed.
             if actor == POWER_ACTOR and len(enabled) > 1:
                 continue
+            if world.scheduler.gives_up(actor) and not all(map(world.scheduler.gives_up, enabled)):
+                continue  # it waits
             if actor != CLOCK_ACTOR or world.alternatives(actor)[0] == "advance" or len(enabled) == 1:
                 ready.setdefault(_owner(world, actor), actor)
         if self._is_over(world) or self._owner not in ready:
@@ -136,7 +138,10 @@ def _loop(setting: Setting, fair: Fair, steps: int) -> tuple[int, int, str] | No
     """Where the loop of a run of so many steps begins, its length, and the property that stays open."""
     world = setting.world()
     try:
-        if run(world, setting.program, _Turns(fair), steps) or world.violation is not None:
+        ended = run(world, setting.program, _Turns(fair), steps)
+        if setting.loops.adopt():
+            return _loop(setting, fair, steps)
+        if ended or world.violation is not None:
             return None
         open_ = [p.name for p in world.properties if p.is_missed]
         names = [_name(step) for step in world.trace]

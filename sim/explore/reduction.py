@@ -26,6 +26,7 @@ from fencepost.sim.explore.runs import Choice
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
+from fencepost.sim.world.loops import IN_VAIN
 from fencepost.sim.world.record import StepRecord
 
 Entry = tuple[int, int, int, int, int, int]
@@ -189,7 +190,12 @@ class RaceTracker:
             self._schedule(self._stack[possible], [(actor, "ok")])
 
     def _schedule(self, node: Node, starters: list[Choice]) -> None:
-        """Add one of `starters` to what is tried at `node`, unless one is there already or sleeps."""
+        """Add one of `starters` to what is tried at `node`, unless one is there already or sleeps.
+
+        Where time must pass first, a sleeper that is held back may also go on by itself.
+        """
+        if any(actor == CLOCK_ACTOR for actor, _ in starters):
+            node.backtrack.update(actor for actor, offered in node.alternatives.items() if offered == HELD)
         for choice in starters:
             if choice[0] in node.backtrack or choice in node.sleep:
                 return
@@ -200,6 +206,8 @@ class RaceTracker:
 
 
 _USELESS = {found.repeats: name for name, found in ALTERNATIVES.items() if found.repeats}
+HELD = (IN_VAIN,)
+"""Alternatives of a process that is held back: its turn comes when a race requires it."""
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 
 
@@ -230,7 +238,7 @@ class SleepSets:
     def choose_first(self, node: Node) -> bool:
         """Choose the first step here: the last actor's, if it may step and is wide awake."""
         last = self._stack[-1].actor if self._stack else -1
-        if last in self.daemons:
+        if last in self.daemons or node.alternatives.get(last) == HELD:
             last = -1
         asleep = node.sleep and {
             choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())

@@ -76,6 +76,8 @@ class Sharing:
             if other is not process and other.pending is not None:
                 roots += [other.fn, other.args, other.kwargs]
                 roots += _locals(other.worker)
+                # A thread that has not begun yet: its target and arguments.
+                roots += [] if other.thread is None else vars(other.thread).values()
         for made, kept in (machine.sync or {}).items():
             if hasattr(made, "_ready"):  # an event loop
                 roots += [task.get_coro() for task in asyncio.all_tasks(made)]
