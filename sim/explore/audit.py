@@ -227,6 +227,7 @@ def _search(
         with watching(deadline, interrupted):
             endless = rehearse(setting, then=lasso)
             searched = None if endless is not None else _explored(request, searching, progress)
+            endless = endless or getattr(searching, "lasso", None)
     except (AuditError, Stuck) as error:
         return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
     if endless is not None or searched is None:
@@ -307,7 +308,8 @@ def _explored(request: AuditRequest, searching: Any, progress: Progress | None) 
 def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
     """A fair run goes round for ever, and what was promised does not happen."""
     scope = f"{found.processes} process{'' if found.processes == 1 else 'es'}"
-    bound = f"a schedule of {scope} without faults, in which all take turns, goes round for ever"
+    how = "with one fault" if found.faults else "without faults"
+    bound = f"a schedule of {scope} {how}, in which all take turns, goes round for ever"
     return AuditOutcome(request, request.strategy, "violated", bound, 1, 0, elapsed, (found,), (), Coverage())
 
 

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 
 from fencepost.sim.explore.checkpoint import Together
+from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.endless import try_favourites
+from fencepost.sim.explore.liveness import lasso_after_fault
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.faults import KINDS
@@ -47,11 +49,17 @@ class Deepening:
         self._jobs = jobs
         self.schedules = 0
         """To their end, so far."""
+        self.lasso: Counterexample | None = None
+        """Run that goes round for ever after a fault, if one was found where a run was cut."""
 
     def explore(self, stop: Stop) -> ReducedSearch:
         try_favourites(self.setting)
         whole = self._search(self.setting)
         found, decided = self._explore(whole, stop, lambda search: bool(search.cut) or self._is_long(search))
+        if not decided and found.cut:
+            self.lasso = lasso_after_fault(self.setting)
+            if self.lasso is not None:
+                return found
         if not decided and not found.cut:
             for budget in fewer(self.setting.budget):
                 part = self._search(replace(self.setting, budget=budget), timed=found.timed)

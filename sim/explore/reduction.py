@@ -238,15 +238,16 @@ class SleepSets:
     def choose_first(self, node: Node) -> bool:
         """Choose the first step here: the last actor's, if it may step and is wide awake."""
         last = self._stack[-1].actor if self._stack else -1
-        if last in self.daemons or node.alternatives.get(last) == HELD:
+        if last in self.daemons:
             last = -1
         asleep = node.sleep and {
             choice[0] for choice in node.sleep if choice[1] in node.alternatives.get(choice[0], ())
         }
         for actor in [last, *node.alternatives]:
             # No race may ever require the clock to move as it could here, so it does not count as awake; nor
-            # does power, which is tried at every state.
-            if actor in node.alternatives and actor not in asleep and actor not in _BY_RULE:
+            # does power, which is tried at every state, nor a process that waits for what others may do.
+            held = node.alternatives.get(actor) == HELD
+            if actor in node.alternatives and actor not in asleep and actor not in _BY_RULE and not held:
                 node.backtrack.add(actor)
                 return self._enter(node, actor)
         node.backtrack.update(node.alternatives)
