@@ -7,9 +7,9 @@ depth-first search meets such a run late: each run lets the loop take one round 
 the threads, are first tried as favourites in one run each.
 
 *Waiting for ever.* A run has come to such an end when every process that has not ended repeats rounds in
-vain, or waits for a lock, and none of these loops is bounded. Nothing will change any more, whatever the order of
-the steps, so the rest of the run is fair if all of them go on. An `eventually` that has not happened by then
-never happens. To tell a bounded loop from an endless one, the run is followed for `FOLLOWED` steps, and if a
+vain, or waits for a lock, and none of these loops is bounded. Nothing will change any more, whatever the
+order of the steps, so the rest of the run is fair if all of them go on. An `eventually` that has not happened
+by then never happens. To tell a bounded loop from an endless one, the run is followed for `FOLLOWED` steps, and if a
 loop reads the clock, far into the future.
 
 A process that crashed and does not start again has ended: it owes nothing, but a promise of the program is

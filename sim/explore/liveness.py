@@ -11,8 +11,9 @@ outcomes in the same order. Numbers and identifiers may differ, because epochs a
 loop that the code ends after a few attempts from one without end, the loop is followed: a run counts when it
 still repeats after `FOLLOWED` times the limit of steps.
 
-After a fault. Where a search comes to a run that does not end, the same schedules are tried with one fault at
-each of their steps, and none after it. Loops in which nothing takes effect need no such attempt: see `endless`.
+After a fault. Where a search comes to a run that does not end, the same schedules are tried with one fault
+at each of their steps, and none after it. Loops in which nothing takes effect need no such attempt: see
+`endless`.
 """
 
 import re

@@ -15,7 +15,7 @@ from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violat
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.loops import WAIT_ROUNDS, Loops
+from fencepost.sim.world.loops import IN_VAIN_MAX, WAIT_ROUNDS, Loops
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
@@ -245,6 +245,10 @@ class Coverage:
             self.limits.add(
                 f"a loop that waits is held back after {rounds} rounds, until a change or its end"
             )
+            if run.loops is not None and (names := run.loops.unfollowed):
+                self.limits.add(
+                    f"a loop of {names} had no end within {IN_VAIN_MAX} steps: it waits for a change"
+                )
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
             self.outcomes[op.kind, outcome._value_] += 1

@@ -2,9 +2,9 @@
 
 Theory. A process that repeats a *round* of the same operations with the same replies, none of which has an
 effect, waits for a change. After `wait_rounds` such rounds it is *held back*: the schedule offers other
-actors, until something that the loop reads has changed. As a further alternative, `in_vain`, the loop runs through
-all of its remaining rounds at once, while no other actor steps. Then the attempts, or the time, of a bounded
-loop run out and the code after the loop is explored although others could go on. The rounds in vain commute
+actors, until something that the loop reads has changed. As a further alternative, `in_vain`, the loop runs
+through all of its remaining rounds at once, while no other actor steps. Then the attempts, or the time, of a
+bounded loop run out and the code after the loop is explored although others could go on. The rounds in vain commute
 with the steps of the others, so one place for all of them is enough.
 
 While a loop runs through its rounds, the clock moves to the end of each of its sleeps. A loop that compares
@@ -155,7 +155,7 @@ def alike(one: Any, other: Any) -> bool:
 def _name(op: Any, answer: Any, process: Process) -> str:
     outcome = getattr(getattr(answer, "outcome", None), "value", "")
     subject = "" if type(op) is Sleep else op.subject
-    return f"{process.name} {op.kind} {subject} {outcome} {place_of(process)}"
+    return f"{process.name}\0{op.kind} {subject} {outcome} {place_of(process)}"
 
 
 def place_of(process: Process) -> str:
@@ -187,6 +187,11 @@ class Loops:
     def learn(self, key: Key) -> None:
         """A loop in vain did not end."""
         self._found.add(key)
+
+    @property
+    def unfollowed(self) -> str:
+        """Names of the processes with a loop in vain that did not end."""
+        return " and ".join(sorted({name for key in self._endless if (name := key.partition("\0")[0])}))
 
     def learn_starving(self, process: str, op: Any) -> None:
         """A loop with effects did not end, one round of which begins with this operation."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-import networkx
+import networkx as nx
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
@@ -169,7 +169,7 @@ def explored(codes: tuple[Code, ...], *, wait_rounds: int = 5) -> set[Any]:
 
 
 def waiting_programs(seed: int, count: int) -> Iterator[tuple[Code, ...]]:
-    draw = Random(seed)  # noqa: TID251 - the programs are drawn from a fixed seed
+    draw = Random(seed)
     for _ in range(count):
         yield random_waiter(draw), draw.choice([random_waiter, random_changer])(draw)
 
@@ -242,7 +242,7 @@ def successors(
 def breaks_promise(codes: tuple[Code, ...], restart: tuple[bool, ...], key: str, crashes: int) -> bool:
     """Search for an end, or a fair cycle, before which the promise was never kept: strong components."""
     start: Node = (frozenset(), tuple(_Place() for _ in codes), crashes, False)
-    graph = networkx.MultiDiGraph()
+    graph = nx.MultiDiGraph()
     graph.add_node(start)
     todo = [start]
     while todo:
@@ -254,14 +254,12 @@ def breaks_promise(codes: tuple[Code, ...], restart: tuple[bool, ...], key: str,
                 graph.add_node(after)
                 todo.append(after)
             graph.add_edge(node, after, who=who)
-    for part in networkx.strongly_connected_components(graph):
+    for part in nx.strongly_connected_components(graph):
         one = next(iter(part))
         if one[3]:
             continue
         live_ones = {
-            who
-            for who, place in enumerate(one[1])
-            if place is not None and place.line <= len(codes[who])
+            who for who, place in enumerate(one[1]) if place is not None and place.line <= len(codes[who])
         }
         taking = {data["who"] for _, _, data in graph.subgraph(part).edges(data=True)}
         if live_ones <= taking - {-1}:
@@ -280,7 +278,7 @@ def promised(codes: tuple[Code, ...], restart: tuple[bool, ...], key: str) -> An
 
 def compare_promises(seed: int, count: int) -> int:
     """Compare the verdicts; return the number of promises that only a crash breaks."""
-    draw = Random(seed)  # noqa: TID251 - the programs are drawn from a fixed seed
+    draw = Random(seed)
     only_by_crash = 0
     for _ in range(count):
         given = random_promise(draw)
