@@ -29,6 +29,8 @@ from fencepost.sim.world.process import Process
 
 FOLLOWED = 4_000
 """Steps for which a run is followed before its loops count as endless."""
+SHOWN_MAX = 100
+"""Steps of the loop that are shown, at most."""
 FAR_NS = 10 * 365 * 86_400 * 10**9
 """Time by which the clock moves then, if a loop reads it."""
 TAIL_MIN = 60
@@ -112,31 +114,31 @@ def judge_endless(world: World, enabled: Sequence[int], steps: int = FOLLOWED) -
     missed = [one.name for one in world.properties if one.is_missed and one.name not in world.muted]
     if not missed:
         return
-    length = len(run.trace)
-    begin = min(_begin_of_round(world, one) for one in waiting)
-    if any(one.rounds.reads_clock for one in waiting):
-        run.advance_to(run.clock_ns + FAR_NS)
+    begin = end = len(run.trace)
+    ahead = any(one.rounds.reads_clock for one in waiting)
     for _ in range(steps):
         if world.violation is not None or not enabled or not _waiting(world, enabled):
             return
         actor = next(actor for actor in enabled if actor != POWER_ACTOR)
         world.step(actor, world.alternatives(actor)[0])
         enabled = world.enabled()
+        long = len(run.trace) >= begin + SHOWN_MAX
+        if end == begin and (long or _took_a_round(world, waiting, begin)):
+            end = len(run.trace)
+        if ahead and end > begin:
+            run.advance_to(run.clock_ns + FAR_NS)
+            ahead = False
     if any(one.is_missed and one.name == missed[0] for one in world.properties):
-        del run.trace[length:]
+        del run.trace[end:]
         names = " and ".join(sorted(one.name for one in waiting))
         reason = f"it never happens: {names} {'wait' if len(waiting) > 1 else 'waits'} for ever"
         run.report_violation(missed[0], reason, loop_at=begin)
 
 
-def _begin_of_round(world: World, process: Process) -> int:
-    """Return the place of the first step of the last round of a process."""
-    trace = world.trace
-    left, place = process.rounds.period, len(trace)
-    while left and place:
-        place -= 1
-        left -= trace[place][2] is process and type(trace[place][5]) is not Wake
-    return place
+def _took_a_round(world: World, waiting: Sequence[Process], begin: int) -> bool:
+    """Return True if every process in a loop took a whole round of it since this place."""
+    taken = Counter(id(step[2]) for step in world.trace[begin:] if type(step[5]) is not Wake)
+    return all(taken[id(one)] >= one.rounds.period for one in waiting if one.spins)
 
 
 def try_favourites(setting: Setting) -> None:

@@ -4,8 +4,8 @@ Theory. A process that repeats a *round* of the same operations with the same re
 effect, waits for a change. After `wait_rounds` such rounds it is *held back*: the schedule offers other
 actors, until something that the loop reads has changed. As a further alternative, `in_vain`, the loop runs
 through all of its remaining rounds at once, while no other actor steps. Then the attempts, or the time, of a
-bounded loop run out and the code after the loop is explored although others could go on. The rounds in vain commute
-with the steps of the others, so one place for all of them is enough.
+bounded loop run out and the code after the loop is explored although others could go on. The rounds in vain
+commute with the steps of the others, so one place for all of them is enough.
 
 While a loop runs through its rounds, the clock moves to the end of each of its sleeps. A loop that compares
 the clock and never sleeps takes time too: the clock moves at each reading, by twice as much each time. So it

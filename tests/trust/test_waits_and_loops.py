@@ -1,7 +1,7 @@
 """Programs that wait, loop for ever or promise something, as their authors would write them.
 
-Each was once judged wrongly: the branch after a long wait was never run, an endless thread starved the others,
-and a promise that a crash leaves unkept was not judged.
+Each was once judged wrongly: the branch after a long wait was never run, an endless thread starved the
+others, and a promise that a crash leaves unkept was not judged.
 """
 
 import threading
