@@ -9,8 +9,8 @@ the threads, are first tried as favourites in one run each.
 *Waiting for ever.* A run has come to such an end when every process that has not ended repeats rounds in
 vain, or waits for a lock, and none of these loops is bounded. Nothing will change any more, whatever the
 order of the steps, so the rest of the run is fair if all of them go on. An `eventually` that has not happened
-by then never happens. To tell a bounded loop from an endless one, the run is followed for `FOLLOWED` steps, and if a
-loop reads the clock, far into the future.
+by then never happens. To tell a bounded loop from an endless one, the run is followed for `FOLLOWED` steps,
+and if a loop reads the clock, far into the future.
 
 A process that crashed and does not start again has ended: it owes nothing, but a promise of the program is
 owed by the others all the same. Faults that are left in the budget do not excuse: a run without them exists.

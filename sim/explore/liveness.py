@@ -157,8 +157,8 @@ def parse(token: str) -> Fair | None:
     found = TOKEN.fullmatch(token.strip())
     if not found:
         return None
-    *numbers, place, fault = found.groups()
-    return Fair(*map(int, numbers), -1 if place is None else int(place), fault or "")
+    quantum, first, lead, place, fault = found.groups()
+    return Fair(int(quantum), int(first), int(lead), -1 if place is None else int(place), fault or "")
 
 
 def _promising(setting: Setting) -> int:
