@@ -1,6 +1,7 @@
 """What a change must pass is `nox` alone; the other sessions search longer, start servers or measure."""
 
 import os
+import sys
 from pathlib import Path
 
 import nox
@@ -37,6 +38,17 @@ TYPED = (
     *("commands", "comparing", "pytest_plugin", "results", "testing"),
 )
 QUICK = "not slow and not server and not spark"
+DEEPER = "(slow or deeper) and not server and not spark"
+
+
+@nox.session(name="all", venv_backend="none")
+def every(session: nox.Session) -> None:
+    """Every other session but `bench` in turn: writes one table, out/sessions/table.md, and resumes.
+
+    A session that is green for this commit is not run again, except by `nox -s all -- --fresh`.
+    """
+    command = (sys.executable, "-m", "tests.sessions", *session.posargs)
+    session.run(*command, interrupt_timeout=60, terminate_timeout=30)
 
 
 @nox.session
@@ -64,10 +76,13 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def deep(session: nox.Session) -> None:
-    """The slow tests, and every property with many more examples and a fresh seed."""
+    """The slow tests, and every property with many more examples and a fresh seed; the rest is in `tests`.
+
+    `FENCEPOST_EXAMPLES=2000 nox -s deep` tries ten times as many: a night.
+    """
     session.install("-e", ".[test]")
     session.env["FENCEPOST_HYPOTHESIS"] = "deep"
-    session.run("pytest", "-n", "2", "-m", "not server and not spark", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", DEEPER, *session.posargs)
 
 
 @nox.session
@@ -76,15 +91,18 @@ def servers(session: nox.Session) -> None:
 
     Set FENCEPOST_TEST_STORE to a store URL to run the interface's behaviour suite on a store of yours.
     """
-    session.install("-e", ".[test,servers]")
+    session.install("-e", ".[test,servers]", "obstore")
     session.run("pytest", "-m", "server", *session.posargs)
 
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Half an hour: 20,000 batches through collectors that are killed, on a directory and on S3 servers."""
+    """4,000 batches through collectors that are killed, on a directory and on S3 servers.
+
+    `FENCEPOST_SOAK=20000 nox -s soak` takes half an hour.
+    """
     session.install("-e", ".[test,servers]")
-    session.env["FENCEPOST_SOAK"] = "20000"
+    session.env.setdefault("FENCEPOST_SOAK", os.environ.get("FENCEPOST_SOAK", "4000"))
     session.run("pytest", "-m", "slow", "tests/servers/test_ingest.py", *session.posargs)
 
 
@@ -103,8 +121,9 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def clients(session: nox.Session) -> None:
-    """What common S3 clients do against our server: writes docs/reference/objects-clients.md.
+    """What common S3 clients do against our server: writes a table to out/objects-clients.md.
 
+    `nox -s clients -- docs/reference/objects-clients.md` takes it into the documentation.
     rclone comes from `apt-get install rclone`; whatever is not there is left out, with the reason.
     """
     session.install("-e", ".[objects]")
@@ -117,7 +136,7 @@ def clients(session: nox.Session) -> None:
     for package in ("s3fs[boto3]", "obstore", "pyarrow", "deltalake", "pyiceberg[pyarrow,sql-sqlite]"):
         session.run("pip", "install", "-q", package, success_codes=everywhere)
     session.env["PATH"] = f"{tools / 'bin'}:{session.env.get('PATH', os.environ['PATH'])}"
-    session.run("python", "-m", "tests.servers.clients", "docs/reference/objects-clients.md")
+    session.run("python", "-m", "tests.servers.clients", *(session.posargs or ["out/objects-clients.md"]))
 
 
 @nox.session
@@ -132,12 +151,19 @@ def packages(session: nox.Session) -> None:
 
 
 @nox.session
-def sdks(session: nox.Session) -> None:
-    """S3 clients besides boto3, answered in process: aiobotocore requires a botocore of its own."""
-    session.install("-e", ".[test]", "minio", "aiobotocore", "s3fs", "boto3")
-    session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
-    session.install("aioboto3")  # requires an older aiobotocore
-    session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3")
+@nox.parametrize("client", ["aiobotocore", "aioboto3"])
+def sdks(session: nox.Session, client: str) -> None:
+    """S3 clients besides boto3, answered in process: aiobotocore requires a botocore of its own.
+
+    aioboto3 requires an older aiobotocore, so each has an environment of its own.
+    """
+    if client == "aioboto3":
+        session.install("-e", ".[test]")
+        session.install("aioboto3")  # by itself: pip takes long to find releases that suit both
+        session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
+    else:
+        session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
+        session.run("pytest", "tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py", *session.posargs)
 
 
 @nox.session

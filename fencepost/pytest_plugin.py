@@ -188,17 +188,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     ]
     if not rows:
         return
+    from fencepost.reports.media import one_line
+
     terminalreporter.section("fencepost")
     for name, result in rows if config.get_verbosity() >= 0 else ():
         colour = {COLOURS[result["verdict"]]: True}
         terminalreporter.write(f"{result['verdict']:<10}", **colour)
         terminalreporter.line(
-            f" {name}: {result['schedules']:,} interleavings, {result['seconds']:.1f} s; {result['bound']}"
+            f" {name}: {result['schedules']:,} interleavings, {result['seconds']:.1f} s; "
+            f"{one_line(result['bound'])}"
         )
         if result["cost"]:
-            terminalreporter.line(f"{'':<10} requests/hops at most: {result['cost']}")
+            terminalreporter.line(f"{'':<10} requests/hops at most: {one_line(result['cost'])}")
         for finding in result["findings"]:
-            terminalreporter.line(f"{'':<10} finding: {finding}", yellow=True)
+            terminalreporter.line(f"{'':<10} finding: {one_line(finding)}", yellow=True)
     counts = [
         f"{sum(1 for _, result in rows if result['verdict'] == verdict)} {word}"
         for verdict, word in (("holds", "hold"), ("violated", "violated"), ("undecided", "undecided"))

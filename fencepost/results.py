@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from fencepost.sim.probe.history import HistoryStep as HistoryStep
     from fencepost.sim.probe.verdict import Finding as Finding
     from fencepost.sim.probe.verdict import ProbeResult as ProbeResult
+    from fencepost.sim.replay.result import ContinuityFinding as ContinuityFinding
+    from fencepost.sim.replay.result import ContinuityResult as ContinuityResult
     from fencepost.sim.replay.result import LabelCoverage as LabelCoverage
     from fencepost.sim.replay.result import ReplayResult as ReplayResult
     from fencepost.sim.replay.result import RunVerdict as RunVerdict
@@ -72,7 +74,9 @@ DEFINED_IN = {
     ),
     "sim.probe.history": ("HistoryStep",),
     "sim.probe.verdict": ("Finding", "ProbeResult"),
-    "sim.replay.result": ("LabelCoverage", "ReplayResult", "RunVerdict"),
+    "sim.replay.result": (
+        *("ContinuityFinding", "ContinuityResult", "LabelCoverage", "ReplayResult", "RunVerdict"),
+    ),
     "sim.scenarios.result": ("ObjectiveResult", "SimulateResult", "SimulatedRun", "SimulationCheck"),
 }
 """The classes of results by module."""

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fencepost.reports.media import continued, one_line, printable
 from fencepost.reports.text import (
     COLOURS,
     SCREEN,
@@ -68,7 +69,7 @@ def failure_text(result: AuditResult, why: str, again: str) -> str:
     lines += finding_lines(result)
     if not result.violations and result.strategy != "replay":
         lines += coverage_lines(result.coverage)
-    return "\n".join([*lines, *(["to reproduce:", again] if again else [])])
+    return "\n".join(map(printable, [*lines, *(["to reproduce:", again] if again else [])]))
 
 
 def size_lines(result: AuditResult) -> list[str]:
@@ -121,7 +122,7 @@ def counterexample_lines(result: AuditResult, *, verbose: bool = False) -> list[
     lines: list[str] = []
     for number, violation in enumerate(result.violations):
         lines += [""] if number else []
-        lines += [f"{violation.property} is violated: {violation.reason}", "", *_steps(violation)]
+        lines += [continued(f"{violation.property} is violated: {violation.reason}"), "", *_steps(violation)]
         lines += [f"  replay token: {violation.token}"] if number else []
         lines += _whole_bodies(violation) if verbose else []
     return lines
@@ -129,7 +130,7 @@ def counterexample_lines(result: AuditResult, *, verbose: bool = False) -> list[
 
 def _steps(violation: Violation) -> list[str]:
     raised = (f"     at {line}" for line in violation.raised_at)
-    return [*(f"  {line}" for line in violation.counterexample), *raised]
+    return [*(f"  {one_line(line)}" for line in violation.counterexample), *raised]
 
 
 def _whole_bodies(violation: Violation) -> Iterator[str]:

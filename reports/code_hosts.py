@@ -13,11 +13,20 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from fencepost.reports.check_text import trace_lines
 from fencepost.reports.folder import Entry, Findings
-from fencepost.reports.page.elements import printable
+from fencepost.reports.media import (
+    for_github,
+    for_github_property,
+    for_markdown,
+    for_markdown_summary,
+    for_sarif,
+    markdown_code,
+    printable,
+)
 from fencepost.reports.page.mermaid import mermaid, mermaid_states
 from fencepost.reports.page.verdicts import NOT_FOUND, summary, within
 from fencepost.reports.places import place
@@ -124,38 +133,28 @@ def markdown(found: Findings) -> str:
             if entry.expected
             else f"{SIGNS.get(entry.verdict, '❔')} {entry.verdict}"
         )
-        lines.append(f"| {_cell(entry.title)} | {shown} | {_cell(within(entry))} |")
-    lines += [f"\n**{name} could not be read:** {_cell(why)}" for name, why in found.unread.items()]
+        lines.append(f"| {for_markdown(entry.title)} | {shown} | {for_markdown(within(entry))} |")
+    lines += [
+        f"\n**{for_markdown(name)} could not be read:** {for_markdown(why)}"
+        for name, why in found.unread.items()
+    ]
     for entry in found.results:
         for case in counterexamples(entry):
             trace = case.trace if len(case.trace) <= LINES_MAX else [*case.trace[:LINES_MAX], "..."]
             expected = " (expected)" if entry.expected else ""
-            lines += [
-                "",
-                f"<details><summary>{_escaped(f'{entry.title}: {case.name}')}{expected}</summary>",
-                "",
-            ]
-            lines += ["    " + line for line in trace]
+            name = for_markdown_summary(f"{entry.title}: {case.name}")
+            lines += ["", f"<details><summary>{name}{expected}</summary>", ""]
+            lines += markdown_code(trace)
             lines += ["", "```mermaid", case.mermaid, "```"] if case.mermaid else []
             lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return _escaped(" ".join(text.split())).replace("|", "\\|")
-
-
-def _escaped(text: str) -> str:
-    """Text of a result, of which nothing becomes markup of a comment."""
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(f"\\{c}" if c in "`*_[]@#" else c for c in escaped)
 
 
 def junit(found: Findings) -> str:
     """The XML text."""
     root = ET.Element("testsuites", name="fencepost")
     for entry in found.results:
-        suite = ET.SubElement(root, "testsuite", name=entry.title)
+        suite = ET.SubElement(root, "testsuite", name=printable(entry.title))
         every = list(cases(entry))
         for case in every:
             _add(suite, entry, case)
@@ -167,8 +166,9 @@ def junit(found: Findings) -> str:
         if seconds is not None:
             suite.set("time", f"{seconds:.3f}")
     for name, why in found.unread.items():
-        suite = ET.SubElement(root, "testsuite", name=name, tests="1", errors="1")
-        error = ET.SubElement(ET.SubElement(suite, "testcase", name="can be read", classname=name), "error")
+        file = printable(name)
+        suite = ET.SubElement(root, "testsuite", name=file, tests="1", errors="1")
+        error = ET.SubElement(ET.SubElement(suite, "testcase", name="can be read", classname=file), "error")
         error.set("message", printable(why))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
@@ -195,7 +195,7 @@ def sarif(found: Findings) -> str:
     driver = {
         "name": "fencepost",
         "version": next(filter(None, versions), "0"),
-        "rules": [{"id": rule, "shortDescription": {"text": rule}} for rule in rules],
+        "rules": [{"id": rule, "shortDescription": {"text": for_sarif(rule)}} for rule in rules],
     }
     runs = [{"tool": {"driver": driver}, "results": results}]
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": runs}, indent=2) + "\n"
@@ -207,14 +207,18 @@ def _finding(entry: Entry, case: Case) -> dict[str, Any]:
         text = "\n".join([text, *case.trace])
     elif case.trace:
         text = f"{text} Violated in {len(case.trace) - 1} steps."
-    row: dict[str, Any] = {"ruleId": case.name, "level": "error", "message": {"text": text}}
+    row: dict[str, Any] = {
+        "ruleId": printable(case.name),
+        "level": "error",
+        "message": {"text": for_sarif(text)},
+    }
     where = place(entry.data, [case.violation] if case.violation else [])
     location: dict[str, Any] = {}
     if where is not None:
         location = _location(*where)
         row["locations"] = [location]
     steps = [
-        {"executionOrder": number, "location": {**at, "message": {"text": " ".join(step.split())}}}
+        {"executionOrder": number, "location": {**at, "message": {"text": for_sarif(" ".join(step.split()))}}}
         for number, (step, at) in enumerate(zip(case.trace, _lines_of(case, location), strict=False), start=1)
     ]
     if steps:
@@ -231,7 +235,8 @@ def _lines_of(case: Case, otherwise: dict[str, Any]) -> Iterator[dict[str, Any]]
 
 
 def _location(file: str, line: int) -> dict[str, Any]:
-    where = {"artifactLocation": {"uri": file.replace("\\", "/")}, "region": {"startLine": line}}
+    uri = quote(file.replace("\\", "/"), errors="surrogatepass")
+    where = {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}
     return {"physicalLocation": where}
 
 
@@ -240,25 +245,19 @@ def annotations(found: Findings) -> str:
     lines = []
     for entry, case in findings(found):
         where = place(entry.data, [case.violation] if case.violation else [])
-        at = f"file={_property(where[0])},line={where[1]}," if where else ""
-        message = _message("\n".join([case.message or "violated", *case.trace]))
-        lines.append(f"::error {at}title={_property(f'{entry.title}: {case.name}')}::{message}")
+        message = "\n".join([case.message or "violated", *case.trace])
+        lines.append(_command("error", where, f"{entry.title}: {case.name}", message))
     for entry in found.results:
         if entry.verdict in OPEN:
-            lines.append(f"::warning title={_property(entry.title)}::not decided: {_message(within(entry))}")
+            lines.append(_command("warning", None, entry.title, f"not decided: {within(entry)}"))
         elif entry.verdict in (*BAD, "error") and not entry.expected and not [*counterexamples(entry)]:
             where = place(entry.data) if entry.verdict == "error" else None
-            at = f"file={_property(where[0])},line={where[1]}," if where else ""
-            message = f"{entry.verdict}: {_message(within(entry))}"
-            lines.append(f"::error {at}title={_property(entry.title)}::{message}")
+            lines.append(_command("error", where, entry.title, f"{entry.verdict}: {within(entry)}"))
     for name, why in found.unread.items():
-        lines.append(f"::error file={_property(name)},title=Could not be read::{_message(why)}")
+        lines.append(f"::error file={for_github_property(name)},title=Could not be read::{for_github(why)}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _message(text: str) -> str:
-    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
+def _command(kind: str, where: tuple[str, int] | None, title: str, message: str) -> str:
+    at = f"file={for_github_property(where[0])},line={where[1]}," if where else ""
+    return f"::{kind} {at}title={for_github_property(title)}::{for_github(message)}"

@@ -131,7 +131,9 @@ def read_folder(folder: Path) -> Findings:
 
 def _typed(command: str, data: Mapping[str, Any]) -> Recorded[Any]:
     try:
-        return recorded(result_class(command), data)
+        read: Recorded[Any] = recorded(result_class(command), data)
+        shlex.split(read.provenance.command if read.provenance else "")
+        return read
     except ValueError as error:
         raise ValueError(f"it looks like a result of fencepost {command}, but is not one: {error}") from error
 

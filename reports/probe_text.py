@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -61,7 +60,7 @@ def _features(features: Sequence[Finding]) -> Table:
     made = table(("feature", "verdict"))
     made.add_column("detail")
     for row in features:
-        made.add_row(row.name, Text(row.verdict, COLOURS[row.verdict]), escape(row.detail))
+        made.add_row(row.name, Text(row.verdict, COLOURS[row.verdict]), row.detail)
     return made
 
 
@@ -83,7 +82,7 @@ def _steps(history: Sequence[HistoryStep]) -> Table:
     made.add_column(justify="right", no_wrap=True)
     for step in history:
         times = f"{step.started_ms:.1f} .. {step.ended_ms:.1f} ms"
-        made.add_row(f"{step.number}.", step.worker, escape(step.request), escape(step.outcome), times)
+        made.add_row(f"{step.number}.", step.worker, step.request, step.outcome, times)
     return made
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from fencepost.reports.audit_text import model_lines
 from fencepost.reports.text import amount, first, plural, verdict_line
-from fencepost.results import LabelCoverage, ReplayResult, RunVerdict
+from fencepost.results import ContinuityResult, LabelCoverage, ReplayResult, RunVerdict
 
 SHOWN = 20
 """Runs and problems of each kind with `-v`."""
@@ -20,6 +20,7 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     """The verdict, and the first runs that are not accepted; with `verbose` statistics."""
     shown = SHOWN if verbose else BRIEF
     lines = [
+        *_continuity(result.continuity, shown),
         *_runs("REJECTED", result.violations, result.rejected, shown),
         *_runs("UNDECIDED", result.undecided_runs, result.undecided, 1 if not verbose else shown),
         *(
@@ -29,7 +30,7 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     ]
     if result.damaged_lines:
         lines.append(f"DAMAGED  {plural(result.damaged_lines, 'line')} could not be read as events")
-    if result.source == "traces" and result.events and not result.events_read:
+    if result.source == "traces" and result.model and result.events and not result.events_read:
         lines.append("NOT JUDGED  no event is one that the map of this model reads; is it the right model?")
     if result.left_out:
         lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
@@ -47,14 +48,25 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
 def _about(result: ReplayResult) -> str:
     what = "requests" if result.source == "access-log" else "events"
     judged = (
-        f"{plural(result.runs, 'run')}: {result.accepted:,} accepted, {result.rejected:,} rejected, "
-        f"{result.undecided:,} undecided"
+        _judged_runs(result)
         if result.source == "traces"
         else f"{plural(result.rejected, 'broken promise')}, {result.undecided:,} undecided"
     )
     return (
         f"{judged}; {result.events:,} {what} in {result.seconds:.2f} s "
         f"({result.events_per_second:,}/s, {result.engine})"
+    )
+
+
+def _judged_runs(result: ReplayResult) -> str:
+    """The verdicts on runs, and the objects that are not continuous."""
+    found = result.continuity
+    broken = f"{plural(found.violated, 'object')} not continuous" if found and found.violated else ""
+    if not result.model:
+        return f"{plural(result.runs, 'run')} without a model{', ' + broken if broken else ''}"
+    return (
+        f"{plural(result.runs, 'run')}: {result.accepted:,} accepted, {result.rejected:,} rejected, "
+        f"{result.undecided:,} undecided{', ' + broken if broken else ''}"
     )
 
 
@@ -69,6 +81,28 @@ def _runs(kind: str, rows: Sequence[RunVerdict], count: int, shown: int) -> Iter
         yield from [f"  possible: {row.possible}"] if row.possible else []
     if count > shown:
         yield f"  and {count - min(shown, len(rows)):,} more that are {kind.lower()}"
+
+
+def _continuity(found: ContinuityResult | None, shown: int) -> Iterator[str]:
+    """The findings, and the share of the requests that was judged."""
+    if found is None:
+        return
+    for one in found.findings[:shown]:
+        yield f"CONTINUITY  {one.rule}  {one.key}  run {one.run}  event {one.seq}: {one.event}"
+        if one.file:
+            yield f"  at {one.file}:{one.line}{', ' + one.time if one.time else ''}"
+        yield f"  {one.reason}"
+        yield from [f"  event {one.other_seq}: {one.other}"] if one.other else []
+    if found.violated > shown:
+        yield f"  and {found.violated - min(shown, len(found.findings)):,} more objects"
+    reasons = "".join(f"; {count:,} {reason}" for reason, count in found.unjudged.items())
+    yield (
+        f"continuity: judged {found.judged:,} of {plural(found.requests, 'request')} about "
+        f"{plural(found.objects, 'object')}{reasons}"
+    )
+    if found.other_etags:
+        etags = plural(found.other_etags, "ETag")
+        yield f"  {etags} come from writers outside the trace; with --all-writers they are violations"
 
 
 def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> Iterator[str]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -120,7 +119,7 @@ def _checks(checks: Sequence[SimulationCheck]) -> Table:
     made = table(("check", "measured", "simulated", "error", "tolerance", ""), numbers=True)
     for check in checks:
         made.add_row(
-            escape(check.name),
+            check.name,
             _with_unit(check.reference, check.unit),
             _with_unit(check.simulated, check.unit),
             f"{100 * check.error:+.1f} %",

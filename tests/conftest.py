@@ -6,10 +6,13 @@ new seed every time and prints the blob that repeats a failure.
 
 import os
 import sys
+from collections import Counter
 from typing import Any
 
 import hypothesis
 import pytest
+
+from tests import depth, outcomes
 
 # Tests start hundreds of processes: the first of them compiles the package, and the others load it.
 sys.dont_write_bytecode = False
@@ -20,13 +23,16 @@ pytest.register_assert_rewrite(
     "fencepost.properties.store_behaviour", "tests.model.counterexamples", "tests.sim.mistakes"
 )
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.servers.fixtures", "tests.generators"]
 
 hypothesis.settings.register_profile(
     "fast", derandomize=True, deadline=None, max_examples=50, print_blob=True, database=None
 )
-hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=depth.EXAMPLES, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS", "fast"))
+
+COUNTS = pytest.StashKey[str]()
+"""File to which the counts of this run are appended."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -35,3 +41,29 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `nox -s deep` runs beside slow tests: the rest would repeat the quick run."""
+    for item in items:
+        if depth.looks_further(item.path):
+            item.add_marker(pytest.mark.deeper)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the file of counts from the workers, and from runs of pytest that tests start."""
+    if file := os.environ.pop(outcomes.VARIABLE, None):
+        config.stash[COUNTS] = file
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Append the counts of this run to the file that FENCEPOST_OUTCOMES named."""
+    file = config.stash.get(COUNTS, None)
+    if file is None:
+        return
+    reports = terminalreporter.stats
+    skipped = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports.get("skipped", []))
+    skipped += Counter(f"xfail: {report.wasxfail}" for report in reports.get("xfailed", []))
+    failed = [report.nodeid for kind in ("failed", "error") for report in reports.get(kind, [])]
+    outcomes.record(len(reports.get("passed", [])), failed, skipped, file)

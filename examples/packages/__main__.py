@@ -1,4 +1,7 @@
-"""Runs every driver, and prints the table of README.md: `nox -s packages`, or with names `nox -s packages -- s3path_touch`."""
+"""Runs every driver, and prints the table of README.md: `nox -s packages`, or with names `nox -s packages -- s3path_touch`.
+
+Exits with 1 if a verdict is another than in README.md.
+"""
 
 import ast
 import json
@@ -7,6 +10,8 @@ import sys
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
+
+from tests import outcomes
 
 HERE = Path(__file__).parent
 BUDGET_S = 120  # for one driver
@@ -61,12 +66,27 @@ def row(driver: Path) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def main(names: list[str]) -> None:
+def verdicts(table: str) -> dict[str, str]:
+    """The verdict of each driver in a table."""
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| [")]
+    return {cells[0].split("]")[0].removeprefix("| ["): cells[4] for cells in rows}
+
+
+def main(names: list[str]) -> int:
+    expected = verdicts((HERE / "README.md").read_text())
     print(HEADER)
+    made = {}
     for driver in drivers():
         if not names or driver.stem in names:
-            print(row(driver), flush=True)
+            made[driver.stem] = row(driver)
+            print(made[driver.stem], flush=True)
+    found = verdicts("\n".join(made.values()))
+    other = [name for name, verdict in found.items() if verdict != expected.get(name)]
+    for name in other:
+        print(f"{name}: {found[name]}, and in README.md {expected.get(name)}")
+    outcomes.record(len(found) - len(other), other)
+    return int(bool(other))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -20,6 +20,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from fencepost import results
 from fencepost.commands import hash_seed
@@ -483,7 +484,7 @@ def _list() -> int:
     console = console_for(stderr=False)
     for stem, module_name in shipped().items():
         for name, found in read_shipped(stem, module_name).items():
-            console.print(f"[bold]{name}[/]  {found.doc}")
+            console.print(Text.assemble((name, "bold"), f"  {found.doc}"))
             for parameter in find_system(name).parameters.values() if found.program else ():
                 console.print(f"  parameter {parameter.name}={parameter.default}")
             for mutant in found.mutants:

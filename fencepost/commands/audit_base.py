@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.provenance import command_line
 from fencepost.commands.terminal import finish
 from fencepost.commands.user_files import is_file_name, split
@@ -127,7 +126,7 @@ def _audit(
         check=False,
     )
     if ran.returncode == Exit.BAD_REQUEST or not target.exists():
-        click.echo(
+        say(
             ran.stderr.strip().splitlines()[-1] if ran.stderr.strip() else "fencepost: it did not run",
             err=True,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.models import SHIPPED, complete_model, complete_without, find_machine
@@ -303,7 +304,7 @@ def _list() -> int:
     for name in SHIPPED:
         machine = find_machine(name)
         summary = (machine.__doc__ or "").strip().split("\n")[0]
-        page.print(f"[bold]{name}[/]  {summary}")
+        page.print(Text.assemble((name, "bold"), f"  {summary}"))
         sizes = ", ".join(f"{size}={value}" for size, value in Model(machine).sizes.items())
         page.print(f"  sizes: {sizes or 'none'}")
         for what in ("safeguards", "assumptions"):

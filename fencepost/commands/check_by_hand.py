@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import click
 
 from fencepost.commands.exit_codes import Exit
+from fencepost.commands.messages import say
 from fencepost.model import Counterexample, Label, Model, State, Step, Stepper
 from fencepost.model.kernel.report.counterexample import format_value
 
@@ -70,23 +71,23 @@ class Walk:
 def walk_by_hand(model: Model) -> int:
     """Let a person at the terminal choose every step, until they quit or the input ends."""
     starts = Stepper(model).initial()
-    click.echo(f"{model.name}: {len(starts)} initial state{'s' if len(starts) > 1 else ''}. {HELP}")
+    say(f"{model.name}: {len(starts)} initial state{'s' if len(starts) > 1 else ''}. {HELP}")
     start = starts[0]
     if len(starts) > 1:
         for number, state in enumerate(starts):
-            click.echo(f"  {number}  {state}")
+            say(f"  {number}  {state}")
         chosen = _prompt("start", len(starts))
         if chosen is None:
             return Exit.HOLDS
         start = starts[int(chosen)] if chosen.isdigit() else start
     walk = Walk(model, start)
-    click.echo(str(walk.here))
+    say(str(walk.here))
     while True:
         choices = walk.choices()
         for number, (label, state) in enumerate(choices):
-            click.echo(f"  {number}  {label}  {_difference(walk, state)}")
+            say(f"  {number}  {label}  {_difference(walk, state)}")
         if not choices:
-            click.echo("  nothing can happen here")
+            say("  nothing can happen here")
         answer = _prompt(f"step {len(walk.labels) + 1}", len(choices))
         if answer is None or answer == "q":
             return Exit.HOLDS
@@ -95,7 +96,7 @@ def walk_by_hand(model: Model) -> int:
             _warn(walk)
         else:
             for line in ANSWERS[answer](walk):
-                click.echo(line)
+                say(line)
 
 
 def _prompt(prompt: str, count: int) -> str | None:
@@ -104,11 +105,11 @@ def _prompt(prompt: str, count: int) -> str | None:
         try:
             answer = click.prompt(prompt, prompt_suffix="> ", default="h", show_default=False).strip().lower()
         except click.Abort:
-            click.echo()
+            say()
             return None
         if (answer.isdigit() and int(answer) < count) or answer in ANSWERS or answer == "q":
             return str(int(answer)) if answer.isdigit() else answer
-        click.echo(f"{answer!r} is not offered: {HELP}")
+        say(f"{answer!r} is not offered: {HELP}")
 
 
 def _difference(walk: Walk, after: State) -> str:
@@ -121,7 +122,7 @@ def _difference(walk: Walk, after: State) -> str:
 def _warn(walk: Walk) -> None:
     for line in walk.properties():
         if ": BROKEN" in line:
-            click.echo(f"  {line}")
+            say(f"  {line}")
 
 
 def _back(walk: Walk) -> list[str]:

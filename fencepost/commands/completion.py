@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from fencepost.commands.messages import say
+
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_FENCEPOST_COMPLETE"
 
@@ -19,5 +21,5 @@ def command(shell: str) -> int:
 
     found = get_completion_class(shell)
     assert found is not None, "click knows all of SHELLS"
-    click.echo(found(group, {}, "fencepost", VARIABLE).source())
+    say(found(group, {}, "fencepost", VARIABLE).source())
     return 0

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest
+from fencepost.sim.whole_files import read_text
 
 FILE = "pyproject.toml"
 
@@ -45,7 +46,7 @@ def _table(folder: Path) -> tuple[Path, Mapping[str, Any]]:
     for place in (folder, *folder.parents):
         file = place / FILE
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_text(file)
         except (OSError, UnicodeDecodeError):
             continue
         if "tool.fencepost" not in text:

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.output_files import TARGET
 from fencepost.sim.systems import SYSTEMS
 
@@ -130,15 +131,15 @@ def command(out: str, json_file: str | None) -> int:
             surprises += _visit(f"{number}/{len(tour)}", stop, folder / f"{number}.txt", aside=aside)
         surprises += _visit("last", _report(folder), folder / "report.txt", aside=aside)
     except _Stopped:
-        click.echo(f"\nThe rest of the tour is left out. What there is: {folder}", err=aside)
+        say(f"\nThe rest of the tour is left out. What there is: {folder}", err=aside)
         return Exit.UNDECIDED
     took = time.perf_counter() - started
     click.secho(f"\nThat took {took:.0f} s. The report: {folder / 'report.html'}", bold=True, err=aside)
     for line in _not_shown(left_out):
-        click.echo(line, err=aside)
-    click.echo("To go on:", err=aside)
+        say(line, err=aside)
+    say("To go on:", err=aside)
     for words in after(folder):
-        click.echo(f"  {words}", err=aside)
+        say(f"  {words}", err=aside)
     for surprise in surprises:
         click.secho(f"unexpected: {surprise}", fg="red", err=True)
     if json_file:
@@ -201,7 +202,7 @@ def _visit(number: str, stop: Stop, file: Path, *, aside: bool) -> list[str]:
         code = run(lambda: group.main(list(stop.words), standalone_mode=False))
     file.write_text(printed.getvalue())
     for shown in _shortened(printed.getvalue().splitlines(), file):
-        click.echo(shown, err=aside)
+        say(shown, err=aside)
     if code == Exit.UNDECIDED:
         raise _Stopped
     return [] if code == stop.expected else [f"`{line}` ended with {code}, expected {int(stop.expected)}"]

@@ -22,6 +22,7 @@ from fencepost.commands import hash_seed
 from fencepost.commands.defaults import defaults
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.helping import complete_help
+from fencepost.commands.messages import say
 from fencepost.impl.store.errors import StoreError
 
 WORDS = "fencepost.words"
@@ -150,7 +151,7 @@ def run(act: Callable[[], object]) -> int:
         ended = act()
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as no_arguments:
-        click.echo(no_arguments.ctx.get_help())
+        say(no_arguments.ctx.get_help())
         return Exit.BAD_REQUEST
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "fencepost"
@@ -171,13 +172,15 @@ def run(act: Callable[[], object]) -> int:
         _discard_output()
         return Exit.UNDECIDED
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return _refuse(f"the name of a file is too long: {error.filename}")
         if error.errno not in NO_ROOM:
             raise
         return _refuse(
             f"cannot write: {error.strerror}; the command may have done its work without reporting it"
         )
     except (KeyboardInterrupt, click.Abort):
-        click.echo("fencepost: interrupted", err=True)
+        say("fencepost: interrupted", err=True)
         return Exit.UNDECIDED
     return int(ended) if isinstance(ended, int) else Exit.HOLDS
 
@@ -189,7 +192,7 @@ def _discard_output() -> None:
 
 
 def _refuse(message: str) -> int:
-    click.echo(f"fencepost: {' '.join(message.split())}", err=True)
+    say(f"fencepost: {' '.join(message.split())}", err=True)
     return Exit.BAD_REQUEST
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.operating import (
     AGAIN,
     Act,
@@ -273,7 +274,7 @@ def _page(worker: Worker, found: Opened, listen: Address | None) -> Iterator[Non
 
     with contextlib.closing(bind(listen)) as bound:
         service = LifecycleServer(worker, found.name)
-        server = Server(service, on_listening=lambda address: click.echo(f"listening on {address}"))
+        server = Server(service, on_listening=lambda address: say(f"listening on {address}"))
         thread = threading.Thread(target=server.run, args=([bound],), name="page", daemon=True)
         thread.start()
         try:

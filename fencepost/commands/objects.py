@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.operating import (
     Act,
     Ending,
@@ -165,7 +166,7 @@ def supervise(
         owner.acquire()  # says who serves, in one line, before servers are started again and again
         owner.release()
         bound.listen(BACKLOG)
-        click.echo(f"listening on {address(bound, secure=options['certificate'] is not None)}")
+        say(f"listening on {address(bound, secure=options['certificate'] is not None)}")
         Supervisor(directory, start, bound, ENV, drain_s=options["drain_s"]).run()
     return Result({})
 
@@ -242,7 +243,7 @@ def _serve(
 
     def listening(url: str) -> None:
         if not quiet:
-            click.echo(f"listening on {url}")
+            say(f"listening on {url}")
         on_listening()
 
     server = Server(
@@ -295,7 +296,7 @@ def _generated() -> str:
     if not sys.stderr.isatty():
         raise BadRequest(f"there is no root token: set {ROOT_TOKEN} or give --root-token-file")
     token = _secrets.token_urlsafe(32)
-    click.echo(f"root token of this start: {token}", err=True)
+    say(f"root token of this start: {token}", err=True)
     return token
 
 

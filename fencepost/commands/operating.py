@@ -14,8 +14,10 @@ import click
 
 from fencepost.commands.entry import EXTRAS
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.output_files import write_json
 from fencepost.commands.values import Address
+from fencepost.reports.media import printable
 
 
 class Result(NamedTuple):
@@ -101,7 +103,7 @@ def _finish(results: Result | Iterator[Result], json_file: str | None) -> int:
     for result in [results] if isinstance(results, Result) else results:
         if result.text:
             stream = sys.stderr if json_file == "-" else sys.stdout
-            stream.write(result.text if result.text.endswith("\n") else f"{result.text}\n")
+            stream.write(printable(result.text if result.text.endswith("\n") else f"{result.text}\n"))
             stream.flush()
         if json_file:
             write_json(result.found, json_file)
@@ -110,7 +112,7 @@ def _finish(results: Result | Iterator[Result], json_file: str | None) -> int:
 
 
 def print_error(text: str, code: Exit = Exit.HOLDS) -> Exit:
-    click.echo(f"fencepost: {' '.join(text.split())}", err=True)
+    say(f"fencepost: {' '.join(text.split())}", err=True)
     return code
 
 

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.output_files import TARGET, json_option, write_json, write_result
 from fencepost.commands.terminal import StatusLine, verbose_option
 from fencepost.commands.terminal import console as console_for
@@ -96,12 +97,12 @@ def _probe(store: Store, plan: Plan, names: list[str], console: Console) -> Prob
     opener = functools.partial(open_store, store.url) if shared else None
     probe = Probe(store, plan, opener=opener, only=names)
     probe.verify()
-    console.print(probe.announcement(), markup=False, highlight=False, soft_wrap=True)
+    console.print(probe.announcement(), highlight=False, soft_wrap=True)
     with StatusLine() as line:
         report = probe.run(lambda name, number, total: line.show_text(f"{name}, {number} of {total}"))
     if report.left:
         rest = f" and {len(report.left) - 1} more" if len(report.left) > 1 else ""
-        click.echo(
+        say(
             f"fencepost: could not remove everything under {probe.prefix}: {report.left[0]}{rest}; "
             "remove it by hand",
             err=True,

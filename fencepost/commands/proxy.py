@@ -11,6 +11,7 @@ import click
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import json_option, write_result
 from fencepost.commands.values import listen_option, size_option
+from fencepost.reports.media import printable
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
 from fencepost.sim.proxy.server import Proxy
@@ -70,7 +71,7 @@ def command(upstream: str, json_file: str | None, **options: Any) -> int:
     result = {"upstream": plan.upstream.url, "url": proxy.url, "plan": plan.describe(), "seed": plan.seed}
     result |= proxy.statistics.as_json()
     for line in format_statistics(result):
-        print(line, file=stream)
+        print(printable(line), file=stream)
     if json_file:
         write_result(result, json_file)
     return Exit.HOLDS

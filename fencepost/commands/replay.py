@@ -1,5 +1,7 @@
 """`fencepost replay TRACES`: whether what happened in production is something the model allows."""
 
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.models import find_refinement
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
@@ -19,13 +22,19 @@ from fencepost.results import ReplayResult, to_json
 from fencepost.sim.systems import SYSTEMS
 
 if TYPE_CHECKING:
+    from fencepost.sim.replay.continuity import Claims
     from fencepost.sim.replay.local import Outcome
 
 _EXAMPLE = next(iter(SYSTEMS))
-EPILOG = f"""Exit codes: 0 every run is a behaviour of the model, 1 one is not, 2 the request made no sense,
-3 not decided: a run about which the trace has too little, or a file that cannot be read. Examples:
-fencepost replay traces/ --model {_EXAMPLE};  fencepost replay logs/*.gz --from access-log --layout
-{_EXAMPLE}."""
+EPILOG = f"""Continuity of every object is judged first, without a model: a stale read, a lost acknowledged
+write, a wrong answer to a condition, a create over an object, a read of a deleted object or of another body.
+It needs conditions, ETags and hashes in the trace; the report counts the requests that have them. A model
+judges the protocol beside it, and --model may be left out.
+
+Exit codes: 0 every object is continuous and every run is a behaviour of the model, 1 one is not, 2 the
+request made no sense, 3 not decided: a run about which the trace has too little, or a file that cannot be
+read. Examples: fencepost replay traces/;  fencepost replay traces/ --model {_EXAMPLE};  fencepost replay
+logs/*.gz --from access-log --layout {_EXAMPLE}."""
 
 SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
     "traces": lambda options, folder: replay_traces(options, folder),
@@ -33,6 +42,8 @@ SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
 }
 """The kinds of input, and the function that judges files of each. It takes the options of the command and a
 folder for files; a kind that is another form of traces writes them there and calls `replay_traces`."""
+_OPTIONS = {"settings": "set"}
+"""The names of options that differ from their parameters."""
 LOCATED_MAX = 20
 """Events whose places in the files are looked up, of each kind."""
 SLOTS = 8
@@ -56,6 +67,12 @@ SLOTS = 8
     metavar="BY",
     help="Unit that is judged: run, process, prefix:N, identity, or the groups of a pattern.",
 )
+@click.option(
+    "--all-writers",
+    is_flag=True,
+    help="The trace has every write of its objects: an ETag that nothing wrote is a violation.",
+)
+@click.option("--starts-empty", is_flag=True, help="No object of a run existed before its first event.")
 @engine_option("Where the runs are judged.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option(
@@ -68,9 +85,9 @@ SLOTS = 8
 @json_option
 @click.option("--list", "listing", is_flag=True, help="List the models.")
 def command(listing: bool, **options: Any) -> int:
-    """Decide, run by run, whether TRACES (files, or folders of them: Parquet, JSON lines, gzip) are
-    behaviours of the model, and where the first is not. With --from access-log, what S3 server access logs
-    can show.
+    """Decide whether TRACES (files, or folders of them: Parquet, JSON lines, gzip; - is standard input) are
+    of a store that loses and invents nothing and, run by run, are behaviours of a model; and where the first
+    is not. With --from access-log, judge what S3 server access logs can show.
     """
     if listing:
         return _list()
@@ -78,7 +95,7 @@ def command(listing: bool, **options: Any) -> int:
     from fencepost.sim.spark import SparkAway
     from fencepost.sim.trace import TraceError
 
-    with _folder(options["out"]) as folder:
+    with _folder(options["out"]) as folder, _standard_input(options["traces"]) as options["traces"]:
         try:
             result = SOURCES[options["source"]](options, folder)
         except (TraceError, SparkAway) as error:
@@ -109,7 +126,12 @@ def _check_traces(options: Mapping[str, Any]) -> None:
     if options["layout"] is not None:
         raise BadRequest("--layout belongs to --from access-log")
     if options["model"] is None:
-        raise BadRequest(f"name the model, as in --model {_EXAMPLE}; known: {', '.join(SYSTEMS)}")
+        for name in ("settings", "slots", "coverage", "gaps"):
+            if options[name]:
+                raise BadRequest(
+                    f"--{_OPTIONS.get(name, name)} needs a model, as in --model {_EXAMPLE}; known: "
+                    f"{', '.join(SYSTEMS)}"
+                )
 
 
 def _check_access_log(options: Mapping[str, Any]) -> None:
@@ -124,6 +146,20 @@ def _check_access_log(options: Mapping[str, Any]) -> None:
         raise BadRequest("--from access-log runs on --engine local only")
     if options["slots"] is not None:
         raise BadRequest("--slots is for traces; an access log has whole requests")
+    if options["all_writers"] or options["starts_empty"]:
+        raise BadRequest("--all-writers and --starts-empty are for traces; an access log has no ETags")
+
+
+@contextmanager
+def _standard_input(traces: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The traces with `-`, standard input, as a file: a trace is read more than once."""
+    if "-" not in traces:
+        yield traces
+        return
+    with tempfile.NamedTemporaryFile(prefix="fencepost-replay-") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        yield tuple(file.name if trace == "-" else trace for trace in traces)
 
 
 @contextmanager
@@ -182,19 +218,20 @@ def replay_access_log(options: Mapping[str, Any]) -> ReplayResult:
 
 
 def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
-    """Judge traces by the observed machine of a model; verdicts go to `folder`."""
+    """Judge traces by continuity, and by the observed machine of a model; verdicts go to `folder`."""
     from fencepost.sim.trace import discover
     from fencepost.sim.trace.grouping import find_grouping
 
-    refinement = find_refinement(options["model"], options["settings"])
+    model = options["model"]
+    refinement = None if model is None else find_refinement(model, options["settings"])
     files = discover(options["traces"])
-    grouping = find_grouping(options["runs"], getattr(refinement.func, "runs", "run"))
+    grouping = find_grouping(options["runs"], getattr(refinement and refinement.func, "runs", "run"))
     replay = _on_spark if options["engine"] == "spark" else _locally
     begun = perf_counter()
     outcome, started = replay(options, files, refinement, grouping, folder)
     seconds = perf_counter() - begun - started
     result = outcome.result(
-        options["model"],
+        model or "",
         options["engine"],
         seconds,
         grouped_by=str(getattr(grouping, "name", grouping)),
@@ -221,8 +258,13 @@ def _located(result: ReplayResult, files: list[Path], *, as_recorded: bool) -> R
     rows = (*result.violations[:LOCATED_MAX], *result.undecided_runs[:LOCATED_MAX])
     count = min(len(result.violations), LOCATED_MAX)
     found = located(rows, files, as_recorded=as_recorded)
+    continuous = result.continuity
+    if continuous is not None:
+        first = located(continuous.findings[:LOCATED_MAX], files, as_recorded=as_recorded)
+        continuous = replace(continuous, findings=(*first, *continuous.findings[LOCATED_MAX:]))
     return replace(
         result,
+        continuity=continuous,
         violations=(*found[:count], *result.violations[count:]),
         undecided_runs=(*found[count:], *result.undecided_runs[LOCATED_MAX:]),
     )
@@ -233,7 +275,7 @@ def _locally(
 ) -> "tuple[Outcome, float]":
     from fencepost.properties.refinement import Automaton
     from fencepost.sim.replay.coverage import DrivenTransitions
-    from fencepost.sim.replay.judging import Judge
+    from fencepost.sim.replay.judging import Judge, NoModel
     from fencepost.sim.replay.local import Outcome, replay
     from fencepost.sim.replay.parts import plan
     from fencepost.sim.trace import Problem
@@ -246,13 +288,22 @@ def _locally(
             runs = f"{at.runs:,} runs, {at.rejected:,} rejected"
             line.show_text(f"{at.events:,} of {found.events:,} events, {runs}")
 
-        judge = Judge(Automaton(refinement(), slots=options["slots"] or SLOTS), whole=by == "run")
-        if options["coverage"] or options["gaps"]:
-            judge.driven = DrivenTransitions(judge.automaton, _covering(judge.automaton.refinement))
-        outcome = replay(judge, found.parts, verdicts=folder / "verdicts.parquet", progress=show)
+        judge: Judge | NoModel = NoModel(whole=by == "run")
+        if refinement is not None:
+            judge = Judge(Automaton(refinement(), slots=options["slots"] or SLOTS), whole=by == "run")
+            if options["coverage"] or options["gaps"]:
+                judge.driven = DrivenTransitions(judge.automaton, _covering(judge.automaton.refinement))
+        file = folder / "verdicts.parquet"
+        outcome = replay(judge, found.parts, claims=_claims(options), verdicts=file, progress=show)
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
     return outcome, 0.0
+
+
+def _claims(options: Mapping[str, Any]) -> "Claims":
+    from fencepost.sim.replay.continuity import Claims
+
+    return Claims(all_writers=options["all_writers"], starts_empty=options["starts_empty"])
 
 
 def _covering(refinement: Any) -> Any:
@@ -276,12 +327,17 @@ def _on_spark(
     with start(options["master"] or "", name="fencepost replay") as session:
         started = perf_counter() - begun
         recipe = Recipe(
-            refinement, options["slots"] or SLOTS, counted=True, whole=by == "run", token=f"{by} {begun}"
+            refinement,
+            options["slots"] or SLOTS,
+            counted=True,
+            whole=by == "run",
+            token=f"{by} {begun}",
+            claims=_claims(options),
         )
         return replay(session, recipe, files, by, folder / "verdicts.parquet"), started
 
 
 def _list() -> int:
     for name, system in SYSTEMS.items():
-        click.echo(f"{name}  {system.run_is}")
+        say(f"{name}  {system.run_is}")
     return Exit.HOLDS

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.output_files import write_file, write_result
 from fencepost.reports.code_hosts import annotations, junit, markdown, sarif
 from fencepost.reports.folder import Findings, read_folder
@@ -42,14 +43,14 @@ def command(folder: str | None, title: str, listing: bool, **files: str | None) 
     found = _read(Path(folder))
     if listing:
         for result in found.results:
-            click.echo(f"{result.file}: {result.title}, {result.verdict}")
+            say(f"{result.file}: {result.title}, {result.verdict}")
         return Exit.HOLDS
     target = Path(files["out"] or Path(folder) / "report.html")
     _write(target, page(found, title=title), "--out")
     for option, make in FORMS.items():
         file = files[option]
         if file == "-":
-            click.echo(make(found), nl=False)
+            say(make(found), nl=False)
         elif file:
             _write(Path(file), make(found), f"--{option}")
     verdict = found.verdict
@@ -67,13 +68,13 @@ def command(folder: str | None, title: str, listing: bool, **files: str | None) 
             json_file,
         )
     for name, why in found.unread.items():
-        click.echo(f"fencepost: {name}: {why}", err=True)
+        say(f"fencepost: {name}: {why}", err=True)
     count = plural(len(found.results), "result")
     if expected := sum(entry.expected for entry in found.results):
         count += f", {plural(expected, 'violation')} of them expected,"
     if found.unread:
         count += f", {plural(len(found.unread), 'file')} that could not be read,"
-    click.echo(f"{verdict}: {count} in {target}", err=bool(on_output))
+    say(f"{verdict}: {count} in {target}", err=bool(on_output))
     return VERDICT_EXITS[verdict]
 
 

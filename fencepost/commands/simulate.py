@@ -82,7 +82,7 @@ def command(scenario: str | None, out: str | None, json_file: str | None, **opti
         figures = _figures(result) if plots else {}
         with _refusing(out):
             written = write_out(folder, result, figures)
-        console.print(f"written: {', '.join(written)}", markup=False, soft_wrap=True)
+        console.print(f"written: {', '.join(written)}", soft_wrap=True)
     if json_file:
         write_json(result, json_file)
     return VERDICT_EXITS[found.verdict]

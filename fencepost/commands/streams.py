@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import LogLine, say
 from fencepost.commands.operating import (
     Act,
     Ending,
@@ -135,12 +136,14 @@ def serve(
     if durability == "local" and not state:
         raise BadRequest("--durability local needs --state")
     node = _node(url, state, durability=Durability(durability), **how)
-    logging.getLogger("fencepost.streams").addHandler(logging.StreamHandler())
+    handler = logging.StreamHandler()
+    handler.setFormatter(LogLine())
+    logging.getLogger("fencepost.streams").addHandler(handler)
     limits = Limits(connections=connections, requests=connections, client_requests=connections)
     with contextlib.closing(bind(listen)) as bound:
         service = StreamServer(node, long_poll_s=long_poll_s, limits=limits)
         background = Background(node, service.metrics)
-        server = Server(service, on_listening=lambda address: click.echo(f"listening on {address}"))
+        server = Server(service, on_listening=lambda address: say(f"listening on {address}"))
         try:
             server.run([bound])
         finally:

@@ -1,25 +1,41 @@
 """The console that commands print to, how they end, and the status line of a running search."""
 
 import sys
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterable
+from typing import Any, Self, TextIO
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.segment import Segment
 
 from fencepost.commands.exit_codes import VERDICT_EXITS
 from fencepost.commands.output_files import write_result
+from fencepost.reports.media import one_line, printable
 
 PLAIN_WIDTH = 160
 """Of a file or a pipe: wide enough for one table row a line."""
 
 
 class PipeConsole(Console):
-    """A console that reports a reader that went away as any other write does; Rich would end the program."""
+    """A console that obeys no text, and that reports a reader that went away as any other write does.
+
+    The text of a report can come from the audited program. Its control characters are written out, on a
+    terminal as in a file. Rich's own styles are not text and stay.
+    On a broken pipe Rich alone would end the program.
+    """
+
+    def __init__(self, *, file: TextIO, soft_wrap: bool = False, width: int | None = None) -> None:
+        super().__init__(
+            file=file, soft_wrap=soft_wrap, width=width, markup=False, emoji=False, highlight=False
+        )
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 def console(*, stderr: bool, wrapped: bool = False) -> Console:
@@ -28,7 +44,7 @@ def console(*, stderr: bool, wrapped: bool = False) -> Console:
     The stream is fixed here: while a program is explored, its own output may be redirected.
     """
     stream = sys.stderr if stderr else sys.stdout
-    made = PipeConsole(file=stream, soft_wrap=not wrapped, highlight=False)
+    made = PipeConsole(file=stream, soft_wrap=not wrapped)
     if not made.is_terminal:
         made.width = PLAIN_WIDTH
     return made
@@ -60,7 +76,7 @@ class StatusLine:
     """
 
     def __init__(self) -> None:
-        console = PipeConsole(stderr=True)
+        console = PipeConsole(file=sys.stderr)
         self._line = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -84,4 +100,4 @@ class StatusLine:
         return bool(self._line.disable)
 
     def show_text(self, text: str) -> None:
-        self._line.update(self._task, description=text)
+        self._line.update(self._task, description=one_line(text))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.impl.environment import SystemEnvironment
 
 POLL_S = 0.5
@@ -56,7 +57,7 @@ def watch(folder: Path, run: Callable[[], int], *, wait: Callable[[float], objec
         while True:
             before = changed_at(folder)
             code = run()
-            click.echo(f"watching {folder}; Ctrl-C ends", err=True)
+            say(f"watching {folder}; Ctrl-C ends", err=True)
             while changed_at(folder) == before:
                 wait(POLL_S)
     except KeyboardInterrupt:

@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
 from fencepost.commands.output_files import json_option
 from fencepost.commands.rows import Row, ZooResult, audited_row, collect, model_row, verdict_of
@@ -115,8 +116,8 @@ def _list() -> int:
     for name in SHIPPED:
         machine = find_machine(name)
         switches = ", ".join([*machine.safeguards, *machine.assumptions])
-        click.echo(f"model {name}: {switches or 'nothing to switch off'}")
+        say(f"model {name}: {switches or 'nothing to switch off'}")
     for stem, module in shipped(PROGRAMS).items():
         for name, found in read_shipped(stem, module).items():
-            click.echo(f"program {name}: {found.doc}")
+            say(f"program {name}: {found.doc}")
     return Exit.HOLDS

@@ -67,6 +67,7 @@ REQUEST_RULES = RequestRules(
     staged=Staged("sidecar", "fragments", "fragment", then="version", unless="undo", owner="plan"),
     freed=Freed("fragment", by="manifest", name="kind", value="sweep"),
     confirmed=Confirmed("manifest", "boundary", concluded="sidecar", noted="acked", owner="plan"),
+    seen_first=("sidecar",),
     not_judged=(
         "rows, and the fragments of plans whose sidecars do not count them",
         "a boundary check after which its writer neither deletes its sidecar nor notes its outcome",

@@ -119,6 +119,7 @@ class _RequestJudge:
             yield self._confirmed(rules.confirmed)
         for written, read in rules.read_first:
             yield self._read_first(written, read)
+        yield from map(self._seen_first, rules.seen_first)
         yield from self._existence()
 
     # Single requests.
@@ -160,6 +161,26 @@ class _RequestJudge:
         reads = self._of(read) & self.reads & self.found
         last = self._before(reads, self.life, self.end, self.end, asks, self.begin)
         return self.begin[asks][last == NONE], lambda _: f"its process has not read a {read} before", True
+
+    def _seen_first(self, kind: str) -> Check:
+        """Requests count from when they were sent: an answer is not needed to know a key."""
+        events = self.events
+        deletes = self.begin[self._of(kind) & self.deletes & ~self.refused]
+        place = self.keys.places[events.key.codes]
+        mine = (place == self.places[kind]) & (events.phase.codes != events.phase.number("note"))
+        object_, count = events.numbered(events.run, events.key.codes)
+        looked, pairs = events.numbered(object_, events.process.codes, events.incarnation)
+        written = self._first(mine & events.kind.is_in(WRITES), object_, count)
+        seen = self._first(mine & events.kind.is_in((*WRITES, *READS)), looked, pairs)
+        unseen = (written[object_[deletes]] < deletes) & (seen[looked[deletes]] > deletes)
+        text = f"its process deletes a {kind} that it neither wrote nor read before"
+        return deletes[unseen], lambda _: text, True
+
+    def _first(self, rows: Mask, group: I64, count: int) -> I64:
+        """The first of some rows in each group, or a row behind all."""
+        found = np.full(count, self.span, np.int64)
+        np.minimum.at(found, group[rows], np.flatnonzero(rows))
+        return found
 
     def _confirmed(self, rule: Confirmed) -> Check:
         events = self.events

@@ -10,6 +10,7 @@ table at once:
     freed        a data object that the run stored is deleted only after a document that allows it
     confirmed    after a write was answered `done`, a key is read before its owner concludes
     read_first   a process that writes one kind of key has read another one before
+    seen_first   a process that deletes a key of some kind has written or read that key before
     existence    no request finds an object missing that was there and that nothing can have deleted since,
                  nor one that was missing and that nothing can have written since
 
@@ -76,6 +77,9 @@ class RequestRules:
     confirmed: Confirmed | None = None
     read_first: tuple[tuple[str, str], ...] = ()
     """Pairs of kinds: the one that is written, and the one that is read before."""
+    seen_first: tuple[str, ...] = ()
+    """Kinds of keys that a process deletes only after it wrote or read the key. Keys that the run does not
+    show being written are left out: a process may have seen them before the run began."""
     deletes_all: bool = True
     """A delete leaves no object at its key. Not so where it names one version of several."""
     not_judged: tuple[str, ...] = ()

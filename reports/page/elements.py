@@ -7,11 +7,11 @@ A string is text and is escaped; the result of `tag` is markup and is not. So a 
 body that somebody else chose can never become markup.
 """
 
-import html
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fencepost.reports.folder import Entry, Findings
+from fencepost.reports.media import for_html
 
 VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
 SIGNS = {
@@ -57,7 +57,7 @@ def _text(content: Content) -> str:
     if isinstance(content, Markup):
         return content
     if isinstance(content, str):
-        return html.escape(printable(content), quote=False)
+        return for_html(content)
     if isinstance(content, int | float):
         return str(content)
     return "".join(_text(piece) for piece in content)
@@ -70,14 +70,7 @@ def _attribute(key: str, value: object) -> str:
     if value is True:
         return f" {name}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    return f' {name}="{html.escape(printable(text))}"'
-
-
-def printable(text: str) -> str:
-    """Control characters, which neither XML nor HTML may hold, shown as Python writes them."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+    return f' {name}="{for_html(text)}"'
 
 
 def verdict(word: str, text: str = "") -> Markup:

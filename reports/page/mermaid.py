@@ -7,6 +7,7 @@ changed, the action on the arrow.
 from collections.abc import Iterator, Sequence
 
 from fencepost.reports.check_text import shown
+from fencepost.reports.media import printable
 from fencepost.reports.page.sequence import ROWS_MAX, Event, rows_of
 from fencepost.results import TraceStep
 
@@ -80,4 +81,4 @@ def _label(text: str) -> str:
 
 
 def _escaped(text: str, special: str) -> str:
-    return " ".join("".join(f"#{ord(c)};" if c in special else c for c in text).split())
+    return " ".join("".join(f"#{ord(c)};" if c in special else c for c in printable(text)).split())

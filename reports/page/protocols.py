@@ -345,7 +345,7 @@ def _lines(steps: Sequence[str], label: str) -> Markup:
 def replay_command(entry: Entry, violation: Violation) -> str:
     """The command of the result with the token, without the options of output and search."""
     made = entry.provenance
-    words = shlex.split(made.command if made else f"fencepost audit {entry.data.system}")
+    words = shlex.split(made.command) if made else ["fencepost", "audit", entry.data.system]
     return with_token(drop_options(words, SEARCHING, PRINTING), violation.token)
 
 

@@ -26,6 +26,7 @@ from fencepost.sim.explore import tokens
 from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
+from fencepost.sim.explore.finer import FIRST_PART, between_lines
 from fencepost.sim.explore.liveness import lasso
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -235,6 +236,14 @@ def _search(
     if request.checkpoint and not searched.failures:
         save(searched, request.checkpoint)
     elapsed = time.perf_counter() - started
+    try:
+        between = between_lines(request, searched, elapsed, interrupted)
+    except (AuditError, Stuck) as error:
+        return _without_verdict(request, error, searched.schedules, time.perf_counter() - started)
+    if between.failed is not None:
+        searched = between.failed
+        setting = searched.setting
+    elapsed = time.perf_counter() - started
     found = [
         counterexample_of(setting, failure, searched.footprints, request.minimise_seconds)
         for failure in searched.failures[:1]
@@ -242,7 +251,7 @@ def _search(
     if found and found[0].property != PROPERTY and request.others:
         left = None if seconds is None else max(0.0, seconds - elapsed)
         searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
-    return _judge(request, searched, elapsed, tuple(found))
+    return _judge(request, searched, elapsed, tuple(found), between.clauses)
 
 
 def _find_others(
@@ -298,9 +307,11 @@ def _explored(request: AuditRequest, searching: Any, progress: Progress | None) 
     if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
+    first = limit if seconds is None else stop_after(seconds * FIRST_PART, schedules)
 
     def stop(at: Any) -> bool:
-        return bool(progress is not None and progress(at)) or limit(at)
+        has_second = isinstance(at, ReducedSearch) and bool(at.setting.sharing.names)
+        return bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
 
     return searching.explore(stop) or searching
 
@@ -349,7 +360,11 @@ def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
 
 
 def _judge(
-    request: AuditRequest, searched: Any, elapsed: float, counterexamples: tuple[Counterexample, ...]
+    request: AuditRequest,
+    searched: Any,
+    elapsed: float,
+    counterexamples: tuple[Counterexample, ...],
+    clauses: Sequence[str] = (),
 ) -> AuditOutcome:
     complete = searched.exhausted and not searched.cut
     findings = [*getattr(searched, "findings", [])]
@@ -373,7 +388,7 @@ def _judge(
         request,
         request.strategy,
         verdict,
-        _bound(request, searched, verdict, counterexamples),
+        _bound(request, searched, verdict, counterexamples, clauses),
         searched.schedules,
         getattr(searched, "pruned", 0) + getattr(searched, "merged", 0),
         elapsed,
@@ -400,7 +415,11 @@ def _about_cut_runs(searched: Any, steps_max: int) -> list[str]:
 
 
 def _bound(
-    request: AuditRequest, searched: Any, verdict: str, counterexamples: Sequence[Counterexample]
+    request: AuditRequest,
+    searched: Any,
+    verdict: str,
+    counterexamples: Sequence[Counterexample],
+    clauses: Sequence[str] = (),
 ) -> str:
     coverage = searched.coverage
     processes = counterexamples[0].processes if counterexamples else coverage.processes or len(coverage.steps)
@@ -411,7 +430,7 @@ def _bound(
         more = "" if len(counterexamples) == 1 else f"; {len(counterexamples)} properties are broken"
         return f"a schedule of {scope} breaks a property{more}"
     if verdict == "holds":
-        return "; ".join([f"every schedule of {scope}", *searched.coverage.clauses()])
+        return "; ".join([f"every schedule of {scope}", *sorted([*searched.coverage.clauses(), *clauses])])
     schedules = _number(searched.schedules, "schedule")
     if isinstance(searched, Pct):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"

@@ -5,6 +5,9 @@ The data is the path: at every node what was tried, what is left to try and what
 far. Everything that running the path again gives is left out, so the file is small and holds no code. The
 states kept for merging are left out too: a search that continues meets them again.
 
+A checkpoint is trusted as the code of the program is: it says what the search that continues has still to
+try. Its digest shows damage and editing by hand, not forgery.
+
 Pieces are the choices at the first few steps, each with what sleeps there because a neighbour piece covers
 it. At those steps everything is tried, so races that lead back into them need no answer, and the pieces are
 independent. Merging works within a piece only, so the pieces together take some runs more than one search
@@ -12,6 +15,7 @@ would.
 """
 
 import dataclasses
+import hashlib
 import json
 import multiprocessing
 from collections import Counter
@@ -20,19 +24,20 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import fencepost
 from fencepost.sim.explore.identity import digest_of, source_digest, sources
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
 from fencepost.sim.explore.tokens import Target, name_choices
 from fencepost.sim.explore.watchdog import watching
-from fencepost.sim.whole_files import write_whole
+from fencepost.sim.whole_files import read_text, write_whole
 from fencepost.sim.world import Footprints, Violation
 from fencepost.sim.world.located import AuditError, CodeLine, users_lines_of
 from fencepost.sim.world.process import Diverged, Stuck
 from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
-VERSION = 7
+VERSION = 8
 PIECES_EACH = 8
 """Pieces for each process: some are small, and no process should wait for long."""
 REPORT_RUNS = 500
@@ -47,19 +52,28 @@ class BadCheckpoint(ValueError):
 
 def save(search: ReducedSearch, path: str | Path) -> None:
     """Write `search` to a file, whole or not at all."""
-    data = packed(search) | {"of": identity(search), "sources": sources()}
-    write_whole(Path(path), json.dumps(data).encode())
+    data = packed(search) | {"of": identity(search), "tool": fencepost.__version__, "sources": sources()}
+    data = json.loads(json.dumps(data))  # its keys are texts, as they will be read
+    write_whole(Path(path), json.dumps(data | {"digest": _digest(data)}).encode())
+
+
+def _digest(data: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def load(search: ReducedSearch, path: str | Path) -> None:
     """Bring a fresh `search` to the state of the one in the file."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-        version = data["version"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        data = json.loads(read_text(Path(path)))
+        version, digest = data["version"], data.pop("digest", "")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadCheckpoint(f"{path} is no checkpoint ({error}); start without it") from error
     if version != VERSION:
         raise BadCheckpoint(f"{path} is of version {version}, this is {VERSION}; start without it")
+    if digest != _digest(data):
+        raise BadCheckpoint(f"{path} is damaged or was edited: its digest does not fit; start without it")
+    if data["tool"] != fencepost.__version__:
+        raise BadCheckpoint(f"{path} was written by fencepost {data['tool']}; start without it")
     if data["of"] != identity(search):
         raise BadCheckpoint(
             f"{path} belongs to {data['of']}, not to {identity(search)}; "
@@ -71,7 +85,15 @@ def load(search: ReducedSearch, path: str | Path) -> None:
             f"{path} belongs to other code: {', '.join(changed[:3])} changed since; "
             "give another file to start anew"
         )
-    unpack(search, data)
+    expected = json.loads(json.dumps(packed(search)))
+    try:
+        wrong = [name for name, value in expected.items() if type(data[name]) is not type(value)]
+        if wrong:
+            raise TypeError(f"{wrong[0]} is a {type(data[wrong[0]]).__name__}")
+        unpack(search, data)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BadCheckpoint(f"{path} does not fit the search ({reason}); start without it") from error
 
 
 def identity(search: ReducedSearch) -> str:
@@ -107,7 +129,7 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.timed = data["timed"]
     search.setting.deadlines.add(data["deadlines"])
     search.setting.deadlines.adopt()
-    search.setting.sharing.add(data.get("sharing", []))
+    search.setting.sharing.add(data.get("sharing", {}))
     search.setting.sharing.adopt()
     search.setting.loops.add(data["loops"])
     search.setting.loops.adopt()
@@ -161,6 +183,7 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "pauses": sorted(coverage.pauses),
         "measured": dict(coverage.measured),
         "processes": coverage.processes,
+        "threaded": coverage.threaded,
         "cut": dict(coverage.cut),
         "tested": dict(coverage.tested),
         "unjudged": sorted(coverage.unjudged),
@@ -180,6 +203,7 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         pauses=set(data["pauses"]),
         measured=dict(data["measured"]),
         processes=data["processes"],
+        threaded=data["threaded"],
         cut=Counter(data["cut"]),
         tested=Counter(data["tested"]),
         unjudged=set(data["unjudged"]),
@@ -237,9 +261,9 @@ class Together:
             for ready in wait(list(busy), timeout=0.2):
                 assert isinstance(ready, Connection)
                 report = _received(ready, workers[ready])
+                self.setting.sharing.add(report["sharing"])
                 if report["stale"]:
                     self.setting.deadlines.add(report["deadlines"])
-                    self.setting.sharing.add(report["sharing"])
                     self.setting.loops.add(report["loops"])
                     return int(report["timed"])
                 self._add(report)

@@ -23,7 +23,7 @@ from typing import Any
 from fencepost.sim.explore.runs import Choice, Setting, run
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, World, places
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.loops import head
+from fencepost.sim.world.loops import BETWEEN, head
 from fencepost.sim.world.operations import Sync, Wake
 from fencepost.sim.world.process import Process
 
@@ -45,7 +45,7 @@ def learn_starving(world: World, enabled: Sequence[int]) -> None:
         return
     steps: dict[int, tuple[Process, list[Any]]] = {}
     for _, _, process, _, _, op, _, _ in tail:
-        if process is not None and type(op) is not Wake:
+        if process is not None and type(op) not in BETWEEN:
             steps.setdefault(process.index, (process, []))[1].append(op)
     waiting = [
         actor
@@ -137,7 +137,7 @@ def judge_endless(world: World, enabled: Sequence[int], steps: int = FOLLOWED) -
 
 def _took_a_round(world: World, waiting: Sequence[Process], begin: int) -> bool:
     """Return True if every process in a loop took a whole round of it since this place."""
-    taken = Counter(id(step[2]) for step in world.trace[begin:] if type(step[5]) is not Wake)
+    taken = Counter(id(step[2]) for step in world.trace[begin:] if type(step[5]) not in BETWEEN)
     return all(taken[id(one)] >= one.rounds.period for one in waiting if one.spins)
 
 

@@ -237,6 +237,11 @@ def _container(value: Any) -> Any:
     return next((kind for kind in type(value).__mro__ if kind in _CONTAINERS), None)
 
 
+def is_container(value: Any) -> bool:
+    """Return True if an object is a container, by itself or by its class."""
+    return _container(value) is not None
+
+
 def content_of(value: Any) -> Any:
     """Return the content of a container; None for any other object."""
     kind = _container(value)

@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 from fencepost.sim.explore.result import AuditCoverage
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.threads.lines import PASSES_MAX
 from fencepost.sim.threads.sharing import Sharing
 from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.loops import IN_VAIN_MAX, WAIT_ROUNDS, Loops
+from fencepost.sim.world.operations import Delivery
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
@@ -39,6 +41,8 @@ class Setting:
     """A run longer than this is cut and reported: some process is spinning."""
     muted: frozenset[str] = frozenset()
     """Properties that are not judged: a violation of each is known, and others are looked for."""
+    lines: frozenset[str] = frozenset()
+    """Names of shared memory: threads pause before each line of code that has one."""
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
     """Times that the runs so far compared with the clock."""
     loops: Loops = field(default_factory=Loops, compare=False, repr=False)
@@ -76,6 +80,7 @@ class Setting:
             sharing=self.sharing if sharing else None,
             loops=self.loops,
             wait_rounds=self.wait_rounds,
+            lines=self.lines,
         )
 
 
@@ -220,6 +225,8 @@ class Coverage:
     """By property: how often it was judged where its condition (`when`) was met."""
     unjudged: set[str] = field(default_factory=set)
     """The properties that runs that were cut leave undecided."""
+    threaded: bool = False
+    """True if a process had several threads."""
     reports: tuple[Callable[[], Any], ...] = ()
     """Those of the last run; not handed on from one operating-system process to another."""
     touched: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
@@ -302,6 +309,9 @@ class Coverage:
                 self.wanted.add(promise.name)
                 if promise.met:
                     self.met.add(promise.name)
+        if world.run.lines_left_out:
+            self.limits.add(f"a thread pauses at most {PASSES_MAX} times before the same line")
+        self.threaded = self.threaded or world.run.has_threads
         for kind in world.forbidden:
             self.limits.add(f"the program forbids {kind} in some runs")
         for measure in world.measures:
@@ -323,6 +333,7 @@ class Coverage:
         self.limits |= other.limits
         self.pauses |= other.pauses
         self.processes = max(self.processes, other.processes)
+        self.threaded = self.threaded or other.threaded
         self.cut.update(other.cut)
         self.tested.update(other.tested)
         self.unjudged |= other.unjudged
@@ -405,6 +416,8 @@ def divergence(world: World, actor: int, op: Any) -> str:
 
 
 def describe(op: Any) -> str:
+    if type(op) is Delivery:
+        return f"delivery of {describe(op.op)}"
     when = getattr(op, "when", None)
     body = getattr(op, "body", None)
     parts = [op.kind, op.subject]

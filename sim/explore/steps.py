@@ -20,7 +20,7 @@ from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
-from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Survival, Sync
+from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Delivery, NextLine, Survival, Sync
 from fencepost.sim.world.run import RunState
 
 SHORT = 40
@@ -134,7 +134,7 @@ def lines_of(run: RunState, objects: Objects | None = None, steps: int | None = 
     lines: list[Line] = []
     numbers: dict[int, int] = {-1: 0}
     for place, step in enumerate(run.trace[:steps]):
-        if not _shows_nothing(step):
+        if not _shows_nothing(step) and not _follows_at_once(step, numbers, len(lines)):
             previous, again = (None, None) if objects is None else objects.changes.get(place, (None, None))
             since = None if again is None else numbers.get(again, 0)
             lines.append(_line(run, step, len(lines) + 1, previous, since))
@@ -147,6 +147,12 @@ def _shows_nothing(step: Any) -> bool:
     if op.kind in ("wake", "power") and alternative in HARMLESS:
         return True
     return op.kind == "finish" and alternative != "crash" and op.error is None and op.result is None
+
+
+def _follows_at_once(step: Any, numbers: dict[int, int], shown: int) -> bool:
+    """Return True if a thread gets an answer or goes on with a line, and no step is shown since it waits."""
+    op = step[5]
+    return type(op) in (Delivery, NextLine) and step[1] in HARMLESS and numbers[op.landed] == shown
 
 
 def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: int | None) -> Line:
@@ -224,6 +230,11 @@ def operation_text(op: Any, previous: bytes | None = None) -> str:
         return "power loss"
     if isinstance(op, Survival):
         return "power is back"
+    if isinstance(op, NextLine):
+        return f"go on with line {op.subject.rpartition(':')[2]}"
+    if isinstance(op, Delivery):
+        what = "receive the reply:" if isinstance(op.op, Request) else "go on after"
+        return f"{what} {operation_text(op.op, previous)}"
     return f"{op.kind} {op.subject}".strip()
 
 
@@ -241,6 +252,8 @@ def outcome_text(op: Any, answer: Any, clock: int, previous: bytes | None = None
         return f"-> {type(answer).__name__}: {answer}"
     if op.kind == "finish":
         return _short(op.result) if op.error is None else f"{type(op.error).__name__}: {op.error}"
+    if isinstance(op, Delivery):
+        return outcome_text(op.op, op.answer, clock, previous)
     if isinstance(op, Sync):
         return "" if answer else "-> in vain"
     if isinstance(op, Survival):

@@ -21,7 +21,7 @@ from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
-from fencepost.sim.world.operations import Parallel
+from fencepost.sim.world.operations import Delivery, Parallel
 from fencepost.sim.world.stamps import WATCHED
 from fencepost.sim.world.trace import events
 
@@ -54,26 +54,34 @@ HARMLESS = tuple(name for name, found in ALTERNATIVES.items() if found.harmless)
 _OF_LATE = {*HARMLESS, *(name for name, found in ALTERNATIVES.items() if found.late)}
 
 
+LINES = "@"
+"""Before a name of shared memory: threads pause before each line of code that has it."""
 MUTED = "~"
 """Before the name of a property that the run violates too, and which is not judged in it."""
 
 
-def write(targets: Sequence[Target], muted: Collection[str] = ()) -> str:
+def write(targets: Sequence[Target], muted: Collection[str] = (), lines: Collection[str] = ()) -> str:
     names = [MUTED + _quote(name) for name in sorted(muted)]
+    names += [LINES + _quote(name) for name in sorted(lines)]
     return ",".join([*names, *map(str, targets)]) or "default"
 
 
 def muted_for(setting: Setting, token: str) -> Setting:
     """Return the setting in which a token is to be followed."""
-    names = (part[1:] for part in token.strip().split(",") if part.startswith(MUTED))
-    return replace(setting, muted=setting.muted | {urllib.parse.unquote(name) for name in names})
+    muted, lines = _named(token, MUTED), _named(token, LINES)
+    return replace(setting, muted=setting.muted | muted, lines=setting.lines | lines)
+
+
+def _named(token: str, mark: str) -> frozenset[str]:
+    names = (part[1:] for part in token.strip().split(",") if part.startswith(mark))
+    return frozenset(_unquote(name) for name in names)
 
 
 def read(token: str) -> list[Target]:
     """Return the targets of a token, or `BadToken` with the part that cannot be read."""
     if token.strip() in ("", "default"):
         return []
-    return [_read_one(part) for part in token.strip().split(",") if not part.startswith(MUTED)]
+    return [_read_one(part) for part in token.strip().split(",") if not part.startswith((MUTED, LINES))]
 
 
 def _read_one(part: str) -> Target:
@@ -84,14 +92,23 @@ def _read_one(part: str) -> Target:
             f"{part!r} in the token is not process:operation:key:occurrence[=fault]; "
             "paste the whole token as it was printed"
         )
-    process, kind, subject = map(urllib.parse.unquote, fields[:3])
+    process, kind, subject = map(_unquote, fields[:3])
     if not alternative:
         alternative = {"advance": "advance"}.get(kind, "ok")
     return Target(process, kind, subject, int(fields[3]), alternative)
 
 
 def _quote(text: str) -> str:
-    return urllib.parse.quote(text, safe="/._-")
+    return urllib.parse.quote(text, safe="/._-", errors="surrogatepass")
+
+
+def _unquote(text: str) -> str:
+    try:
+        return urllib.parse.unquote(text, errors="surrogatepass")
+    except UnicodeDecodeError:
+        raise BadToken(
+            f"{text!r} in the token is not UTF-8; paste the whole token as it was printed"
+        ) from None
 
 
 class Namer:
@@ -99,7 +116,7 @@ class Namer:
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str, str], int] = {}
-        self._known: dict[tuple[int, int], tuple[str, str, str, int]] = {}
+        self._known: dict[tuple[int, int, bool], tuple[str, str, str, int]] = {}
         self._ticks = 0
 
     def look(self, world: World) -> None:
@@ -126,12 +143,12 @@ class Namer:
             return ("setup", op.kind, op.subject, picks + 1)
         flight = world.flights.get(actor)
         if flight is not None:
-            return self._known[flight.process.index, flight.number]
+            return self._known[flight.process.index, flight.number, False]
         process = world.run.strand(actor)
-        return self._known[process.index, process.ops]
+        return self._known[process.index, process.ops, type(process.pending) is Delivery]
 
     def _name(self, process: Any, number: int, op: Any) -> None:
-        key = (process.index, number)
+        key = (process.index, number, type(op) is Delivery)
         if key not in self._known:
             what = (process.name, op.kind, op.subject)
             self._counts[what] = self._counts.get(what, 0) + 1

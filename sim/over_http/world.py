@@ -41,7 +41,7 @@ from fencepost.sim.world.stamps import UNTIMED
 from fencepost.sim.world.store import issue
 from fencepost.sim.world.thread_steps import spawn
 
-AWAIT = Sync("wait", "request", ready=lambda: False)
+AWAIT = Sync("wait", "request", ready=lambda: False, external=True)
 """Operation of a lane that has no request."""
 _ENDED = object()
 """Handed to the first lane of a process that has ended."""

@@ -53,6 +53,7 @@ from fencepost.sim.replay.result import RunVerdict
 from fencepost.sim.systems import SYSTEMS
 from fencepost.sim.trace.columns import numbered, text
 from fencepost.sim.trace.schema import TraceError
+from fencepost.sim.whole_files import read_text
 
 _SECTIONS = {
     "promises": None,
@@ -82,7 +83,7 @@ def layout(name: str) -> Layout:
     if not path.is_file():
         raise TraceError(f"no layout is called {name!r}; there are {', '.join(SYSTEMS)}, or give a TOML file")
     try:
-        sections = tomllib.loads(path.read_text(encoding="utf-8"))
+        sections = tomllib.loads(read_text(path))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: is no TOML file: {error}") from error
     return _checked(sections, path)

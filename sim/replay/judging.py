@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.impl.store.events import PHASES
-from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, refusal
+from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, not_judged, refusal
 from fencepost.properties.refinement.breaches import Breach, breaches
 from fencepost.properties.refinement.long_runs import Lives
 from fencepost.properties.refinement.rules import Events, KeyKinds
@@ -61,6 +61,11 @@ class Judge:
         self.walk = VectorisedWalk(self.automaton, self._lock)
         self._reader = SymbolReader(self.automaton, self._lock)
         self._explained: dict[tuple[int, int], tuple[str, str, str]] = {}
+
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """Texts on what its verdicts leave open."""
+        return not_judged(self.automaton.refinement.request_rules)
 
     def verdicts(self, seen: Events) -> pa.Table:
         """The verdicts on the runs of a part that is in order."""
@@ -166,6 +171,41 @@ class Judge:
         more = len(found.possible) - POSSIBLE_MAX
         possible = [*found.possible[:POSSIBLE_MAX], *([f"and {more} more"] if more > 0 else [])]
         return found.sentence(), found.state, ", ".join(possible)
+
+
+@dataclass(frozen=True)
+class NoModel:
+    """The counterpart of `Judge` without a model: it accepts all runs, and reads none of their events.
+
+    Runs with events of an unknown phase or kind are undecided.
+    """
+
+    whole: bool = False
+    """As in `Judge`."""
+    not_judged: tuple[str, ...] = ("the protocol, since no model was named", "listings")
+
+    def verdicts(self, seen: Events) -> pa.Table:
+        """The verdicts on the runs of a part that is in order."""
+        if not len(seen):
+            return VERDICTS.empty_table()
+        runs = len(seen.runs)
+        events = np.bincount(seen.run, minlength=runs)
+        reasons = _strange(seen)
+        blank = pa.repeat("", runs)
+        return pa.table(
+            [
+                seen.runs.array,
+                pa.array([UNDECIDED if run in reasons else ACCEPTED for run in range(runs)], pa.string()),
+                events,
+                np.zeros(runs, np.int64),
+                np.full(runs, -1, np.int64),
+                blank,
+                pa.array([reasons.get(run, "") for run in range(runs)], pa.string()),
+                blank,
+                blank,
+            ],
+            schema=VERDICTS,
+        )
 
 
 def _under_way(seen: Events, lives: Lives | None, run: int, row: int) -> str:

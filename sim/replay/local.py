@@ -1,5 +1,4 @@
-"""The local engine: threads give verdicts on parts side by side, and keep only the verdicts that are not
-accepted.
+"""The local engine: threads judge parts side by side, and keep only the verdicts that are not accepted.
 
 Arrow and NumPy release the interpreter lock while they work, so threads keep the cores busy and share one
 automaton: what one part has computed, no other computes again. A part is in memory until its verdicts are
@@ -17,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fencepost.properties.refinement import not_judged
+from fencepost.sim.replay.continuity import EXTRA as CONTINUITY_EXTRA
+from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
-from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge
+from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge, NoModel
 from fencepost.sim.replay.parts import Part, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
-from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
+from fencepost.sim.replay.statistics import EXTRA as STATISTICS_EXTRA
+from fencepost.sim.replay.statistics import Statistics, statistics
 from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.schema import Problem
 
@@ -50,11 +51,14 @@ class Outcome:
     statistics: Statistics = field(default_factory=Statistics)
     problems: list[Problem] = field(default_factory=list)
     coverage: LabelCoverage | None = None
+    claims: Claims = NO_CLAIMS
+    has_model: bool = True
+    continuity: Continuity = field(default_factory=Continuity)
     not_judged: tuple[str, ...] = ()
     """Facts that the verdicts do not cover."""
 
     def count(self, verdicts: pa.Table) -> None:
-        """Add the verdicts of a part."""
+        """Add the verdicts of a part by the model."""
         self.runs += len(verdicts)
         self.events += pc.sum(verdicts["events"]).as_py() or 0
         self.read += pc.sum(verdicts["read"]).as_py() or 0
@@ -98,6 +102,7 @@ class Outcome:
             events_read=self.read,
             grouped_by=grouped_by,
             started_seconds=started_seconds,
+            continuity=self.continuity.result(self.claims),
             coverage=self.coverage,
             statistics=self.statistics.as_json(),
             not_judged=self.not_judged,
@@ -112,43 +117,56 @@ class Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        if self.rejected:
+        if self.rejected or self.continuity.found:
             return "violated"
-        is_judged = self.runs and self.read  # a model accepts whatever its map does not read
-        return "undecided" if self.undecided or self.problems or not is_judged else "holds"
+        # A model accepts whatever its map does not read.
+        is_judged = self.runs and (self.read if self.has_model else self.continuity.judged)
+        is_open = self.undecided or self.continuity.undecided or self.problems
+        return "undecided" if is_open or not is_judged else "holds"
+
+
+def columns_read(*, counted: bool) -> tuple[str, ...]:
+    """The columns of a trace that are read; `counted` with statistics."""
+    extra = (*CONTINUITY_EXTRA, *(STATISTICS_EXTRA if counted else ()))
+    return tuple(dict.fromkeys((*COLUMNS, *extra)))
 
 
 def replay(
-    judge: Judge,
+    judge: Judge | NoModel,
     parts: Iterable[Part],
     *,
+    claims: Claims = NO_CLAIMS,
     counted: bool = True,
     verdicts: Path | None = None,
     workers: int | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
     """Verdicts on all parts; with `counted` also the statistics; `verdicts` is a file for the table."""
-    outcome = Outcome(not_judged=not_judged(judge.automaton.refinement.request_rules))
+    outcome = Outcome(not_judged=judge.not_judged, claims=claims, has_model=isinstance(judge, Judge))
     workers = workers or os.cpu_count() or 1
-    columns = (*COLUMNS, *(EXTRA if counted else ()))
+    columns = columns_read(counted=counted)
 
-    def work(part: Part) -> tuple[pa.Table, Statistics, list[Problem]]:
+    def work(part: Part) -> tuple[pa.Table, Continuity, Statistics, list[Problem]]:
         problems: list[Problem] = []
         table = load(part, columns, problems.append)
         seen = events(table)
         found = statistics(seen, table) if counted else Statistics()
-        return judge.verdicts(seen), found, problems
+        objects = continuity(seen, table, claims, as_recorded=judge.whole)
+        return judge.verdicts(seen), objects, found, problems
 
     # The largest first, so that a giant run does not begin last.
     waiting = sorted(parts, key=lambda part: -part.events)
     with ThreadPoolExecutor(workers) as pool, _Table(verdicts) as table:
-        for found, counts, problems in pool.map(work, waiting):
+        for found, objects, counts, problems in pool.map(work, waiting):
             outcome.count(found)
+            outcome.continuity.add(objects)
             outcome.statistics.add(counts)
             outcome.problems += problems
             table.write(found)
             if progress is not None:
                 progress(outcome)
+    if isinstance(judge, NoModel):
+        return outcome
     if counted:
         outcome.coverage = label_coverage(judge.automaton, taken_labels(judge.walk))
     if judge.driven is not None and outcome.runs:

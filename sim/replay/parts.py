@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fencepost.properties.refinement.grouping import LinkedRuns
@@ -27,6 +28,8 @@ from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError, completed
 from fencepost.sim.trace.writing import sorted_by_run
 
 EVENTS_A_PART = 1 << 18
+SEVERAL_COUNTERS = "several_counters"
+"""The column of a part in order that is true in runs whose events were numbered by several counters."""
 _PART_BYTES = 32 << 20
 _FILES_MAX = 256
 """Files that are open at once while events are dealt."""
@@ -97,14 +100,20 @@ def completed_only(table: pa.Table, columns: Iterable[str]) -> pa.Table:
 
 
 def in_order(table: pa.Table) -> pa.Table:
-    """By run and number; by time and answers, where several counted in one run."""
+    """By run and number; by time and answers, where several counted in one run.
+
+    If there are such runs, the column `SEVERAL_COUNTERS` marks them.
+    """
     table = sorted_by_run(table)
     run = table["run"].combine_chunks()
     code = (run if pa.types.is_dictionary(run.type) else run.dictionary_encode()).indices.to_numpy()
     seq = table["seq"].to_numpy()
-    if ((code[1:] == code[:-1]) & (seq[1:] == seq[:-1])).any():
-        return ordered(table).table.select(table.column_names)
-    return table
+    twice = (code[1:] == code[:-1]) & (seq[1:] == seq[:-1])
+    if not twice.any():
+        return table
+    names = pc.unique(run.filter(pa.array(np.append(twice, False))).cast(pa.string()))
+    found = ordered(table).table.select(table.column_names)
+    return found.append_column(SEVERAL_COUNTERS, pc.is_in(found["run"].cast(pa.string()), value_set=names))
 
 
 @dataclass(frozen=True)

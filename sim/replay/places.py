@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fencepost.impl.store.events import Event
 from fencepost.sim.replay.judging import IN_WORDS, event_text
@@ -18,6 +18,7 @@ from fencepost.sim.trace.ordering import ordered
 from fencepost.sim.trace.reading import DAMAGED, batches, is_parquet, opened
 from fencepost.sim.trace.schema import EMPTY, is_event, table_of
 
+R = TypeVar("R", bound=RunVerdict)
 IDENTITY = ("process", "incarnation", "op", "phase", "kind")
 """Columns that distinguish the events of a run, whatever their numbers."""
 TIME_MAX = 4_102_444_800 * 10**9
@@ -32,7 +33,7 @@ class Place(NamedTuple):
     time: str
 
 
-def located(rows: Sequence[RunVerdict], files: Sequence[Path], *, as_recorded: bool) -> list[RunVerdict]:
+def located(rows: Sequence[R], files: Sequence[Path], *, as_recorded: bool) -> list[R]:
     """The rows, with `file`, `line` and `time` of their events set; unchanged where one is not found again.
 
     With `as_recorded`, runs are those of the trace, not new groups.
@@ -57,7 +58,7 @@ class _Event:
     place: Place
 
 
-def _with_place(row: RunVerdict, events: Sequence[_Event], as_recorded: bool) -> RunVerdict:
+def _with_place(row: R, events: Sequence[_Event], as_recorded: bool) -> R:
     """The row, with the place of the one event that it can mean."""
     alike = [one for one in events if one.text == row.event]
     numbers = [one.columns.get("seq") for one in events]

@@ -1,4 +1,4 @@
-"""The result of a replay: the runs that a model does not allow, and the statistics of the trace.
+"""The result of a replay: findings of continuity, the runs that a model does not allow, and statistics.
 
 The fields are the keys of the JSON, in this order.
 """
@@ -30,6 +30,40 @@ class RunVerdict:
 
 
 @dataclass(frozen=True)
+class ContinuityFinding(RunVerdict):
+    """A request that contradicts earlier ones about the same object, whatever the model."""
+
+    key: str = ""
+    other_seq: int = -1
+    """The event that it contradicts, -1 if that is the beginning of the run."""
+    other: str = ""
+
+
+@dataclass(frozen=True)
+class ContinuityResult:
+    """The continuity of all objects: conditions, ETags and hashes, without a model."""
+
+    verdict: Literal["holds", "violated", "undecided"]
+    requests: int
+    """Requests about one object."""
+    judged: int
+    objects: int
+    violated: int
+    """Objects with a finding. Each has one, its first."""
+    undecided: int
+    """Objects whose history is too entangled to decide."""
+    unjudged: Mapping[str, int] = field(default_factory=dict)
+    """Requests that were not judged, by reason."""
+    other_etags: int = 0
+    """ETags that nothing in the trace wrote, of objects that other writers change."""
+    all_writers: bool = False
+    """The user declared that the trace has all writers."""
+    starts_empty: bool = False
+    """The user declared that no object existed before."""
+    findings: tuple[ContinuityFinding, ...] = ()
+
+
+@dataclass(frozen=True)
 class LabelCoverage:
     """The labels of the model that the replayed runs took, and optionally the transitions they drove."""
 
@@ -45,6 +79,7 @@ class ReplayResult:
     """The result of `fencepost replay`."""
 
     model: str
+    """Empty if none was named: then continuity alone decides."""
     engine: Literal["local", "spark"]
     runs: int
     events: int
@@ -65,6 +100,8 @@ class ReplayResult:
     events_read: int = 0
     grouped_by: str = ""
     started_seconds: float = 0.0
+    continuity: ContinuityResult | None = None
+    """None for access logs, which have no ETags."""
     coverage: LabelCoverage | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
     not_judged: tuple[str, ...] = ()

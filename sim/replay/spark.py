@@ -21,15 +21,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fencepost.properties.refinement import Automaton, Refinement, not_judged
+from fencepost.properties.refinement import Automaton, Refinement
 from fencepost.properties.refinement.grouping import LinkedRuns
+from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
-from fencepost.sim.replay.judging import VERDICTS, Judge
-from fencepost.sim.replay.local import Outcome
+from fencepost.sim.replay.judging import VERDICTS, Judge, NoModel
+from fencepost.sim.replay.local import Outcome, columns_read
 from fencepost.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
-from fencepost.sim.replay.statistics import EXTRA, Statistics, statistics
+from fencepost.sim.replay.statistics import Statistics, statistics
 from fencepost.sim.spark.session import ship
-from fencepost.sim.trace.columns import COLUMNS, events
+from fencepost.sim.trace.columns import events
 from fencepost.sim.trace.grouping import LINK, Grouping, grouped, halfway
 from fencepost.sim.trace.reading import batches
 from fencepost.sim.trace.schema import SCHEMA, Problem, completed
@@ -46,15 +47,19 @@ without a key, the number of events that belong to no run."""
 class Recipe:
     """Everything a worker needs to make the same judge."""
 
-    refinement: Callable[[], Refinement]
+    refinement: Callable[[], Refinement] | None
+    """None judges continuity alone."""
     slots: int
     counted: bool
     whole: bool
     """As in `Judge`."""
     token: str
     """Of one replay: workers survive tasks, and keep what they have computed."""
+    claims: Claims = NO_CLAIMS
 
-    def judge(self) -> Judge:
+    def judge(self) -> Judge | NoModel:
+        if self.refinement is None:
+            return NoModel(self.whole)
         if self.token not in _JUDGES:
             _JUDGES.clear()
             _JUDGES[self.token] = Judge(Automaton(self.refinement(), slots=self.slots), self.whole)
@@ -62,7 +67,7 @@ class Recipe:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (*COLUMNS, *(EXTRA if self.counted else ()))
+        return columns_read(counted=self.counted)
 
 
 _JUDGES: dict[str, Judge] = {}
@@ -70,7 +75,8 @@ _JUDGES: dict[str, Judge] = {}
 
 def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdicts: Path) -> Outcome:
     """Verdicts on all runs of the files; their table is the folder `verdicts`."""
-    ship(recipe.refinement)
+    if recipe.refinement is not None:
+        ship(recipe.refinement)
     files, verdicts = (
         [path.absolute() for path in files],
         verdicts.absolute(),
@@ -85,16 +91,16 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdic
         found = numbers.mapInArrow(JudgeParts(recipe, parts), SUMMED)
     found.write.mode("overwrite").parquet(str(verdicts))
     rows = session.read.schema(SUMMED).parquet(str(verdicts)).where("summary is not null")
-    outcome = Outcome(problems=problems)
+    outcome = Outcome(problems=problems, claims=recipe.claims)
     labels: set[int] = set()
     for row in rows.select("summary").collect():
         summary = json.loads(row.summary)
         labels |= set(summary.get("labels", ()))
         _add(outcome, summary)
-    refinement = recipe.refinement()
-    outcome.not_judged = not_judged(refinement.request_rules)
-    if recipe.counted:
-        outcome.coverage = label_coverage(Automaton(refinement), labels)
+    judge = recipe.judge()
+    outcome.not_judged, outcome.has_model = judge.not_judged, isinstance(judge, Judge)
+    if recipe.counted and isinstance(judge, Judge):
+        outcome.coverage = label_coverage(judge.automaton, labels)
     return outcome
 
 
@@ -222,12 +228,13 @@ def _judged(
         seen = events(table)
         verdicts = judge.verdicts(seen)
         outcome.count(verdicts)
+        outcome.continuity = continuity(seen, table, recipe.claims, as_recorded=recipe.whole)
         if recipe.counted:
             outcome.statistics = statistics(seen, table)
         blank = pa.nulls(len(verdicts), pa.string())
         yield from verdicts.append_column("summary", blank).combine_chunks().to_batches()
     row = _row(outcome)
-    if recipe.counted and judge.walk.grown():
+    if recipe.counted and isinstance(judge, Judge) and judge.walk.grown():
         row["labels"] = sorted(taken_labels(judge.walk))
     empty = pa.Table.from_pylist([{"summary": json.dumps(row)}], schema=_SCHEMA)
     yield from empty.to_batches()
@@ -241,6 +248,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     return {
         **{name: getattr(outcome, name) for name in _SUMS},
         "not_accepted": outcome.not_accepted,
+        "continuity": outcome.continuity.as_row(),
         "statistics": outcome.statistics.as_row(),
         "problems": [[problem.where, problem.what, problem.lines] for problem in outcome.problems],
     }
@@ -250,5 +258,6 @@ def _add(outcome: Outcome, row: dict[str, Any]) -> None:
     for name in _SUMS:
         setattr(outcome, name, getattr(outcome, name) + row[name])
     outcome.remember(pa.Table.from_pylist(row["not_accepted"], schema=VERDICTS))
+    outcome.continuity.add(Continuity(**row["continuity"]))
     outcome.statistics.add(Statistics.from_row(row["statistics"]))
     outcome.problems += [Problem(*problem) for problem in row["problems"]]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fencepost.sim.des.expressions import BadExpression, Expression, expression
+from fencepost.sim.whole_files import read_text
 
 BYTES_MAX = 1_000_000
 """A longer file is not a scenario."""
@@ -99,7 +100,7 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > BYTES_MAX:
             raise BadScenario(f"{path}: larger than {BYTES_MAX} bytes, which no scenario is")
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except OSError as error:
         raise BadScenario(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

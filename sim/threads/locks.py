@@ -282,11 +282,10 @@ def _wait(now: Caller, self: Any, timeout: float | None = None) -> bool:
         held_by=lambda: held.owner if me[0] else None,
     )
     if not got:
+        now.wait("acquire", lock.name, held.free, take=take, held_by=lambda: held.owner)
         if me in waiters.waiting:
             waiters.waiting.remove(me)
-        now.wait("acquire", lock.name, held.free, take=take, held_by=lambda: held.owner)
-        return me[0]
-    return True
+    return got
 
 
 @replaces(threading.Condition, "wait_for")

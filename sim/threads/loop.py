@@ -47,7 +47,7 @@ class _Selector:
             if _others(now.process) and not all(map(_is_clients, ready)):
                 now.gave("round", self._loop.name)
         else:
-            now.wait("wait", self._loop.name, lambda: bool(ready), timeout=timeout)
+            now.wait("wait", self._loop.name, lambda: bool(ready), timeout=timeout, atomic=True)
         return []
 
     def close(self) -> None:

@@ -118,7 +118,8 @@ def _shutdown(now: Caller, self: Any, wait: bool = True, *, cancel_futures: bool
     if wait and not now.process.crashing:
         for future, _, _ in pool.work:
             now.touch(name_of(now, future))
-        now.wait("join", name_of(now, self), lambda: all(one[2] or one[0].cancelled() for one in pool.work))
+        ended = lambda: all(one[2] or one[0].cancelled() for one in pool.work)  # noqa: E731  # used once
+        now.wait("join", name_of(now, self), ended, atomic=True)
 
 
 @replaces(ThreadPoolExecutor, "map")
@@ -221,7 +222,7 @@ def _add_done_callback(now: Caller, self: Any, fn: Callable[[Any], None]) -> Non
 
 def _settled(now: Caller, self: Any, timeout: float | None) -> None:
     if self._state not in _ENDED and not now.wait(
-        "result", name_of(now, self), lambda: self._state in _ENDED, timeout=timeout
+        "result", name_of(now, self), lambda: self._state in _ENDED, timeout=timeout, atomic=timeout is None
     ):
         raise TimeoutError
     if self._state != FINISHED:
@@ -254,7 +255,8 @@ def as_completed(now: Caller, fs: Iterable[Any], timeout: float | None = None) -
     left = list(dict.fromkeys(fs))
     while left:
         limit = None if end is None else max(0.0, (end - now.run.clock_ns) / 1e9)
-        if not now.wait("wait", "futures", lambda: any(one._state in _ENDED for one in left), timeout=limit):
+        ended = lambda: any(one._state in _ENDED for one in left)  # noqa: E731  # used once
+        if not now.wait("wait", "futures", ended, timeout=limit, atomic=limit is None):
             raise TimeoutError(f"{len(left)} futures unfinished")
         for one in left:
             now.touch(name_of(now, one))
@@ -277,7 +279,7 @@ def wait(
             return True
         return len(ended) == len(every)
 
-    now.wait("wait", "futures", enough, timeout=timeout)
+    now.wait("wait", "futures", enough, timeout=timeout, atomic=True)
     for one in every:
         now.touch(name_of(now, one))
     done = {one for one in every if one._state in _ENDED}

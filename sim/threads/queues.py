@@ -48,11 +48,16 @@ def _put(now: Caller, self: Any, item: Any, block: bool = True, timeout: float |
         raise queue.Full
     if timeout is not None and timeout < 0:
         raise ValueError("'timeout' must be a non-negative number")
-    if self.maxsize > 0 and not now.wait("put", name_of(now, self), room, timeout=timeout):
+
+    def insert() -> None:
+        contents.it._put(item)
+        contents.unfinished += 1
+
+    if self.maxsize <= 0:
+        insert()
+        now.gave("put", name_of(now, self))
+    elif not now.wait("put", name_of(now, self), room, timeout=timeout, take=insert):
         raise queue.Full
-    contents.it._put(item)
-    contents.unfinished += 1
-    now.gave("put", name_of(now, self))
 
 
 @replaces(queue.Queue, "get")
@@ -64,14 +69,21 @@ def _get(now: Caller, self: Any, block: bool = True, timeout: float | None = Non
     def filled() -> bool:
         return bool(it._qsize() > 0)
 
+    taken: list[Any] = []
+
+    def take() -> bool:
+        if filled():
+            taken.append(it._get())
+        return bool(taken)
+
     subject = name_of(now, self)
-    got = now.wait("get", subject, filled, timeout=timeout) if block else now.attempt("get", subject, filled)
-    if not got:
+    if block:
+        now.wait("get", subject, filled, timeout=timeout, take=take)
+    else:
+        now.attempt("get", subject, take)
+    if not taken:
         raise queue.Empty
-    item = it._get()
-    if self.maxsize > 0:
-        now.gave("got", subject)
-    return item
+    return taken[0]
 
 
 @replaces(queue.Queue, "task_done")
@@ -144,13 +156,20 @@ class SimpleQueue:
         if now is None:
             return self._outside().get(block, timeout)
         items = self._items(now)
+        taken: list[Any] = []
+
+        def take() -> bool:
+            if items:
+                taken.append(items.popleft())
+            return bool(taken)
+
         if block:
-            got = now.wait("get", self._name, lambda: bool(items), timeout=timeout)
+            now.wait("get", self._name, lambda: bool(items), timeout=timeout, take=take)
         else:
-            got = now.attempt("get", self._name, lambda: bool(items))
-        if not got:
+            now.attempt("get", self._name, take)
+        if not taken:
             raise queue.Empty
-        return items.popleft()
+        return taken[0]
 
     def put_nowait(self, item: Any) -> None:
         self.put(item)

@@ -67,6 +67,7 @@ def _join(self: Any, timeout: float | None = None) -> None:
         strand.name.partition("/")[2],
         lambda: strand.pending is None,
         timeout=None if timeout is None else max(0.0, timeout),
+        atomic=True,
     )
 
 

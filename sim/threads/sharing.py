@@ -19,6 +19,7 @@ import asyncio
 import sys
 import types
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from fencepost.sim.world.present import STEP, classify, is_users
@@ -41,6 +42,10 @@ class Sharing:
         self.found: set[Site] = set()
         self.known: dict[int, bool] = {}
         """By history: whether memory was changed after it."""
+        self._names: set[str] = set()
+        """Names by which code refers to the memory that was changed."""
+        self._coders: dict[str, set[str]] = {}
+        """By process: the threads that were seen in a function of the user."""
         self._variables: list[Any] | None = None
 
     def number(self, history: Any) -> int:
@@ -58,26 +63,42 @@ class Sharing:
         self.writers |= self.found
         return True
 
-    def packed(self) -> list[Any]:
-        """As plain data."""
-        return sorted(map(list, self.writers | self.found))
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of what threads share; none where only one thread of each process runs the user's code."""
+        several = any(len(threads) > 1 for threads in self._coders.values())
+        return frozenset(self._names) if several else frozenset()
 
-    def add(self, data: list[Any]) -> None:
-        self.found.update((who, kind, subject) for who, kind, subject in data)
+    def packed(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "places": sorted(map(list, self.writers | self.found)),
+            "names": sorted(self._names),
+            "threads": {name: sorted(threads) for name, threads in self._coders.items()},
+        }
+
+    def add(self, data: dict[str, Any]) -> None:
+        self.found.update((who, kind, subject) for who, kind, subject in data.get("places", ()))
+        self._names.update(data.get("names", ()))
+        for name, threads in data.get("threads", {}).items():
+            self._coders.setdefault(name, set()).update(threads)
 
     def take(self, process: Any) -> list[tuple[Any, Any]] | None:
         """Return the objects that the other threads can reach, with contents; None if there are too many."""
         if self._variables is None:
-            found = reachable(self._program, _is_followed)
-            self._variables = [one for one in found if _content(one) is not None]
+            followed = reachable(self._program, _is_followed)
+            self._variables = [one for one in followed if _content(one) is not None]
         roots: list[Any] = [*self._variables]
         machine = process.machine
         for other in (machine, *machine.threads):
             if other is not process and other.pending is not None:
                 roots += [other.fn, other.args, other.kwargs]
-                roots += _locals(other.worker)
                 # A thread that has not begun yet: its target and arguments.
                 roots += [] if other.thread is None else vars(other.thread).values()
+                found = [*_namespaces(other.worker)]
+                roots += [value for names in found for value in names.values()]
+                if found:
+                    self._coders.setdefault(machine.name, set()).add(other.name)
         for made, kept in (machine.sync or {}).items():
             if hasattr(made, "_ready"):  # an event loop
                 roots += [task.get_coro() for task in asyncio.all_tasks(made)]
@@ -93,6 +114,40 @@ class Sharing:
             content is not None and not same_content(_content(one), content) for one, content in before
         )
 
+    def learn_names(self, before: list[tuple[Any, Any]] | None, process: Any) -> None:
+        """Learn the names of what is not as it was."""
+        from fencepost.sim.explore.rehearsal import is_container, same_content
+
+        changed: list[Any] = []
+        """Containers: code that uses one names a variable or an attribute that holds it."""
+        for one, content in before or ():
+            now = None if content is None else _content(one)
+            if content is None or same_content(now, content):
+                continue
+            if is_container(one):
+                changed.append(one)
+            if type(now) is dict and type(content) is dict:
+                keys = {
+                    key
+                    for key in now.keys() | content.keys()
+                    if now.get(key, self) is not content.get(key, self)
+                }
+                self._add_names(keys)
+        machine = process.machine
+        for strand in (machine, *machine.threads):
+            for names in _namespaces(strand.worker):
+                self._coders.setdefault(machine.name, set()).add(strand.name)
+                self._add_names({name for name, value in names.items() if _is_among(value, changed)})
+        for one, content in before or ():
+            if type(content) is dict:
+                self._add_names({name for name, value in content.items() if _is_among(value, changed)})
+            if type(one) is types.FunctionType and one.__closure__:
+                cells = zip(one.__code__.co_freevars, one.__closure__, strict=True)
+                self._add_names({name for name, cell in cells if _is_among(cell, changed)})
+
+    def _add_names(self, names: set[Any]) -> None:
+        self._names.update(name for name in names if isinstance(name, str) and name.isidentifier())
+
 
 def _is_followed(value: Any) -> bool:
     """Also objects of libraries: threads share them. Not those of the SDK and the harness."""
@@ -101,16 +156,18 @@ def _is_followed(value: Any) -> bool:
     return is_followed(value) or classify(str(type(value).__module__)) == STEP
 
 
-def _locals(worker: Any) -> list[Any]:
-    """Return the local variables of the user's functions that a thread is in."""
+def _is_among(value: Any, objects: list[Any]) -> bool:
+    return any(value is one for one in objects)
+
+
+def _namespaces(worker: Any) -> Iterator[dict[str, Any]]:
+    """Yield the local variables, by name, of each of the user's functions that a thread is in."""
     frame = None if worker is None else worker.gr_frame
-    found: list[Any] = []
     while frame is not None:
         module = sys.modules.get(frame.f_globals.get("__name__", ""))
         if module is None or is_users(module):
-            found.extend(frame.f_locals.values())
+            yield frame.f_locals
         frame = frame.f_back
-    return found
 
 
 def _content(value: Any) -> Any:

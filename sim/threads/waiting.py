@@ -69,11 +69,16 @@ class Caller:
         timeout: float | None = None,
         take: Callable[[], Any] | None = None,
         held_by: Callable[[], Any] | None = None,
+        atomic: bool = False,
     ) -> bool:
-        """Wait until `ready`, then `take`, in one step. False when the time-out came first."""
+        """Wait until `ready`, then `take`, in one step. False when the time-out came first.
+
+        `atomic`: the code after it belongs to the same step, see `Sync`.
+        """
         if self.process.crashing:
             refuse(self.process)
-        if ready() and (self.alone() or _within_sdk()):
+        in_sdk = not self.alone() and _within_sdk()
+        if ready() and (self.alone() or in_sdk):
             self.touch(subject)
             if take is not None:
                 take()
@@ -82,7 +87,8 @@ class Caller:
         if timeout is not None:
             until = self.run.clock_ns + max(0, round(timeout * 1e9))
             self.run.depend_on_time(CLOCKED)
-        return bool(issue(self.run, self.process, Sync(kind, subject, ready, take, until, held_by)))
+        op = Sync(kind, subject, ready, take, until, held_by, atomic or in_sdk)
+        return bool(issue(self.run, self.process, op))
 
     def attempt(self, kind: str, subject: str, take: Callable[[], bool]) -> bool:
         """Do without waiting what may fail."""
@@ -141,7 +147,7 @@ def wait_for_all(machine: Process) -> None:
         return all(one.pending is None or one.daemon for one in threads)
 
     if not ended():
-        now.wait("join", "all threads", ended)
+        now.wait("join", "all threads", ended, atomic=True)
 
 
 def _within_sdk() -> bool:

@@ -22,6 +22,7 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from fencepost.sim.trace.schema import ALWAYS, DICTIONARIES, SCHEMA, Problem, TraceError, missing_columns
+from fencepost.sim.whole_files import open_file
 
 Report = Callable[[Problem], object]
 
@@ -48,8 +49,10 @@ def discover(places: Iterable[str | Path]) -> list[Path]:
         if place.is_dir():
             inside = sorted(path for path in place.rglob("*") if path.is_file())
             found += [path for path in inside if not _hidden(path.relative_to(place))]
-        elif place.exists():
+        elif place.is_file():
             found.append(place)
+        elif place.exists():
+            raise TraceError(f"{place} is no regular file; name trace files, or - for standard input")
         else:
             raise TraceError(f"there is no file or folder {place}; name trace files, or a folder of them")
     if not found:
@@ -64,7 +67,7 @@ def _hidden(path: Path) -> bool:
 def is_parquet(path: Path) -> bool:
     """By its first bytes, not by its name; an empty file by its name."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             magic = file.read(4)
     except OSError:
         return False  # who reads it meets the same error, and names it
@@ -178,7 +181,7 @@ def blocks(path: Path, report: Report) -> Iterator[tuple[bytes, int]]:
 
 def opened(path: Path) -> IO[bytes]:
     """The file, unpacked if it is packed by gzip: by its first bytes, since rotation changes names."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value]
 

@@ -2,9 +2,9 @@
 
 A process runs until it issues an operation, and that is one step: the request lands, its reply is delivered,
 and the process runs on to its next operation. The step's alternative (see `sim.faults`) says how it goes
-otherwise. Requests, files and threads have modules of their own (`request_steps`, `file_steps`,
-`thread_steps`). Every step returns a record (see `record`): its footprint, the steps that
-certainly came before it, and the process that learnt something.
+otherwise. In a process with threads, the delivery is a step of its own. Requests, files and threads have
+modules of their own (`request_steps`, `file_steps`, `thread_steps`). Every step returns a record (see
+`record`): its footprint, the steps that certainly came before it, and the process that learnt something.
 
 Going on. The next operation of a process is `pending` until its step is taken. A parallel step has no step of
 its own: its requests become flights, each with a step, and the process goes on when the last of them is
@@ -27,12 +27,14 @@ from fencepost.sim.world.footprints import (
     POWER_ACTOR,
 )
 from fencepost.sim.world.located import AuditError, mistake_of, users_lines_of
-from fencepost.sim.world.loops import IN_VAIN, IN_VAIN_MAX
+from fencepost.sim.world.loops import BETWEEN, IN_VAIN, IN_VAIN_MAX
 from fencepost.sim.world.monitor import Monitor
 from fencepost.sim.world.operations import (
     ADVANCE,
     Call,
+    Delivery,
     Finish,
+    NextLine,
     Note,
     Parallel,
     Pick,
@@ -154,6 +156,7 @@ class Executor:
             record.add_read(others)
             if (
                 process is not None
+                and type(run.trace[-1][5]) not in (Delivery, NextLine)
                 and run.trace[-1][1] not in _LATE
                 and process.count_step() > run.settings.daemon_steps
             ):
@@ -203,7 +206,7 @@ class Executor:
             record.add(CLOCK, CLOCK)
         rounds, op = process.rounds, process.pending
         count = run.count_rush() - self._rush_since
-        if type(op) is not Wake and not (rounds.repeated and rounds.goes_on_with(op)):
+        if type(op) not in BETWEEN and not (rounds.repeated and rounds.goes_on_with(op)):
             run.end_rush()
         elif count >= IN_VAIN_MAX:
             if run.loops is not None:
@@ -383,11 +386,20 @@ class Executor:
     # Going on.
 
     def go_on(self, record: StepRecord, process: Process, answer: Any, last: int = 0) -> None:
-        """Deliver the answer, and run the process to its next operation."""
-        run = self._run
+        """Deliver the answer, and run the process to its next operation.
+
+        Where other threads of the process may step before that, the delivery is a step of its own.
+        """
         record.learnt = (process.index, answer)  # no call: this runs at every step
+        if process.machine.threads is not None and self.threads.defer(record, process, answer, last):
+            return
         if not process.index:
             self._setup_answers = (*self._setup_answers, answer)
+        self.deliver(record, process, answer, last)
+
+    def deliver(self, record: StepRecord, process: Process, answer: Any, last: int = 0) -> None:
+        """Run the process to its next operation with this answer."""
+        run = self._run
         if process.machine.threads is None:
             op = run.resume(process, answer, last or record.place)
         else:
@@ -487,4 +499,6 @@ class Executor:
         Call: lambda self, *step: self.files.call(*step),
         Start: lambda self, *step: self.threads.start(*step),
         Sync: lambda self, *step: self.threads.sync(*step),
+        Delivery: lambda self, *step: self.threads.deliver(*step),
+        NextLine: lambda self, *step: self.threads.line(*step),
     }

@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from fencepost.sim.world.operations import ReadClock, Sleep, same
+from fencepost.sim.world.operations import Delivery, NextLine, ReadClock, Sleep, Wake, same
 
 if TYPE_CHECKING:
     from fencepost.sim.world.process import Process
@@ -38,6 +38,8 @@ IN_VAIN_MAX = 600
 """Steps that a loop may take at once before it counts as endless."""
 PERIOD_MAX = 12
 """Operations of one round, at most."""
+BETWEEN = frozenset({Wake, Delivery, NextLine})
+"""Steps that complete others, and do not count in a round."""
 IN_VAIN = "in_vain"
 """The alternative of a held process: take all rounds that are left."""
 

@@ -9,6 +9,8 @@ Parallel  several requests issued at once; each lands as a step of its own.
 Finish    the entry point returned or raised; a step, so that a crash can come just before it.
 Call      a system call on the world's file system, see `sim.filesystem`.
 Start     a thread begins; Sync is its use of a lock, an event or a queue, see `sim.threads`.
+Delivery  a thread gets the answer to an operation that has taken effect, and goes on, see `thread_steps`.
+NextLine  a thread pauses before a line of its code, so that others may go on.
 Advance   time passes: the clock's own step.
 PowerLoss the power goes off, or stays on to the end; `Survival` then picks a state of the disk.
 """
@@ -117,6 +119,39 @@ class Sync:
     """When it gives up; -1: never."""
     held_by: Callable[[], Any] | None = None
     """The process that has what is waited for, if one has."""
+    atomic: bool = False
+    """True if the code after it belongs to the same step.
+
+    It takes nothing, and either `ready` stays True or the code does not use the answer.
+    """
+    external: bool = False
+    """True if no step of the world ends it."""
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """The operation has taken effect, and its thread waits for the answer."""
+
+    op: Any
+    answer: Any
+    landed: int
+    """Place of the operation's step in the run."""
+    kind: ClassVar[str] = "delivery"
+
+    @property
+    def subject(self) -> str:
+        found: str = self.op.subject
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class NextLine:
+    """A thread pauses before a line of its code, see `sim.threads.lines`."""
+
+    subject: str
+    landed: int
+    """Place of the step in which the thread came to it."""
+    kind: ClassVar[str] = "line"
 
 
 @dataclass(slots=True, eq=False)
@@ -231,6 +266,8 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     Finish: (),
     Start: ("subject",),
     Sync: ("kind", "subject"),
+    Delivery: ("op.kind", "subject"),
+    NextLine: ("subject",),
     Advance: (),
     PowerLoss: (),
     Survival: ("count",),

@@ -35,6 +35,9 @@ sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
 lookers: list[Callable[[Any], tuple["Originals", list[Place]]]] = []
 """Each finds the objects that need a replacement of their own, and other places to replace something in."""
 
+removers: list[Callable[[], None]] = []
+"""Called when the replacements are taken away."""
+
 _known: dict[tuple[int, str], Place] = {}
 """Everything that has a replacement, where it is defined."""
 _of_modules: list[Place] = []
@@ -128,6 +131,8 @@ def _remove() -> None:
     _applied = False
     _restore([*_of_modules, *_others, *_of_program])
     _of_program.clear()
+    for remove in removers:
+        remove()
 
 
 def _restore(places: list[Place]) -> None:

@@ -35,7 +35,7 @@ from greenlet import getcurrent, greenlet
 from fencepost.impl.store.errors import StoreError
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.loops import Round
-from fencepost.sim.world.operations import Crash, Finish, Parallel, Wake, same
+from fencepost.sim.world.operations import Crash, Delivery, Finish, Parallel, Wake, same
 
 OPERATIONS = 10_000
 """Operations an incarnation may issue before its numbers run into the next one's."""
@@ -179,6 +179,7 @@ class Process:
         "kwargs",
         "last",
         "leave",
+        "life",
         "machine",
         "marked",
         "may_raise",
@@ -241,6 +242,8 @@ class Process:
         """Access to the process for the replacements of threads and locks, once they used it."""
         self.memory = 0
         """With threads: the bit of the memory that they share."""
+        self.life = 0
+        """With threads: the bit that their common end writes, and every step of theirs reads."""
         self.thread: Any = None
         """Object by which the code refers to this thread."""
         self.after_power_loss = after_power_loss
@@ -419,6 +422,12 @@ class Process:
         self.retried = True
         self.last = last
 
+    def await_delivery(self, delivery: Delivery, last: int) -> None:
+        """Wait for the answer to the pending operation, which has taken effect; see `set_last`."""
+        self.pending = delivery
+        self.retried = False
+        self.last = last
+
     def fork(self, group: "Group") -> None:
         """Wait for all requests of a parallel step."""
         self.group = group
@@ -476,10 +485,11 @@ class Process:
 
     # Threads.
 
-    def have_threads(self, memory: int, history: int) -> None:
-        """Begin to have threads: `memory` is the bit of what they share."""
+    def have_threads(self, memory: int, life: int, history: int) -> None:
+        """Begin to have threads: `memory` is the bit of what they share, `life` that of their common end."""
         self.threads = []
         self.memory = memory
+        self.life = life
         self.history = history
 
     def become_thread_of(self, machine: "Process", *, daemon: bool, start: Any, last: int) -> None:

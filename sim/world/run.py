@@ -62,6 +62,7 @@ class RunState:
         "collecting",
         "completed",
         "deadlines",
+        "deferred",
         "env",
         "files",
         "findings",
@@ -69,7 +70,9 @@ class RunState:
         "footprints",
         "has_daemons",
         "has_loops",
+        "has_threads",
         "held_back",
+        "lines_left_out",
         "located",
         "locks_made",
         "loops",
@@ -168,6 +171,8 @@ class RunState:
         self.has_daemons = False
         self.has_loops = False
         """True if a process has an event loop, see `sim.threads.loop`."""
+        self.has_threads = False
+        """True if a process started a thread."""
         self.locks_made = 0
         """Number of locks and queues that the program made while it set the world up."""
         self.files: Files | None = None
@@ -195,6 +200,10 @@ class RunState:
         """Record of the step that is being taken, or was taken last."""
         self.unreceived: dict[int, Any] = {}
         """By place in the trace: a reply that the store gave and no process received."""
+        self.deferred: set[int] = set()
+        """Places of the steps whose answer is delivered in a later step."""
+        self.lines_left_out = False
+        """True if a thread came to a line too often to pause again."""
         self.located: dict[tuple[int, int], tuple[CodeLine, ...]] | None = None
         """Lines of user code by process and number of the operation, see `located`; None: not recorded."""
         self.violation: Violation | None = None
@@ -443,8 +452,17 @@ class RunState:
         """Keep a reply that the store gives in the present step and no process receives."""
         self.unreceived[len(self.trace)] = reply
 
+    def defer_answer(self) -> None:
+        """Record that the answer of the present step is delivered in a later step."""
+        self.deferred.add(len(self.trace) - 1)
+
+    def leave_lines_out(self) -> None:
+        """Record that a thread came to a line too often to pause again."""
+        self.lines_left_out = True
+
     def add_thread(self, thread: Process) -> None:
         self.threads[thread.index] = thread
+        self.has_threads = True
         self.strands = [*self.processes, *self.threads.values()]
         self.has_daemons = self.has_daemons or thread.daemon
 

@@ -4,7 +4,9 @@ Theory. A process runs until it issues an operation: a request, a sleep, a clock
 That is one *step* of the schedule, and it is taken when the search decides so: the request lands, its reply
 is delivered, and the process runs on to its next operation. Landing and delivery are one step, because
 nothing that other processes could notice lies between them: a reply that is slow to arrive is a next step
-that is slow to be taken. A difference is an alternative of the step (see `sim.faults`).
+that is slow to be taken. Another thread of the same process could notice, so where it may step in between,
+the delivery is a step of its own (see `thread_steps`). A difference is an alternative of the step (see
+`sim.faults`).
 
 An *actor* is a process (numbered from 1; 0 is the program that sets the world up), a request in flight that
 has a life of its own, or the clock.
@@ -44,6 +46,7 @@ from fencepost.sim.world.operations import (
     ADVANCE,
     POWER_LOSS,
     Call,
+    Delivery,
     Finish,
     Pick,
     Post,
@@ -119,6 +122,8 @@ class Scheduler:
                 else:
                     again = True
                     napping.append(process)
+            elif kind is Delivery:
+                ready.append(process.index)
             elif process.blocked:
                 spinning = spinning or process
             elif self._waits(process):
@@ -333,6 +338,8 @@ class Scheduler:
                     early.append(op.until_ns)
             elif op is None or process.group is not None:
                 continue
+            elif kind is Delivery:
+                idle = False
             elif process.blocked or self._has_its_share(process):
                 held = True
             elif self._waits(process):

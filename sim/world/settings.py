@@ -23,6 +23,8 @@ class Settings:
     """Level of time that the search explores, see `stamps`."""
     muted: frozenset[str] = frozenset()
     """Properties that are known to be violated and are not judged."""
+    lines: frozenset[str] = frozenset()
+    """Names of shared memory: threads pause before each line of code that has one, see `threads.lines`."""
     pauses: tuple[str, ...] = ()
     """Alternatives of a pause besides the usual one."""
     start_ns: int = START_NS

@@ -4,6 +4,16 @@ Theory: see `sim.threads`. The `Executor` takes every step. In a process with th
 reads the memory of its process, and writes it if it changed objects that another thread can reach. It reads
 and writes the locks, queues and futures that it used (`StepRecord.touched`).
 
+*Delivery.* After a request has landed, or a lock is taken, another thread of the process may go on before the
+next line of the thread's code. The thread whose request landed first may be the last to append its result to
+a list. So the delivery of an answer is a step of its own. The first step has the effect
+on the store, on the disk or on the lock, and touches no memory; the second one runs the code. Nothing outside
+of the process can notice the second step, so it conflicts with steps of the same process alone. Both are one
+step where no other thread of the process can step in between: all have ended, or wait for what only this
+thread could give. Both are one step, too, where an operation takes nothing and its answer cannot change
+(a sleep that ends, the end of a thread that was joined, and the step before which others may go on after
+something was given).
+
 The memory of a thread is numbered, because states are compared by it. Its `history` is a number for its
 answers and for the `version` of the shared memory in which it went on; the `version` is a number for the
 thread that changed memory last.
@@ -17,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world.footprints import CLOCK
 from fencepost.sim.world.located import users_lines
-from fencepost.sim.world.operations import Start, Sync
+from fencepost.sim.world.operations import Delivery, NextLine, Pick, Start, Sync, Wake
 from fencepost.sim.world.process import Process
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
@@ -26,6 +36,9 @@ if TYPE_CHECKING:
     from fencepost.sim.world.executor import Executor
 
 _LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
+_AT_ONCE = frozenset({Wake, Pick, Start, Delivery, NextLine})
+"""Operations after which code runs in the same step: they have no effect that another thread could notice."""
+_DELIVERED = "delivered"
 DEADLOCK = "no process waits for ever"
 
 
@@ -38,7 +51,8 @@ def spawn(run: RunState, name: str, fn: Callable[[], Any], *, daemon: bool, star
         if run.sharing is not None:
             learnt = ("process", machine.index, machine.ended, _history(run, machine))
             history = run.sharing.number(learnt)
-        machine.have_threads(run.footprints.bit("memory", machine.name), history)
+        memory = run.footprints.bit("memory", machine.name)
+        machine.have_threads(memory, run.footprints.bit("life", machine.name), history)
     siblings = machine.threads
     assert siblings is not None
     taken = {thread.name for thread in siblings}
@@ -80,6 +94,8 @@ class ThreadSteps:
         self._executor = executor
         self._changed = run.sharing is None
         """True if the thread that steps changed memory that others share."""
+        self._landed = False
+        """True if the step ran no code: the answer is delivered in a later one."""
 
     def start(self, record: StepRecord, process: Process, op: Start, alternative: str) -> None:
         """Take the step in which a thread begins."""
@@ -115,6 +131,36 @@ class ThreadSteps:
         run.log(process.index, alternative, process, process.ops, op, answer)
         self._executor.go_on(record, process, answer)
 
+    def defer(self, record: StepRecord, process: Process, answer: Any, last: int) -> bool:
+        """Have the answer delivered in a step of its own; return False if no other thread could notice."""
+        run, op = self._run, process.pending
+        kind = type(op)
+        if kind in _AT_ONCE or (kind is Sync and _is_atomic(op)) or not has_rival(process):
+            return False
+        run.defer_answer()
+        process.await_delivery(Delivery(op, answer, len(run.trace) - 1), last or record.place)
+        self._landed = True
+        if run.sharing is not None:
+            machine = process.machine
+            learnt = tuple(answer) if type(answer) is list else answer
+            found = machine.version if kind is Sync else 0
+            history = process.set_history(run.sharing.number((process.history, "landed", found, learnt)))
+            if record.touched:
+                machine.set_version(run.sharing.number(("changed", history)))
+        return True
+
+    def deliver(self, record: StepRecord, process: Process, delivery: Delivery, alternative: str) -> None:
+        """Take the step in which a thread gets an answer and goes on."""
+        process.set_effective(False)
+        self._run.log(process.index, alternative, process, process.ops, delivery, None)
+        self._executor.deliver(record, process, delivery.answer)
+
+    def line(self, record: StepRecord, process: Process, op: NextLine, alternative: str) -> None:
+        """Take the step in which a thread goes on with a line of its code."""
+        process.set_effective(False)
+        self._run.log(process.index, alternative, process, process.ops, op, None)
+        self._executor.go_on(record, process, None)
+
     def resume(self, process: Process, answer: Any, last: int) -> Any:
         """Run a thread to its next operation, and find out if it changes memory that others share."""
         return self._watched(process, answer, lambda: self._run.resume(process, answer, last))
@@ -128,7 +174,10 @@ class ThreadSteps:
         sharing, machine = run.sharing, process.machine
         if sharing is None:
             return act()
-        site = (process.name, process.pending.kind, process.pending.subject)
+        op = process.pending
+        if type(op) is Delivery:
+            op, answer = op.op, _DELIVERED
+        site = (process.name, op.kind, op.subject)
         answer = tuple(answer) if type(answer) is list else answer
         history = process.set_history(sharing.number((process.history, machine.version, answer)))
         if site in sharing.writers:
@@ -143,6 +192,7 @@ class ThreadSteps:
             self._changed = sharing.known[history] = sharing.changed(before)
             if self._changed:
                 sharing.found.add(site)
+                sharing.learn_names(before, process)
         if self._changed or run.record.touched:
             machine.set_version(sharing.number(("changed", history)))
         return op
@@ -151,13 +201,15 @@ class ThreadSteps:
         """Add the memory of the process to the footprint: code between two steps may depend on it."""
         run = self._run
         changed, self._changed = self._changed, run.sharing is None
+        landed, self._landed = self._landed, False
         process = run.trace[-1][2]
         if process is None or not process.index or process.machine.threads is None:
             return
         if run.trace[-1][1] in _LATE:
             return
         machine = process.machine
-        record.add(machine.memory | record.touched, record.touched)
+        changed = changed and not landed
+        record.add((machine.life if landed else machine.memory) | record.touched, record.touched)
         if changed:
             record.add(0, machine.memory)
         learnt = record.learnt
@@ -179,7 +231,8 @@ class ThreadSteps:
         threads = process.threads
         if threads is None:
             return
-        record.add(process.memory, process.memory)
+        ended = process.memory | process.life
+        record.add(ended, ended)
         process.end_threads()
         for thread in threads:
             run.kill(thread, crash=True)
@@ -217,6 +270,28 @@ class ThreadSteps:
                 if one.machine.threads is not None
             )
         )
+
+
+def has_rival(process: Process) -> bool:
+    """Return True if another thread of the process may step before this one does."""
+    machine = process.machine
+    for other in (machine, *(machine.threads or ())):
+        op = other.pending
+        if other is process or op is None:
+            continue
+        kind = type(op)
+        if (kind is not Sync and kind is not Start) or op.ready is None:
+            return True
+        if kind is Sync and op.external:
+            continue
+        if op.until_ns >= 0 or op.ready():
+            return True
+    return False
+
+
+def _is_atomic(op: Sync) -> bool:
+    """Return True if it takes nothing, and its answer cannot change."""
+    return op.atomic or (op.ready is None and op.take is None)
 
 
 def _describe_wait(process: Process) -> str:

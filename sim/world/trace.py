@@ -11,6 +11,7 @@ from fencepost.impl.store.events import Event, TraceFields, arguments, landing, 
 from fencepost.impl.store.requests import Outcome, Request
 from fencepost.sim.faults import ALTERNATIVES, kind_of
 from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.operations import Delivery
 from fencepost.sim.world.run import RunState
 from fencepost.sim.world.world import World
 
@@ -33,6 +34,8 @@ def _rows(
     run: RunState, numbers: dict[tuple[int, int], int], trace_fields: TraceFields | None
 ) -> Iterator[tuple[Any, ...]]:
     issued = _issued(run)
+    responses: dict[int, tuple[Any, ...]] = {}
+    """By place of the landing: the responses that are delivered in a later step."""
     yield from _requests(issued, -1, 0, numbers, trace_fields)
     for place, (actor, alternative, process, incarnation, number, op, answer, clock) in enumerate(run.trace):
         who = process.name if process is not None else "clock" if op.kind == "advance" else "power"
@@ -43,7 +46,14 @@ def _rows(
             assert process is not None, "processes send requests"
             made = _number(numbers, process.index, number)
             stored = run.unreceived.get(place, answer)
-            yield from _landing(base, alternative, made, op, (stored, answer), trace_fields)
+            for row in _landing(base, alternative, made, op, (stored, answer), trace_fields):
+                if place in run.deferred and row[4] == "response":
+                    responses[place] = row
+                else:
+                    yield row
+        elif type(op) is Delivery and alternative != "crash":
+            if op.landed in responses:
+                yield (clock, *responses[op.landed][1:])
         elif op.kind == "note":
             columns = {"kind": "note", "key": op.topic, "note": repr(op.value)}
             yield (*base, -1, "note", columns)

@@ -70,13 +70,20 @@ class World(Declaring):
         deadlines: Deadlines | None = None,
         muted: frozenset[str] = frozenset(),
         sharing: "Sharing | None" = None,
+        lines: frozenset[str] = frozenset(),
         loops: Loops | None = None,
         wait_rounds: int = WAIT_ROUNDS,
     ) -> None:
         pauses = () if deadlines is None else deadlines.tried
         self.run = self.run_type(
             Settings(
-                budget=budget, seed=seed, timed=timed, muted=muted, pauses=pauses, wait_rounds=wait_rounds
+                budget=budget,
+                seed=seed,
+                timed=timed,
+                muted=muted,
+                pauses=pauses,
+                lines=lines,
+                wait_rounds=wait_rounds,
             ),
             footprints or Footprints(),
             recall=recall,
@@ -459,6 +466,10 @@ class World(Declaring):
         self.run.use_thread()
         finalizers.hold()
         places.enter(self.run, program)
+        if self.settings.lines:
+            from fencepost.sim.threads import lines
+
+            lines.apply(program, self.settings.lines)
         watch(self.run)
         self.executor.start(program, self)
 

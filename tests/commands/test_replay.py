@@ -278,8 +278,9 @@ def test_access_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "name the model"),
-        (["t"], "name the model"),
+        ([], "name the traces"),
+        (["t", "--slots", "4"], "--slots needs a model"),
+        (["t", "--coverage"], "--coverage needs a model"),
         (["--model", "publish"], "name the traces"),
         (["t", "--model", "nope"], "no model is called 'nope'; known: publish"),
         (["nowhere", "--model", "publish"], "there is no file or folder nowhere"),

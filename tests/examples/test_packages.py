@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from examples.packages.__main__ import HERE, described, drivers
+from examples.packages.__main__ import HERE, described, drivers, verdicts
 
 PINNED = dict(re.findall(r"^(\S+)==(\S+)$", (HERE / "requirements.txt").read_text(), re.MULTILINE))
 TABLE = {
@@ -20,6 +20,13 @@ TABLE = {
 def test_every_driver_has_a_row_and_every_row_a_driver() -> None:
     assert set(TABLE) == {f"[{driver.stem}]({driver.name})" for driver in drivers()}
     assert len({cells[1] for cells in TABLE.values()}) >= 10  # packages
+
+
+def test_the_verdicts_of_the_table_are_read() -> None:
+    """`nox -s packages` compares them with what it finds."""
+    found = verdicts((HERE / "README.md").read_text())
+    assert found == {driver.stem: TABLE[f"[{driver.stem}]({driver.name})"][4] for driver in drivers()}
+    assert set(found.values()) == {"holds", "violated", "undecided"}
 
 
 @pytest.mark.parametrize("driver", drivers(), ids=lambda driver: driver.stem)

@@ -1,6 +1,6 @@
 """What common S3 clients do against our server: a table of client x operation.
 
-    python -m tests.servers.clients docs/reference/objects-clients.md
+    python -m tests.servers.clients out/objects-clients.md
 
 Each client works in a bucket of its own, through the API or commands that its users have. A cell is `yes`,
 or the number of the reason below the table. A client that is not installed is left out, with the reason.
@@ -20,6 +20,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+
+from tests import outcomes
 
 TOKEN = "a root token of the clients"
 SECRET = ""
@@ -543,8 +545,13 @@ def main(target: str) -> int:
                 missing.append(f"{name}: {error}")
     text = page(rows, reasons, missing)
     sys.stdout.write(text)
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
     Path(target).write_text(text)
-    return 1 if set(reasons) - {f"{name}, {column}: {why}" for (name, column), why in KNOWN.items()} else 0
+    known = {f"{name}, {column}: {why}" for (name, column), why in KNOWN.items()}
+    failed = [reason for reason in reasons if reason not in known]
+    skipped = dict.fromkeys([*missing, *(reason for reason in reasons if reason in known)], 1)
+    outcomes.record(sum(row.count("yes") for row in rows), failed, skipped)
+    return int(bool(failed))
 
 
 def configuration() -> str:

@@ -16,6 +16,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import outcomes
+
 from .streams_fleet import STORES, nodes, store
 
 PACKAGES = ("@durable-streams/server-conformance-tests@0.3.6", "@durable-streams/client@0.2.7")
@@ -112,6 +114,10 @@ def main() -> int:
         with store(name, folder / "data") as url, nodes(url, folder, 1, *OPTIONS) as made:
             results[name] = run(work, made.addresses[0])
     sys.stdout.write(table(results) + "\n")
+    for name, found in results.items():
+        failed = [*found.failed, *(set(found.skipped) - set(SKIPS.values()))]
+        skipped = {why: count for why, count in found.skipped.items() if why in SKIPS.values()}
+        outcomes.record(found.passed, [f"{name}: {test}" for test in failed], skipped)
     return int(not all(one.ok for one in results.values()))
 
 

@@ -37,7 +37,7 @@ DAY_NS = 24 * 3600 * 10**9
 
 SMALL = 320
 SOAK = int(os.environ.get("FENCEPOST_SOAK", "0"))
-"""How many batches the long run has; `nox -s soak` says 20,000."""
+"""Number of batches of the long run; `nox -s soak` sets 4,000."""
 PAUSES_S = {SMALL: (0.05, 0.4)}
 """Between one collector's end and the next."""
 
@@ -141,7 +141,7 @@ def _landed(address: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SOAK, reason="half an hour: nox -s soak")
+@pytest.mark.skipif(not SOAK, reason="minutes: nox -s soak")
 @pytest.mark.parametrize("where", ["file", "honest_moto_process", "seaweedfs"])
 def test_many_batches_are_accepted_once_through_kills(
     where: str, request: pytest.FixtureRequest, tmp_path: Path

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -313,29 +314,26 @@ def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
 
 
 def test_a_request_in_flight_is_finished_when_the_server_is_stopped(tmp_path: Path) -> None:
+    """100 Continue shows that the server has begun the request; a stopping server begins no other."""
     with serving(tmp_path, 2) as (process, address):
         s3 = client(address)
         s3.create_bucket(Bucket=BUCKET)
-
-        class Slow:
-            """A body that ends the server while it is read."""
-
-            def __init__(self) -> None:
-                self.left = [b"x" * (1 << 20)] * 4
-
-            def read(self, size: int = -1) -> bytes:
-                if len(self.left) == 2:
-                    process.send_signal(signal.SIGTERM)
-                return self.left.pop() if self.left else b""
-
         url = s3.generate_presigned_url("put_object", Params={"Bucket": BUCKET, "Key": "k"})
-        import http.client
-
         host, port = address.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
-        connection.request("PUT", url.removeprefix(address), Slow(), {"content-length": str(4 << 20)})
-        assert connection.getresponse().status == 200
-        connection.close()
+        head = [
+            f"PUT {url.removeprefix(address)} HTTP/1.1",
+            f"host: {host}:{port}",
+            f"content-length: {4 << 20}",
+            "expect: 100-continue",
+        ]
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall("\r\n".join([*head, "", ""]).encode())
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
+            process.send_signal(signal.SIGTERM)
+            while len(children(process)) > 1:  # the other worker has no request
+                threading.Event().wait(0.05)
+            connection.sendall(b"x" * (4 << 20))
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
         assert process.wait(30) == 0
     with serving(tmp_path, 1) as (_, address):
         assert client(address).head_object(Bucket=BUCKET, Key="k")["ContentLength"] == 4 << 20

@@ -6,6 +6,7 @@ audit finds more, the page needs an edit.
 """
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -190,6 +191,32 @@ def test_threads_that_share_memory() -> None:
 
     assert verdict(program) == "holds"
     assert set(counted) == {2}
+
+
+def test_threads_that_change_places_within_one_line() -> None:
+    """The bound says that a line is one step; two threads could both read 0 in it."""
+
+    def count(store: Any) -> int:
+        shared = {"count": 0}
+
+        def add() -> None:
+            store.get("k")
+            shared["count"] = shared["count"] + 1
+
+        threads = [threading.Thread(target=add) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return shared["count"]
+
+    def program(world: World) -> None:
+        world.spawn(count, world.store(), name="ann")
+        world.finally_("nothing is lost", lambda view: view.results().get("ann", 2) == 2)
+
+    found = audit(program, budget=NO_FAULTS)
+    assert found.verdict == "holds"
+    assert "threads share" in found.bound
 
 
 def test_the_raw_header_of_a_time_of_modification() -> None:

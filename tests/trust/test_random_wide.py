@@ -118,9 +118,8 @@ def test_larger_spaces_agree_as_well(tmp_path_factory, wide: Wide, exact: bool) 
     agree(wide, naive, exact=exact)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(explore, "LEAST_MEMORY", 1)
-        result = check(
-            wide.machine(), deadlock=False, memory=100_000, spill=tmp_path_factory.getbasetemp(), exact=exact
-        )
+        options = {"memory": 100_000, "spill": tmp_path_factory.getbasetemp(), "keep_going": True}
+        result = check(wide.machine(), deadlock=False, exact=exact, **options)
         assert result["never"].verdict == wide.expected(naive)["never"][0]
     assert walk(wide.machine(), walks=3_000, steps=60, deadlock=False).distinct <= len(naive.depth_of)
 

@@ -243,6 +243,16 @@ def test_a_missing_boundary_check_is_rejected_where_the_outcome_is_noted() -> No
     assert "has not read the boundary since" in verdict("publish", [*run[:at], note, *run[at:]])[1]
 
 
+@both
+def test_a_sidecar_deleted_by_a_process_that_never_saw_it_is_rejected(recorded: str) -> None:
+    """Also where its plan has lost and any process may retire it: who retires a plan has read it."""
+    for run in map(list, runs("publish", recorded)):
+        for op, _ in where(run, "put", "recovery/"):
+            key = next(event.key for event in run if event.op == op)
+            gone = then(run, end_of(run, op), "delete", key, "done")
+            assert verdict("publish", gone)[0] == "rejected", (run[0].run, op)
+
+
 def test_a_boundary_is_never_deleted() -> None:
     run = list(runs("publish")[0])
     found, reason = verdict("publish", then(run, len(run), "delete", "branch/main/boundary.json", "done"))

@@ -21,6 +21,7 @@ from fencepost.commands.ingest.group import (
     settings_options,
     subcommand,
 )
+from fencepost.commands.messages import say
 from fencepost.commands.operating import Result, allow_connections, bind, print_error
 from fencepost.commands.values import Address, listen_option, size_option
 from fencepost.impl.http.limits import Limits
@@ -157,7 +158,7 @@ def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> Non
     try:
         server = Server(
             collector,
-            on_listening=lambda url: click.echo(f"listening on {url}"),
+            on_listening=lambda url: say(f"listening on {url}"),
             certificate=options["tls_certificate"],
             key=options["tls_key"],
         )

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import LogLine
 from fencepost.commands.operating import (
     AGAIN,
     Act,
@@ -144,7 +145,7 @@ def rounds(once: Callable[[], Result], every_s: float | None) -> Iterator[Result
 def log_to_stderr(*, verbose: bool) -> None:
     """One line a message, with its time; requests only when `verbose`."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(LogLine("%(asctime)s %(levelname)s %(message)s"))
     log = logging.getLogger("fencepost")
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)

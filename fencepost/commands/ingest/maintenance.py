@@ -23,6 +23,7 @@ from fencepost.commands.ingest.group import (
     settings_options,
     subcommand,
 )
+from fencepost.commands.messages import say
 from fencepost.commands.operating import Result
 from fencepost.impl.ingest import (
     IngestError,
@@ -154,7 +155,7 @@ def audit(url: str, deep: bool, inventory: str | None, **options: Any) -> Result
             with _report(inventory, url, store) as report:
                 report.check(bucket=bucket, now_ns=ENV.now_ns())
                 found = audit_by_report(store, ENV, settings, report=report, prefix=prefix, deep=deep)
-            click.echo(f"report taken {report.taken}: {found.since} batches accepted since", err=True)
+            say(f"report taken {report.taken}: {found.since} batches accepted since", err=True)
     text = (
         f"{found.accepted} batches and {found.quarantined} conflicts checked, "
         f"{found.repaired} missing index objects written"

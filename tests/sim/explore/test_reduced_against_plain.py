@@ -53,10 +53,10 @@ BUDGETS = st.sampled_from(
 )
 
 
-def seen_by(search: Any) -> tuple[set[Any], set[str]]:
+def seen_by(search: Any, most: int = PLAIN_MAX) -> tuple[set[Any], set[str]]:
     endings: set[Any] = set()
     search._observe = lambda world: endings.add(final_state(world))
-    search.explore(lambda s: s.schedules + s.cut > PLAIN_MAX)
+    search.explore(lambda s: s.schedules + s.cut > most)
     return endings, {str(failure.violation) for failure in search.failures}
 
 
@@ -73,14 +73,14 @@ def compare(
     return compare_settings(Setting(program, budget), **options)
 
 
-def compare_settings(setting: Setting, **options: Any) -> tuple[int, int]:
+def compare_settings(setting: Setting, most: int = PLAIN_MAX, **options: Any) -> tuple[int, int]:
     """Explore both ways; the numbers of schedules. (0, 0) when there is too much to enumerate."""
     plain = Plain(setting, first_only=False)
-    endings, error = seen_by(plain)
+    endings, error = seen_by(plain, most)
     if not plain.exhausted or plain.cut:
         return 0, 0
     reduced = ReducedSearch(setting, first_only=False, **options)
-    fewer_endings, fewer_violated = seen_by(reduced)
+    fewer_endings, fewer_violated = seen_by(reduced, most)
     assert reduced.exhausted
     assert fewer_endings == endings
     assert fewer_violated == error

@@ -92,6 +92,11 @@ def test_text_that_is_no_token_is_refused_with_the_part_at_fault(token: str) -> 
         replay(program(lambda store: None), token)
 
 
+def test_an_escape_that_is_no_character_is_refused() -> None:
+    with pytest.raises(BadToken, match="is not UTF-8"):
+        replay(program(lambda store: None), "a:put:%80:1")
+
+
 def test_odd_names_are_quoted_so_that_a_token_is_one_word_in_a_shell() -> None:
     target = tk.Target("ann & co", "put", "a key:with,all=sorts/of $things", 2, "reply_lost")
     text = tk.write([target])

@@ -309,3 +309,33 @@ def test_what_a_rename_forced_forces_nothing_written_later() -> None:
         os.pwrite(fd, b"5", 2)
 
     assert left_by(code, "ext4") >= {files(old=b"34"), files(old=b"345")}
+
+
+def test_a_name_that_changed_often_has_any_of_the_files_that_it_named() -> None:
+    """And the one that it had when its directory was last flushed, or none."""
+
+    def rename(root: Path, *bodies: bytes) -> None:
+        for body in bodies:
+            durable(root / "new", body)
+            (root / "new").rename(root / "old")
+
+    def code(root: Path) -> None:
+        flush(root)
+        rename(root, b"3", b"4", b"5")
+
+    def flushed_between(root: Path) -> None:
+        rename(root, b"3")
+        flush(root)
+        rename(root, b"4", b"5")
+
+    def removed_between(root: Path) -> None:
+        rename(root, b"3")
+        (root / "old").unlink()
+        rename(root, b"4")
+
+    def of_old(code: Callable[[Path], Any]) -> set[Any]:
+        return {dict(found).get("old") for found in left_by(code)}
+
+    assert of_old(code) == {b"12", b"3", b"4", b"5"}
+    assert of_old(flushed_between) == {b"3", b"4", b"5"}
+    assert of_old(removed_between) == {b"12", b"3", None, b"4"}

@@ -67,7 +67,7 @@ def test_the_locked_pool_holds_in_every_schedule() -> None:
 @pytest.mark.parametrize("work", programs.ALL, ids=lambda work: work.__name__)
 def test_every_ending_of_threads_is_seen(work: Any) -> None:
     """The search sees what plain enumeration sees."""
-    assert compare_settings(Setting(alone(work), NO_FAULTS))[0]
+    assert compare_settings(Setting(alone(work), NO_FAULTS), most=5_000)[0]
 
 
 def test_what_lies_in_a_queue_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_notify_wakes_as_many_as_it_is_given(count: int, broken: bool) -> None:
 
 def test_a_search_starts_over_when_it_learns_of_a_place_that_changes_memory() -> None:
     learnt = Sharing(None)
-    learnt.add([["ann", "put", "a"]])
+    learnt.add({"places": [["ann", "put", "a"]]})
     assert learnt.adopt()
     assert learnt.writers == {("ann", "put", "a")}
     assert not learnt.adopt()

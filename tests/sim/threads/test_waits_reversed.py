@@ -1,0 +1,81 @@
+"""Threads that wait for one another are explored in every order in which they may get what they wait for.
+
+A thread that waits cannot step until another has released what it waits for, so no race of the two shows that
+it could have come first. If this fails, orders of lock holders are missing.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fencepost.impl.store import ANYTHING
+from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.runs import Setting
+from fencepost.sim.world import NO_FAULTS, World
+
+Use = Callable[[Any, Any, list[Any], int], None]
+
+
+def hold(lock: Any, store: Any, order: list[Any], me: int) -> None:
+    with lock:
+        store.put("k", b"", when=ANYTHING)
+        order.append(me)
+
+
+def hold_for_a_while(lock: Any, store: Any, order: list[Any], me: int) -> None:
+    if not lock.acquire(timeout=1):
+        order.append(-me)
+        return
+    store.put("k", b"", when=ANYTHING)
+    order.append(me)
+    lock.release()
+
+
+def orders(make: Callable[[], Any], uses: tuple[Use, ...], *, merge: bool) -> set[tuple[int, ...]]:
+    """Return the orders in which the main thread, which is 0, and the others had the lock; -n gave up."""
+
+    def process(store: Any) -> tuple[int, ...]:
+        lock, order = make(), list[Any]()
+        threads = [
+            threading.Thread(target=use, args=(lock, store, order, number))
+            for number, use in enumerate(uses[1:], 1)
+        ]
+        for thread in threads:
+            thread.start()
+        uses[0](lock, store, order, 0)
+        for thread in threads:
+            thread.join()
+        return tuple(order)
+
+    def program(world: World) -> None:
+        world.configure(ticks=0)
+        world.spawn(process, world.store(), name="p")
+
+    found: set[tuple[int, ...]] = set()
+
+    def observe(world: World) -> None:
+        found.add(world.processes[0].result)
+
+    search = ReducedSearch(Setting(program, NO_FAULTS), first_only=False, merge=merge, observe=observe)
+    search.explore()
+    assert not search.failures
+    return found
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock, threading.Semaphore, threading.Condition])
+def test_both_orders_of_two_holders_are_explored(make: Callable[[], Any], merge: bool) -> None:
+    assert orders(make, (hold, hold), merge=merge) == {(0, 1), (1, 0)}
+
+
+@pytest.mark.slow  # seconds
+def test_a_holder_comes_before_every_earlier_one() -> None:
+    """Not only before the last that had the lock."""
+    found = orders(threading.Lock, (hold, hold, hold), merge=True)
+    assert found == {(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)}
+
+
+def test_a_thread_that_waits_for_a_while_gets_the_lock_or_gives_up() -> None:
+    assert orders(threading.Lock, (hold, hold_for_a_while), merge=True) == {(0, 1), (1, 0), (-1, 0)}

@@ -1,0 +1,103 @@
+"""Random programs of requests end as an independent enumeration says, in every mode of the search.
+
+If this fails, a verdict about requests, their faults, uploads, daemons or deadlines is wrong, or holds in one
+mode only: with `--resume`, with `--jobs`, for states that were met before.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.sim.world import World
+from tests.generators import Compared, Generator, batches
+from tests.trust.oracles.modes import EXACT, SAMPLING, Modes, differences
+from tests.trust.oracles.request_oracle import RequestOracle, TooMany
+from tests.trust.oracles.request_programs import RequestProgram, declared, ending_of, random_program
+
+QUICK = range(45)
+NAME = "requests"
+
+
+def modes_of(program: RequestProgram, folder: Path, seed: int) -> Modes:
+    def declare(world: World) -> None:
+        declared(program, world)
+
+    return Modes(declare, program.budget, lambda world: ending_of(program, world), folder, seed)
+
+
+def compared(seed: int, folder: Path, names: tuple[str, ...], states_max: int) -> Compared:
+    program = random_program(seed)
+    try:
+        expected = RequestOracle(program, states_max).endings()
+    except TooMany:
+        return Compared(0, [])
+    return Compared(len(expected), list(differences(modes_of(program, folder, seed), expected, names)))
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_random_programs_of_requests_end_as_enumerated(
+    part: int, generator: Generator, tmp_path: Path
+) -> None:
+    """Each program in the default mode, and in another one."""
+    others = (*EXACT[1:], *SAMPLING)
+    generator.compare(
+        NAME,
+        QUICK[part::3],
+        lambda seed: compared(seed, tmp_path, (EXACT[0], others[seed % len(others)]), 4_000),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", batches(400), ids=str)
+def test_many_random_programs_of_requests_end_as_enumerated(
+    seeds: range, generator: Generator, tmp_path: Path
+) -> None:
+    generator.compare(NAME, seeds, lambda seed: compared(seed, tmp_path, (*EXACT, *SAMPLING), 60_000))
+
+
+GET, PUT = ("request", "r0", ("get", "a")), ("request", "r0", ("put", "a", ("literal", "x"), "ABSENT"))
+
+
+def endings(*processes: tuple, **options) -> set:
+    restarts = tuple(True for _ in processes)
+    return RequestOracle(RequestProgram(processes, restarts, **options)).endings()
+
+
+def test_the_enumeration_knows_orders_faults_and_time() -> None:
+    """A check of the checker: endings that were counted by hand."""
+    read, created = (("r0", ("missing", None)),), (("r0", ("done",)),)
+    saw = (("r0", ("done", "x")),)
+    there = (("a", "x"),)
+    assert endings((GET,), (PUT,)) == {(there, (read, created), ()), (there, (saw, created), ())}
+    lost = (("r0", ("unknown",)),)
+    assert endings((PUT,), faults={"reply_lost": 1}) == {(there, (created,), ()), (there, (lost,), ())}
+    assert endings((PUT,), faults={"late": 1}) == {
+        (there, (created,), ()),
+        (there, (lost,), ()),
+        ((), (lost,), ()),
+    }
+    again = (("r0", ("exists",)),)
+    assert endings((PUT,), faults={"duplicated": 1}) == {(there, (created,), ()), (there, (again,), ())}
+    crashed = {(there, (created,), ()), (there, (again,), ())}
+    assert endings((PUT,), faults={"crash": 1}) == crashed
+    late = (("begin",), ("over", "r0", 3))
+    waited = (("begin",), ("sleep", 5), ("over", "r0", 3))
+    no, yes = ((), ((("r0", (False,)),),), ()), ((), ((("r0", (True,)),),), ())
+    assert endings(late, feature="deadline") == {no}
+    assert endings(waited, feature="deadline") == {yes}
+    assert endings(late, feature="deadline", faults={"pause": 1}) == {no, yes}
+
+
+def test_the_enumeration_knows_uploads_and_daemons() -> None:
+    upload = ("upload", "r0", "a", "p", "ABSENT", False)
+    conflict, exists, done = ((("r0", (text,)),) for text in ("conflict", "exists", "done"))
+    assert endings((upload,), feature="upload") == {((("a", "p"),), (done,), ())}
+    put = (
+        ("request", "r0", ("put", "a", ("literal", "x"), "ANY")),
+        ("request", "r1", ("delete", "a", "ANY")),
+    )
+    answers = {processes[0] for _, processes, _ in endings((upload,), put, feature="upload")}
+    assert answers == {done, exists, conflict}
+    note = ("note", "t", ("literal", "n"))
+    steps = {notes for _, _, notes in endings((GET,), daemon=(note,), daemon_steps=2)}
+    assert steps == {(), (("t", ("n",)),), (("t", ("n", "n")),)}
