@@ -213,3 +213,47 @@ def test_a_retry_that_ends_with_the_faults_keeps_its_promise() -> None:
         world.eventually("written", lambda view: view.get("k") is not None)
 
     assert verdict(program, budget=Budget(crash=1, reply_lost=1, request_lost=1, pause=0)) == "holds"
+
+
+def test_a_waiter_that_sleeps_gives_up_although_it_could_succeed() -> None:
+    """In every run that is tried first the wait succeeds: the lock goes away before the time is over."""
+
+    def build(world: World, name: str) -> None:
+        store = world.store()
+        for _ in range(10):
+            if store.put("lock", name.encode(), when=ABSENT).done:
+                break
+            store.get("lock")
+            time.sleep(1)
+        else:
+            world.note("broke in", name)
+        store.put("output", name.encode(), when=ANYTHING)
+        store.delete("lock", when=ANYTHING)
+
+    def program(world: World) -> None:
+        for name in ("ann", "bob"):
+            world.spawn(build, world, name, name=name, restart=False)
+        world.always("all wait", lambda view: not view.notes("broke in"))
+
+    assert verdict(program) == "violated"
+
+
+def test_a_wait_without_end_after_two_faults_is_found() -> None:
+    """The search finds it in every schedule and fault, not only with one fault."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            while not store.head("b").done:
+                store.head("other")
+
+        for name in ("ann", "bob"):
+            world.spawn(store.put, "b", b"", when=ANYTHING, name=name)
+        world.spawn(wait, name="waits")
+        world.eventually("b comes", lambda view: view.get("b") is not None)
+
+    assert verdict(program, budget=NO_FAULTS.but(request_lost=1)) == "holds"
+    result = audit(program, budget=NO_FAULTS.but(request_lost=2))
+    assert result.verdict == "violated"
+    assert result.counterexamples[0].faults == 2
