@@ -94,6 +94,7 @@ ALTERNATIVES: dict[str, Alternative] = {
         Alternative("ok", "", lands=True, harmless=True),
         Alternative("land", "a request from earlier lands", lands=True, sent=False, late=True, harmless=True),
         Alternative("never", "the request, whose sender has long gone, NEVER lands", sent=False, late=True),
+        Alternative("in_vain", "the loop takes all its rounds", lands=True, harmless=True),
         Alternative("advance", "time passes, until a sleep ends", harmless=True),
         Alternative(
             "tick",

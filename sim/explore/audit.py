@@ -39,6 +39,7 @@ from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
+from fencepost.sim.world.loops import WAIT_ROUNDS
 from fencepost.sim.world.process import Diverged, Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
@@ -64,6 +65,8 @@ class AuditRequest:
     seconds: float | None = None
     schedules: int | None = None
     steps_max: int = 400
+    wait_rounds: int = WAIT_ROUNDS
+    """Rounds in vain after which a waiting loop is held back."""
     depth: int = 3
     jobs: int = 1
     """Operating-system processes that share an exhaustive search."""
@@ -89,7 +92,7 @@ class AuditRequest:
 
     @cached_property
     def setting(self) -> Setting:
-        return Setting(self.program, self.budget, self.seed, self.steps_max)
+        return Setting(self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds)
 
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """Return the same audit, in which operations may cost at most so much."""
@@ -361,7 +364,8 @@ def _explored(
 def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
     """A fair run goes round for ever, and what was promised does not happen."""
     scope = f"{found.processes} process{'' if found.processes == 1 else 'es'}"
-    bound = f"a schedule of {scope} without faults, in which all take turns, goes round for ever"
+    how = "with one fault" if found.faults else "without faults"
+    bound = f"a schedule of {scope} {how}, in which all take turns, goes round for ever"
     return AuditOutcome(request, request.strategy, "violated", bound, 1, 0, elapsed, (found,), (), Coverage())
 
 

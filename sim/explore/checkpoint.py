@@ -37,7 +37,7 @@ from fencepost.sim.world.located import AuditError, CodeLine, users_lines_of
 from fencepost.sim.world.process import Diverged, Stuck
 from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
-VERSION = 7
+VERSION = 8
 PIECES_EACH = 8
 """Pieces for each process: some are small, and no process should wait for long."""
 REPORT_RUNS = 500
@@ -103,7 +103,7 @@ def identity(search: ReducedSearch) -> str:
     name = getattr(setting.program, "__qualname__", "a program")
     return (
         f"{name} ({digest_of(setting.program)}), {setting.budget}, seed {setting.seed}, "
-        f"{setting.steps_max} steps"
+        f"{setting.steps_max} steps, {setting.wait_rounds} rounds"
     )
 
 
@@ -114,6 +114,7 @@ def packed(search: ReducedSearch) -> dict[str, Any]:
         "timed": search.timed,
         "deadlines": search.setting.deadlines.packed(),
         "sharing": search.setting.sharing.packed(),
+        "loops": search.setting.loops.packed(),
         "base": search.base,
         "exhausted": search.exhausted,
         "footprints": search.footprints.packed(),
@@ -131,6 +132,8 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.setting.deadlines.adopt()
     search.setting.sharing.add(data.get("sharing", {}))
     search.setting.sharing.adopt()
+    search.setting.loops.add(data["loops"])
+    search.setting.loops.adopt()
     search.clear()
     search.base = data["base"]
     search.reset(Footprints.unpacked(data["footprints"]))
@@ -228,6 +231,7 @@ class Together:
         while timed is not None:
             self.setting.deadlines.adopt()
             self.setting.sharing.adopt()
+            self.setting.loops.adopt()
             self.whole = ReducedSearch(self.setting, timed=timed)
             pieces = split(self.whole, self.jobs * PIECES_EACH)
             timed = self._share_out(pieces, stop)
@@ -265,6 +269,7 @@ class Together:
                 self.setting.sharing.add(report["sharing"])
                 if report["stale"]:
                     self.setting.deadlines.add(report["deadlines"])
+                    self.setting.loops.add(report["loops"])
                     return int(report["timed"])
                 self._add(report)
                 if report["done"]:
@@ -382,6 +387,7 @@ def _report(pipe: Connection, search: ReducedSearch) -> None:
             "timed": search.timed,
             "deadlines": search.setting.deadlines.packed(),
             "sharing": search.setting.sharing.packed(),
+            "loops": search.setting.loops.packed(),
             "done": search.exhausted or bool(failures),
             "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
             "coverage": _pack_coverage(search.coverage),

@@ -16,11 +16,12 @@ from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violat
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.loops import IN_VAIN_MAX, WAIT_ROUNDS, Loops
 from fencepost.sim.world.operations import Delivery
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
-from fencepost.sim.world.scheduler import SPINS, category_of
+from fencepost.sim.world.scheduler import category_of
 from fencepost.sim.world.scheduling import Scheduling
 from fencepost.sim.world.stamps import STAMPED
 from fencepost.sim.world.variables import OwnVariables
@@ -46,6 +47,10 @@ class Setting:
     """Names of shared memory: threads pause before each line of code that has one."""
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
     """Times that the runs so far compared with the clock."""
+    loops: Loops = field(default_factory=Loops, compare=False, repr=False)
+    """Endless loops that the runs so far showed."""
+    wait_rounds: int = WAIT_ROUNDS
+    """Rounds in vain after which a waiting process is held back."""
 
     kept: OwnVariables | None = field(default=None, compare=False, repr=False)
 
@@ -88,6 +93,8 @@ class Setting:
             deadlines=self.deadlines if self.budget.pause or self.budget.skew else None,
             muted=self.muted,
             sharing=self.sharing if sharing else None,
+            loops=self.loops,
+            wait_rounds=self.wait_rounds,
             lines=self.lines,
         )
         world.run.keep_apart(self.variables, watched=watched)
@@ -256,10 +263,21 @@ class Coverage:
         if alternative not in _HARMLESS:
             self.faults[kind_of(alternative) if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
-        if run.rested:
+        if run.rested and run.has_daemons:
             self.limits.add(f"a daemon takes {world.settings.daemon_steps} steps while others can go on")
+        if run.loops is not None and run.loops.has_starving:
+            self.limits.add(
+                f"a loop that never ends takes {run.settings.wait_rounds} rounds while others can go on"
+            )
         if run.held_back:
-            self.limits.add(f"a process that gets the same reply {SPINS} times more waits for a change")
+            rounds = world.settings.wait_rounds
+            self.limits.add(
+                f"a loop that waits is held back after {rounds} rounds, until a change or its end"
+            )
+            if run.loops is not None and (names := run.loops.unfollowed):
+                self.limits.add(
+                    f"a loop of {names} had no end within {IN_VAIN_MAX} steps: it waits for a change"
+                )
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
             self.outcomes[op.kind, outcome._value_] += 1

@@ -32,6 +32,7 @@ from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.folds import Fold
 from fencepost.sim.world.folds import Step as FoldStep
 from fencepost.sim.world.footprints import Footprints
+from fencepost.sim.world.loops import WAIT_ROUNDS, Loops
 from fencepost.sim.world.monitor import Follower, Monitor
 from fencepost.sim.world.operations import Note, Pick, Post, Receive, own, plain
 from fencepost.sim.world.process import Flight, Process, Recall, Step, refuse
@@ -71,6 +72,8 @@ class World(Declaring):
         muted: frozenset[str] = frozenset(),
         sharing: "Sharing | None" = None,
         lines: frozenset[str] = frozenset(),
+        loops: Loops | None = None,
+        wait_rounds: int = WAIT_ROUNDS,
     ) -> None:
         pauses = () if deadlines is None or not budget.pause else deadlines.tried
         skews = () if deadlines is None or not budget.skew else deadlines.skews
@@ -83,11 +86,13 @@ class World(Declaring):
                 pauses=pauses,
                 skews=skews,
                 lines=lines,
+                wait_rounds=wait_rounds,
             ),
             footprints or Footprints(),
             recall=recall,
             deadlines=deadlines,
             sharing=sharing,
+            loops=loops,
         )
         self.run.equip(WorldEnvironment(self.run))
         self.run.open_store(WorldStore(self.run))
@@ -529,7 +534,8 @@ class World(Declaring):
                 memories[process.index] if process.pending is not None else _ending(process),
                 crashes and process.effective,
                 process.retried,
-                process.spins,
+                process.rounds.state(),
+                process.blocked and True,
                 process.naps and (process.naps, process.nap_reads),
                 process.skew_ns,
                 None if process.group is None else tuple(process.group.replies),
@@ -552,6 +558,7 @@ class World(Declaring):
             self.judge.state(),
             None if run.files is None else (run.files.state(), run.stays_on, len(run.survivors or ())),
             self.executor.threads.state(crashes) if run.threads else None,
+            None if run.rushing is None else (run.rushing.index, self.executor.waited_ns),
         )
 
     def endured(self, memories: tuple[Any, ...]) -> Any:

@@ -122,23 +122,54 @@ def test_more_moments_than_one_passing_by_themselves() -> None:
     assert verdict(lambda world: program(world, ticks=2)) == "violated"
 
 
-def test_an_attempt_that_is_counted_beyond_the_fifth() -> None:
-    def program(world: World, attempts: int) -> None:
+def test_a_change_between_the_seventh_round_and_the_last() -> None:
+    """The rounds of a loop are followed until it is held back, and then all at once."""
+
+    def program(world: World, attempt: int) -> None:
         store = world.store()
 
         def wait() -> None:
-            for _ in range(attempts):
+            for number in range(1, 11):
                 if store.head("ready").done:
+                    world.note("attempt", number)
                     return
-            world.note("gave up")
 
         world.spawn(wait, name="waits")
         world.spawn(store.put, "ready", b"", when=ANYTHING, name="writes")
-        world.always("it waits long enough", lambda view: not view.notes("gave up"))
+        world.always("another attempt", lambda view: attempt not in view.notes("attempt"))
 
-    assert verdict(lambda world: program(world, 6)) == "violated"
-    assert verdict(lambda world: program(world, 7)) == "holds"
-    assert "5 times more waits for a change" in audit(lambda world: program(world, 7), budget=NO_FAULTS).bound
+    assert verdict(lambda world: program(world, 7)) == "violated"
+    assert verdict(lambda world: program(world, 8)) == "holds"
+    result = audit(lambda world: program(world, 8), budget=NO_FAULTS)
+    assert "a loop that waits is held back after 5 rounds, until a change or its end" in result.bound
+    assert audit(lambda world: program(world, 8), budget=NO_FAULTS, wait_rounds=6).verdict == "violated"
+
+
+def test_a_loop_with_effects_after_two_faults() -> None:
+    """No helper's write arrives, and the one that waits for it writes for ever."""
+
+    def program(world: World, helpers: int) -> None:
+        store = world.store()
+
+        def help_out() -> None:
+            store.head("b")
+            store.put("b", b"", when=ANYTHING)
+
+        def wait() -> None:
+            while not store.head("b").done:
+                store.put("seen", b"", when=ANYTHING)
+
+        for number in range(helpers):
+            world.spawn(help_out, name=f"helper-{number}")
+        world.spawn(wait, name="waits")
+        world.eventually("b comes", lambda view: view.get("b") is not None)
+
+    def found(helpers: int) -> str:
+        budget = NO_FAULTS.but(request_lost=helpers)
+        return audit(lambda world: program(world, helpers), budget=budget, schedules=200).verdict
+
+    assert found(1) == "violated"
+    assert found(2) == "undecided"
 
 
 def test_threads_that_share_memory() -> None:

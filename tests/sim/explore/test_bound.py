@@ -9,7 +9,7 @@ from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import audit
 from fencepost.sim.world import NO_FAULTS, Budget
 
-POLLS = "; a process that gets the same reply 5 times more waits for a change"
+POLLS = "; a loop that waits is held back after 5 rounds, until a change or its end"
 PAUSES = "; a pause lasts {} s, and no other time"
 TICKS = "; time moves on by itself once, by 1 s"
 SKEWS = "; a skewed clock is {} s off, and no other time"
