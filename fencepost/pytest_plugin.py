@@ -49,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("strategy", "how audited tests explore schedules, unless they have an option of their own"),
         ("budget", "seconds each audited test may explore, unless it has an option of its own"),
         ("seed", "the seed of audited tests"),
+        ("wait_rounds", "rounds of a loop that waits, before it is held back in audited tests"),
         ("undecided", "fail or pass, when time ran out before all was explored"),
     ):
         parser.addini(f"fencepost_{name}", text, default=None)
@@ -64,7 +65,7 @@ def _above_zero(text: str) -> float:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fencepost-token") is not None and config.getoption("numprocesses", None):
         raise pytest.UsageError("--fencepost-token replays one test; leave out -n, or add -n 0")
-    for name, reads in (("budget", _above_zero), ("seed", int)):
+    for name, reads in (("budget", _above_zero), ("seed", int), ("wait_rounds", _above_zero)):
         value = config.getini(f"fencepost_{name}")
         try:
             if value is not None:
@@ -221,10 +222,12 @@ class Present:
         self.results: list[dict[str, Any]] = []
         config = item.config
         budget, seed = config.getini("fencepost_budget"), config.getini("fencepost_seed")
+        rounds = config.getini("fencepost_wait_rounds")
         self.weaker = Options(
             strategy=config.getini("fencepost_strategy"),
             seconds=None if budget is None else float(budget),
             seed=None if seed is None else int(seed),
+            wait_rounds=None if rounds is None else int(rounds),
             undecided=config.getini("fencepost_undecided"),
         )
         self.stronger = Options(

@@ -61,6 +61,7 @@ class Options:
     seconds: float | None = None
     schedules: int | None = None
     steps_max: int | None = None
+    wait_rounds: int | None = None
     depth: int | None = None
     undecided: str | None = None
     token: str | None = None
@@ -71,7 +72,7 @@ class Options:
             value = getattr(self, name)
             if value is not None and value not in known:
                 raise ValueError(f"{name}={value!r} is unknown; choose from {', '.join(known)}")
-        for name in ("processes", "seconds", "schedules", "steps_max", "depth"):
+        for name in ("processes", "seconds", "schedules", "steps_max", "wait_rounds", "depth"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value!r}: give a number above 0")
@@ -98,8 +99,8 @@ def audit(program: Any = None, /, **options: Any) -> Any:
     The faults of one run, at most, by the names of `sim.faults`: crash=1, reply_lost=1, request_lost=1,
     pause=1, late=0, conflict=0, throttled=0, duplicated=0, skew=0, notification_delayed=0,
     power_loss=0. Besides: processes (how many the function must spawn; it is given the number when it has a
-    parameter of that name), strategy, seed, seconds, schedules, steps_max, depth, undecided ("fail" or
-    "pass"), shared_fixtures.
+    parameter of that name), strategy, seed, seconds, schedules, steps_max, wait_rounds, depth,
+    undecided ("fail" or "pass"), shared_fixtures.
     """
     chosen = options_of(options)
 
@@ -244,7 +245,7 @@ def request_of(
     given = dict(arguments)
     if options.processes is not None and "processes" in inspect.signature(function).parameters:
         given["processes"] = options.processes
-    limits = ("strategy", "seed", "seconds", "schedules", "steps_max", "depth")
+    limits = ("strategy", "seed", "seconds", "schedules", "steps_max", "wait_rounds", "depth")
     return AuditRequest(
         bind(_counted(function, options.processes), name, given),
         name,

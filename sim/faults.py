@@ -10,6 +10,7 @@ is a function in `sim.world.effects`. `impl` must not import `sim`, so the store
 its own; a test compares it with the column `places`.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 WORLD, HTTP, DES, PROXY, LAYER = "world", "http", "des", "proxy", "layer"
@@ -20,6 +21,8 @@ READ, WRITE, CONDITIONAL, LOCAL, CLOCK, RETRIED, MESSAGE = range(7)
 WRITES = frozenset({WRITE, CONDITIONAL})
 REQUESTS = WRITES | {READ}
 CATEGORIES = frozenset(range(7))
+# Besides: what a whole program does.
+TIME, FILES = 7, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,12 @@ class FaultKind:
     shares: str = ""
     """Group of kinds that share a limit, see `SHARED`."""
     is_fault: bool = True
+    strikes: frozenset[int] = frozenset()
+    """Parts of a program (`TIME`, `FILES`) that it can strike, besides the steps that offer it."""
+
+    def can_strike(self, met: AbstractSet[int]) -> bool:
+        """Return True if a program that takes steps of these categories can meet it."""
+        return any(met & found.offered for found in self.alternatives) or bool(met & self.strikes)
 
 
 SHARED = {"message": ("lost reply or request", "lost replies or requests")}
@@ -85,6 +94,7 @@ ALTERNATIVES: dict[str, Alternative] = {
         Alternative("ok", "", lands=True, harmless=True),
         Alternative("land", "a request from earlier lands", lands=True, sent=False, late=True, harmless=True),
         Alternative("never", "the request, whose sender has long gone, NEVER lands", sent=False, late=True),
+        Alternative("in_vain", "the loop takes all its rounds", lands=True, harmless=True),
         Alternative("advance", "time passes, until a sleep ends", harmless=True),
         Alternative(
             "tick",
@@ -211,13 +221,11 @@ for _kind in (
                 "skew+",
                 "the clock is AHEAD",
                 offered=frozenset({CLOCK}),
-                limit="a skewed clock is {skew_s:g} s off, and no other time",
             ),
             Alternative(
                 "skew-",
                 "the clock is BEHIND",
                 offered=frozenset({CLOCK}),
-                limit="a skewed clock is {skew_s:g} s off, and no other time",
             ),
         ),
     ),
@@ -229,6 +237,7 @@ for _kind in (
         1,
         (WORLD,),
         (Alternative("pause", "PAUSE: a long time passes although others could go on", passes_time=True),),
+        strikes=frozenset({TIME}),
     ),
     FaultKind(
         "restart",
@@ -262,6 +271,7 @@ for _kind in (
         0,
         (WORLD,),
         (Alternative("power_loss", "POWER LOSS: every process stops"),),
+        strikes=frozenset({FILES}),
     ),
 ):
     add(_kind)
@@ -290,6 +300,25 @@ def pause_ns(alternative: str) -> int:
     return int(whole) * 10**9 + int(part[:9].ljust(9, "0"))
 
 
+SKEWS = {"skew+": 1, "skew-": -1}
+"""A clock is off by what the world is configured for; `skew+600s` is off by what its name says."""
+
+
+def skews_named(ns: int) -> tuple[str, ...]:
+    """Return the alternatives of a clock that is off by so many nanoseconds, ahead and behind."""
+    length = pause_named(ns).removeprefix(PAUSE)
+    return tuple(name + length for name in SKEWS)
+
+
+def skew_ns(alternative: str) -> int:
+    """Return the size of the error in the name of its alternative; 0 when it names none."""
+    known = alternative[: len("skew+")]
+    return pause_ns(PAUSE + alternative[len(known) :]) if known in SKEWS else 0
+
+
 def kind_of(alternative: str) -> str:
     """Return the alternative in the table: a pause of some length is a pause."""
-    return PAUSE if alternative.startswith(PAUSE) else alternative
+    if alternative.startswith(PAUSE):
+        return PAUSE
+    known = alternative[: len("skew+")]
+    return known if known in SKEWS else alternative

@@ -82,7 +82,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "--store runs for real, as it happens to come, and {} is about runs under control; leave out either",
         (
             *("--strategy", "--faults", "--max-schedules", "--depth", "--max-steps", "--jobs", "--resume"),
-            *("--replay", "--base", "--trace", "--mutants", "--flat"),
+            *("--wait-rounds", "--replay", "--base", "--trace", "--mutants", "--flat"),
         ),
     ),
     "--replay": (
@@ -92,7 +92,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "--over-http": (
         "--over-http samples schedules of real processes, and {} is about others; leave out either",
         (
-            *("--store", "--rounds", "--jobs", "--resume", "--base", "--flat"),
+            *("--store", "--rounds", "--jobs", "--resume", "--base", "--flat", "--wait-rounds"),
             *("--mutants", "--mutate", "--mutant", "--gaps"),
         ),
     ),
@@ -141,6 +141,12 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
 @click.option("--max-schedules", type=click.IntRange(1), metavar="N", help="Limit of runs.")
 @click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Steps per run.  [default: 400]")
+@click.option(
+    "--wait-rounds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Rounds of a loop that waits, before it is held back.  [default: 5]",
+)
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Depth of pct's bugs.  [default: 3]")
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
 @click.option(
@@ -272,6 +278,7 @@ def _options(options: Mapping[str, Any]) -> Options:
         seconds=options["budget"],
         schedules=options["max_schedules"],
         steps_max=options["max_steps"],
+        wait_rounds=options["wait_rounds"],
         depth=options["depth"],
     )
 

@@ -7,6 +7,7 @@ import click
 from fencepost.commands.exit_codes import Exit
 from fencepost.commands.messages import say
 from fencepost.model import Counterexample, Label, Model, State, Step, Stepper
+from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.report.counterexample import format_value
 
 HELP = (
@@ -63,9 +64,20 @@ class Walk:
                 yield f"{wanted.name}: {'BROKEN' if wanted.name in broken else 'holds here'}  {wanted.doc}"
             elif wanted.kind.explores:
                 yield f"{wanted.name} ({wanted.kind}): decided by an exploration  {wanted.doc}"
+            elif wanted.kind.of_runs:
+                yield from self._of_runs(wanted)
             else:
-                met = bool(self.model.holds(wanted, self.here.rows()).all())
-                yield f"{wanted.name} ({wanted.kind}): {'met here' if met else 'not met here'}  {wanted.doc}"
+                yield f"{wanted.name} ({wanted.kind}): {self._met(wanted)}  {wanted.doc}"
+
+    def _of_runs(self, wanted: Property) -> Iterator[str]:
+        """One line for each choice of the parameters: the goal, and what leads to it."""
+        for text, goal, cause in wanted.cases(self.model.sizes):
+            name = f"{wanted.name}({text})" if text else wanted.name
+            shown = self._met(goal) if cause is None else f"{self._met(cause)}, its goal is {self._met(goal)}"
+            yield f"{name} ({wanted.kind}): {shown}  {wanted.doc}"
+
+    def _met(self, wanted: Property) -> str:
+        return "met here" if self.model.holds(wanted, self.here.rows()).all() else "not met here"
 
 
 def walk_by_hand(model: Model) -> int:

@@ -12,7 +12,7 @@ from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.moments import to_second
 from fencepost.sim.boto.objects import Values
-from fencepost.sim.world import stamps
+from fencepost.sim.world import modified
 
 REGION = "us-east-1"
 """The region of all buckets."""
@@ -71,7 +71,7 @@ def _page(message: Message, reply: req.ListReply) -> Values:
     p = message.parameters
     is_shown = rules.page_limit(p, "MaxKeys") > 0
     entries = [
-        listings.ObjectEntry(_key(info.key), to_second(stamps.modified_ns(info)), info.etag, info.size)
+        listings.ObjectEntry(_key(info.key), to_second(modified.modified_ns(info)), info.etag, info.size)
         for info in reply.objects
         if is_shown
     ]
@@ -93,7 +93,7 @@ def list_versions_answer(message: Message, _request: Any, reply: req.VersionsRep
             _key(info.key),
             info.version,
             info.latest,
-            to_second(stamps.version_modified_ns(info)),
+            to_second(modified.version_modified_ns(info)),
             info.marker,
             info.etag,
             info.size,
@@ -115,7 +115,7 @@ def list_uploads(message: Message) -> req.ListUploads:
 def list_uploads_answer(message: Message, _request: Any, reply: req.UploadsReply) -> Values:
     p = message.parameters
     entries = [
-        listings.UploadEntry(_key(info.key), info.upload, to_second(stamps.started_ns(info)))
+        listings.UploadEntry(_key(info.key), info.upload, to_second(modified.started_ns(info)))
         for info in reply.uploads
     ]
     after = (p.get("KeyMarker", ""), p.get("UploadIdMarker", ""))

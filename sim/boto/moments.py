@@ -1,48 +1,21 @@
 """The times of modification that the SDK hands out: datetimes that report when somebody looks at them.
 
 The SDK parses the time of every object it lists or reads, so parsing is no look. Comparing is one, and so is
-everything that turns the time into a number, a text or another time. See `sim.world.stamps`.
+everything that turns the time into a number, a text or another time. See `sim.world.stamps`. A reply shows
+the time once more, as text among its headers. Reading that header is a look too.
 """
 
-import datetime
 import functools
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from botocore.utils import parse_timestamp
 
+from fencepost.sim.world import times
 from fencepost.sim.world.stamps import look
 
-
-def _looking(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def looks(self: Any, *args: Any, **kwargs: Any) -> Any:
-        look()
-        return method(self, *args, **kwargs)
-
-    return looks
-
-
 SECOND_NS = 1_000_000_000
-
-_METHODS = (
-    "__lt__ __le__ __gt__ __ge__ __eq__ __ne__ __hash__ __add__ __radd__ __sub__ __rsub__ __str__ __repr__ "
-    "__format__ timestamp isoformat strftime ctime timetuple utctimetuple toordinal date time timetz replace "
-    "astimezone weekday isoweekday isocalendar"
-).split()
-_FIELDS = "year month day hour minute second microsecond".split()
-
-
-class Moment(datetime.datetime):
-    """A datetime that a reply carried."""
-
-
-for _name in _METHODS:
-    setattr(Moment, _name, _looking(getattr(datetime.datetime, _name)))
-for _name in _FIELDS:
-    setattr(Moment, _name, property(_looking(getattr(datetime.datetime, _name).__get__)))
-Moment.__name__ = Moment.__qualname__ = "datetime"
-Moment.__module__ = "datetime"
+_HEADER = "last-modified"
 
 
 def to_second(ns: int) -> int:
@@ -50,17 +23,64 @@ def to_second(ns: int) -> int:
     return ns // SECOND_NS * SECOND_NS
 
 
-@functools.lru_cache(4096)
-def parse(value: Any) -> datetime.datetime:
+_parsed = functools.lru_cache(4096)(parse_timestamp)
+
+
+def parse(value: Any) -> Any:
     """Parse a time of a response of the SDK."""
-    found = parse_timestamp(value)
-    return Moment(
-        found.year,
-        found.month,
-        found.day,
-        found.hour,
-        found.minute,
-        found.second,
-        found.microsecond,
-        found.tzinfo,
-    )
+    return times.stamp_moment(times.plain(_parsed(value)))
+
+
+class Headers(dict[str, str]):
+    """Headers of a reply. Reading when the object was modified is a look."""
+
+    def _look(self) -> None:
+        if _HEADER in self.keys():
+            look()
+            times.note_stamp(times.plain(_parsed(dict.__getitem__(self, _HEADER))))
+
+    def __getitem__(self, name: str) -> str:
+        if name == _HEADER:
+            self._look()
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name == _HEADER:
+            self._look()
+        return super().get(name, default)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        if name == _HEADER:
+            self._look()
+        return super().pop(name, *default)
+
+    def __iter__(self) -> Iterator[str]:  # with it, `dict(headers)` reads item by item
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self._look()
+        return super().items()
+
+    def values(self) -> Any:
+        self._look()
+        return super().values()
+
+    def copy(self) -> "Headers":
+        return Headers(zip(self.keys(), super().values(), strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        self._look()
+        return super().__eq__(other)
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        self._look()
+        return super().__repr__()
+
+
+def watch_headers(parsed: Any, **_: Any) -> None:
+    """Have the headers of a reply report looks; called by the SDK after every call."""
+    about = parsed.get("ResponseMetadata", {}) if isinstance(parsed, dict) else {}
+    if _HEADER in about.get("HTTPHeaders", {}):
+        about["HTTPHeaders"] = Headers(about["HTTPHeaders"])

@@ -23,7 +23,7 @@ from fencepost.sim.boto import sdk_requests as sdk
 from fencepost.sim.boto.buckets import ANY, NULL, Buckets
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.moments import SECOND_NS, to_second
-from fencepost.sim.world import stamps
+from fencepost.sim.world import modified, stamps
 from fencepost.sim.world.present import surely_here
 
 Values = Mapping[str, Any]
@@ -129,7 +129,7 @@ def _shown(message: Message, info: req.ObjectInfo) -> tuple[dict[str, Any], tupl
     Raise unless the conditions of the read hold.
     """
     p = message.parameters
-    modified_ns = stamps.modified_ns(info)
+    modified_ns = modified.modified_ns(info)
     if "IfModifiedSince" in p or "IfUnmodifiedSince" in p:
         stamps.look()
     check_reading(p, info.etag, modified_ns)

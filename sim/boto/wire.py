@@ -16,10 +16,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+from botocore.utils import parse_timestamp
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.boto import buckets, serve
-from fencepost.sim.world import stamps
+from fencepost.sim.world import stamps, times
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.present import here, surely_here
 from fencepost.sim.world.run import RunState
@@ -31,7 +32,7 @@ _OF_SIGNATURES = frozenset(
     "x-amz-security-token x-amz-content-sha256 awsaccesskeyid signature expires".split()
 )
 _REASONS = {200: "OK", 204: "No Content", 206: "Partial Content", 304: "Not Modified", 404: "Not Found"}
-_DATED = (b"<LastModified>", b"<Initiated>")
+_DATED = re.compile(rb"<(?:LastModified|Initiated)>([^<]+)<")
 
 
 def exchange(sent: bytes, host: str, *, secure: bool) -> bytes:
@@ -80,8 +81,14 @@ def answer(request: Any) -> tuple[int, dict[str, str], bytes]:
         status, headers, body = serve.reply(request, home)
     except serve.Unanswered as beyond:
         raise escape(beyond.call, beyond.instead, sys._getframe(1)) from None
-    if "Last-Modified" in headers or any(mark in body for mark in _DATED):
+    shown = [
+        *_DATED.findall(body),
+        *(value.encode() for name, value in headers.items() if name == "Last-Modified"),
+    ]
+    if shown:
         stamps.look()
+        for text in shown:
+            times.note_stamp(parse_timestamp(text.decode()))
     return status, headers, body
 
 

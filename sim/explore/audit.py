@@ -39,6 +39,7 @@ from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
+from fencepost.sim.world.loops import WAIT_ROUNDS
 from fencepost.sim.world.process import Diverged, Stuck
 
 STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
@@ -64,6 +65,8 @@ class AuditRequest:
     seconds: float | None = None
     schedules: int | None = None
     steps_max: int = 400
+    wait_rounds: int = WAIT_ROUNDS
+    """Rounds in vain after which a waiting loop is held back."""
     depth: int = 3
     jobs: int = 1
     """Operating-system processes that share an exhaustive search."""
@@ -89,7 +92,7 @@ class AuditRequest:
 
     @cached_property
     def setting(self) -> Setting:
-        return Setting(self.program, self.budget, self.seed, self.steps_max)
+        return Setting(self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds)
 
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """Return the same audit, in which operations may cost at most so much."""
@@ -220,18 +223,15 @@ def _search(
     setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
     deadline = None if seconds is None else started + seconds
-    while True:
-        searching = _searcher(request, setting)
-        try:
-            endless, searched = _rehearsed(request, searching, progress, deadline, interrupted)
-        except (AuditError, Stuck) as error:
-            return _without_verdict(request, error, searching.schedules, time.perf_counter() - started)
-        except Diverged:
-            if not _learns(setting):
-                raise
-        else:
-            if not _learns(setting):
-                break
+    before: Stuck | None = None
+    endless, searched, searching, ended = _attempted(request, progress, interrupted, deadline)
+    if isinstance(ended, Stuck) and ended.too_long:
+        before = ended  # the machine may have been at fault: only a second time counts
+        endless, searched, searching, ended = _attempted(request, progress, interrupted, deadline)
+    if ended is not None:
+        if before is not None and not _is_same(before, ended):
+            ended = Stuck(f"{before}; not so when the search was repeated", before.at, too_long=False)
+        return _without_verdict(request, ended, searching, time.perf_counter() - started)
     if endless is not None or searched is None:
         return _never_ends(request, endless, time.perf_counter() - started)
     if request.checkpoint and not searched.failures:
@@ -240,7 +240,7 @@ def _search(
     try:
         between = between_lines(request, searched, elapsed, interrupted)
     except (AuditError, Stuck) as error:
-        return _without_verdict(request, error, searched.schedules, time.perf_counter() - started)
+        return _without_verdict(request, error, searched, time.perf_counter() - started)
     if between.failed is not None:
         searched = between.failed
         setting = searched.setting
@@ -263,17 +263,36 @@ def _learns(setting: Setting) -> bool:
     return learns
 
 
-def _rehearsed(
+def _attempted(
     request: AuditRequest,
-    searching: Any,
     progress: Progress | None,
-    deadline: float | None,
     interrupted: Callable[[], bool],
-) -> tuple[Any, Any]:
-    """Return a schedule that never ends, or else the search that decided."""
-    with watching(deadline, interrupted):
-        endless = rehearse(request.setting, then=lasso)
-        return endless, None if endless is not None else _explored(request, searching, progress, deadline)
+    deadline: float | None,
+) -> tuple[Any, Any, Any, AuditError | Stuck | None]:
+    """Return a run without end, or the search that decided; the searcher; and the error that ended it."""
+    setting = request.setting
+    while True:
+        searching = _searcher(request, setting)
+        try:
+            with watching(deadline, interrupted):
+                endless = rehearse(setting, then=lasso)
+                searched = None if endless is not None else _explored(request, searching, progress, deadline)
+        except (AuditError, Stuck) as error:
+            return None, None, searching, error
+        except Diverged:
+            if not _learns(setting):
+                raise
+        else:
+            if not _learns(setting):
+                return endless, searched, searching, None
+
+
+def _is_same(before: Stuck, now: AuditError | Stuck) -> bool:
+    """Return True if two searches were ended in the same code."""
+    if not isinstance(now, Stuck) or not now.too_long:
+        return False
+    functions = {(line.file, line.function) for line in before.at}
+    return functions == set() or any((line.file, line.function) in functions for line in now.at)
 
 
 def _find_others(
@@ -350,15 +369,17 @@ def _explored(
 def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
     """A fair run goes round for ever, and what was promised does not happen."""
     scope = f"{found.processes} process{'' if found.processes == 1 else 'es'}"
-    bound = f"a schedule of {scope} without faults, in which all take turns, goes round for ever"
+    how = "with one fault" if found.faults else "without faults"
+    bound = f"a schedule of {scope} {how}, in which all take turns, goes round for ever"
     return AuditOutcome(request, request.strategy, "violated", bound, 1, 0, elapsed, (found,), (), Coverage())
 
 
 def _without_verdict(
-    request: AuditRequest, error: AuditError | Stuck, schedules: int, elapsed: float
+    request: AuditRequest, error: AuditError | Stuck, searching: Any, elapsed: float
 ) -> AuditOutcome:
     """The program cannot be audited; or it was computing when the time was over, and nothing is decided."""
     undecided = isinstance(error, Stuck) and not error.too_long
+    schedules = searching.schedules
     return AuditOutcome(
         request,
         request.strategy,
@@ -369,7 +390,7 @@ def _without_verdict(
         elapsed,
         (),
         (str(error),) if undecided else (),
-        Coverage(),
+        searching.coverage,
         error_at=error.at[-1] if error.at else None,
     )
 
@@ -460,7 +481,9 @@ def _bound(
         more = "" if len(counterexamples) == 1 else f"; {len(counterexamples)} properties are broken"
         return f"a schedule of {scope} breaks a property{more}"
     if verdict == "holds":
-        return "; ".join([f"every schedule of {scope}", *sorted([*searched.coverage.clauses(), *clauses])])
+        untried = request.budget.untried(coverage.met_by_faults)
+        left_out = [f"not tried: {', '.join(untried)}"] if untried else []
+        return "; ".join([f"every schedule of {scope}", *sorted([*coverage.clauses(), *clauses]), *left_out])
     schedules = _number(searched.schedules, "schedule")
     if isinstance(searched, Pct):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"

@@ -37,7 +37,7 @@ from fencepost.sim.world.located import AuditError, CodeLine, users_lines_of
 from fencepost.sim.world.process import Diverged, Stuck
 from fencepost.sim.world.stamps import STAMPED, UNTIMED
 
-VERSION = 7
+VERSION = 8
 PIECES_EACH = 8
 """Pieces for each process: some are small, and no process should wait for long."""
 REPORT_RUNS = 500
@@ -54,10 +54,11 @@ def save(search: ReducedSearch, path: str | Path) -> None:
     """Write `search` to a file, whole or not at all."""
     data = packed(search) | {"of": identity(search), "tool": fencepost.__version__, "sources": sources()}
     data = json.loads(json.dumps(data))  # its keys are texts, as they will be read
-    write_whole(Path(path), json.dumps(data | {"digest": _digest(data)}).encode())
+    write_whole(Path(path), json.dumps(data | {"digest": digest_of_checkpoint(data)}).encode())
 
 
-def _digest(data: dict[str, Any]) -> str:
+def digest_of_checkpoint(data: dict[str, Any]) -> str:
+    """Return the digest of everything else in a checkpoint."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
@@ -70,7 +71,7 @@ def load(search: ReducedSearch, path: str | Path) -> None:
         raise BadCheckpoint(f"{path} is no checkpoint ({error}); start without it") from error
     if version != VERSION:
         raise BadCheckpoint(f"{path} is of version {version}, this is {VERSION}; start without it")
-    if digest != _digest(data):
+    if digest != digest_of_checkpoint(data):
         raise BadCheckpoint(f"{path} is damaged or was edited: its digest does not fit; start without it")
     if data["tool"] != fencepost.__version__:
         raise BadCheckpoint(f"{path} was written by fencepost {data['tool']}; start without it")
@@ -87,9 +88,9 @@ def load(search: ReducedSearch, path: str | Path) -> None:
         )
     expected = json.loads(json.dumps(packed(search)))
     try:
-        wrong = [name for name, value in expected.items() if type(data[name]) is not type(value)]
-        if wrong:
-            raise TypeError(f"{wrong[0]} is a {type(data[wrong[0]]).__name__}")
+        mistyped = [name for name, value in expected.items() if type(data[name]) is not type(value)]
+        if mistyped:
+            raise TypeError(f"{mistyped[0]} is a {type(data[mistyped[0]]).__name__}")
         unpack(search, data)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
@@ -102,7 +103,7 @@ def identity(search: ReducedSearch) -> str:
     name = getattr(setting.program, "__qualname__", "a program")
     return (
         f"{name} ({digest_of(setting.program)}), {setting.budget}, seed {setting.seed}, "
-        f"{setting.steps_max} steps"
+        f"{setting.steps_max} steps, {setting.wait_rounds} rounds"
     )
 
 
@@ -113,6 +114,7 @@ def packed(search: ReducedSearch) -> dict[str, Any]:
         "timed": search.timed,
         "deadlines": search.setting.deadlines.packed(),
         "sharing": search.setting.sharing.packed(),
+        "loops": search.setting.loops.packed(),
         "base": search.base,
         "exhausted": search.exhausted,
         "footprints": search.footprints.packed(),
@@ -130,6 +132,8 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.setting.deadlines.adopt()
     search.setting.sharing.add(data.get("sharing", {}))
     search.setting.sharing.adopt()
+    search.setting.loops.add(data["loops"])
+    search.setting.loops.adopt()
     search.clear()
     search.base = data["base"]
     search.reset(Footprints.unpacked(data["footprints"]))
@@ -178,6 +182,8 @@ def _pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "wanted": sorted(coverage.wanted),
         "limits": sorted(coverage.limits),
         "pauses": sorted(coverage.pauses),
+        "skews": sorted(coverage.skews),
+        "met_by_faults": sorted(coverage.met_by_faults),
         "measured": dict(coverage.measured),
         "processes": coverage.processes,
         "threaded": coverage.threaded,
@@ -198,6 +204,8 @@ def _unpack_coverage(data: dict[str, Any]) -> Coverage:
         wanted=set(data["wanted"]),
         limits=set(data["limits"]),
         pauses=set(data["pauses"]),
+        skews=set(data["skews"]),
+        met_by_faults=set(data["met_by_faults"]),
         measured=dict(data["measured"]),
         processes=data["processes"],
         threaded=data["threaded"],
@@ -223,6 +231,7 @@ class Together:
         while timed is not None:
             self.setting.deadlines.adopt()
             self.setting.sharing.adopt()
+            self.setting.loops.adopt()
             self.whole = ReducedSearch(self.setting, timed=timed)
             pieces = split(self.whole, self.jobs * PIECES_EACH)
             timed = self._share_out(pieces, stop)
@@ -260,6 +269,7 @@ class Together:
                 self.setting.sharing.add(report["sharing"])
                 if report["stale"]:
                     self.setting.deadlines.add(report["deadlines"])
+                    self.setting.loops.add(report["loops"])
                     return int(report["timed"])
                 self._add(report)
                 if report["done"]:
@@ -377,6 +387,7 @@ def _report(pipe: Connection, search: ReducedSearch) -> None:
             "timed": search.timed,
             "deadlines": search.setting.deadlines.packed(),
             "sharing": search.setting.sharing.packed(),
+            "loops": search.setting.loops.packed(),
             "done": search.exhausted or bool(failures),
             "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
             "coverage": _pack_coverage(search.coverage),

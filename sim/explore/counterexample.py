@@ -67,16 +67,23 @@ class Counterexample:
     @classmethod
     def of(cls, replay: Replay, token: str, objects: Objects | None = None) -> "Counterexample":
         """Return the counterexample of a run that violated a property."""
-        assert replay.violation is not None, "only a violation has a counterexample"
+        violation = replay.violation
+        assert violation is not None, "only a violation has a counterexample"
+        lines = tuple(lines_of(replay.world.run, objects))
+        reason, back_to = violation.reason, None
+        if violation.loop_at >= 0:
+            back_to = len(lines_of(replay.world.run, steps=violation.loop_at)) + 1
+            reason += f", and steps {back_to} to {len(lines)} repeat for ever"
         return cls(
-            replay.violation.name,
-            replay.violation.reason,
-            tuple(lines_of(replay.world.run, objects)),
+            violation.name,
+            reason,
+            lines,
             token,
             switches_of(replay.steps),
             sum(1 for step in replay.steps if step.alternative not in HARMLESS and step.kind != "pick"),
             len(replay.world.processes),
             tuple(events(replay.world)),
+            back_to=back_to,
         )
 
     def text(self) -> list[str]:

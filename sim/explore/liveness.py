@@ -10,6 +10,10 @@ Real code repeats itself if the same processes issue the same operations on the 
 outcomes in the same order. Numbers and identifiers may differ, because epochs and versions grow. To tell a
 loop that the code ends after a few attempts from one without end, the loop is followed: a run counts when it
 still repeats after `FOLLOWED` times the limit of steps.
+
+After a fault. Where a search comes to a run that does not end, the same schedules are tried with one fault
+at each of their steps, and none after it. Loops in which nothing takes effect need no such attempt: see
+`endless`.
 """
 
 import re
@@ -21,6 +25,7 @@ from typing import Any
 from fencepost.sim.explore.counterexample import Counterexample, has_effect
 from fencepost.sim.explore.runs import Choice, Setting, run
 from fencepost.sim.explore.steps import Objects, lines_of
+from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.trace import events
@@ -34,7 +39,10 @@ TURN_MAX = 40
 FOLLOWED = 10
 ROUNDS = 8
 """Number of repetitions after which a loop is followed."""
-TOKEN = re.compile(r"fair=(\d+)\.(\d+)\.(\d+)")
+QUANTA_AFTER_FAULT = (1, 0, 3)
+FAULTS_MAX = 300
+"""Schedules with a fault that are tried."""
+TOKEN = re.compile(r"fair=(\d+)\.(\d+)\.(\d+)(?:\.(\d+)=([a-z_+-]+))?")
 _NAMES = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f-]{32,36}|\d+")
 
 
@@ -45,10 +53,14 @@ class Fair:
     quantum: int
     first: int
     lead: int
+    place: int = -1
+    """Step that has the fault; -1: none has."""
+    fault: str = ""
 
     @property
     def token(self) -> str:
-        return f"fair={self.quantum}.{self.first}.{self.lead}"
+        text = f"fair={self.quantum}.{self.first}.{self.lead}"
+        return f"{text}.{self.place}={self.fault}" if self.fault else text
 
 
 class _Turns:
@@ -59,6 +71,8 @@ class _Turns:
         self._owner = fair.first
         self._turns = 0
         self._taken = 0
+        self.faults: list[tuple[int, str]] | None = None
+        """Faults that the steps so far could have had, if they are collected."""
 
     def __call__(self, world: World, enabled: Sequence[int]) -> Choice:
         ready: dict[int, int] = {}
@@ -66,6 +80,8 @@ class _Turns:
             # Time passes when a sleep can end; a moment that passes by itself is not needed.
             if actor == POWER_ACTOR and len(enabled) > 1:
                 continue
+            if world.scheduler.gives_up(actor) and not all(map(world.scheduler.gives_up, enabled)):
+                continue  # it waits
             if actor != CLOCK_ACTOR or world.alternatives(actor)[0] == "advance" or len(enabled) == 1:
                 ready.setdefault(_owner(world, actor), actor)
         if self._is_over(world) or self._owner not in ready:
@@ -75,7 +91,12 @@ class _Turns:
             self._taken = 0
         self._taken += 1
         actor = ready[self._owner]
-        return actor, world.alternatives(actor)[0]
+        offered = world.alternatives(actor)
+        if len(world.trace) == self._fair.place and self._fair.fault in offered:
+            return actor, self._fair.fault
+        if self.faults is not None and actor != CLOCK_ACTOR:
+            self.faults += [(len(world.trace), one) for one in offered if one not in HARMLESS]
+        return actor, offered[0]
 
     def _is_over(self, world: World) -> bool:
         """Return True if the present turn is."""
@@ -103,10 +124,41 @@ def lasso(setting: Setting) -> Counterexample | None:
     return None
 
 
+def lasso_after_fault(setting: Setting) -> Counterexample | None:
+    """Return the first schedule that is fair after one fault and goes round without what was promised."""
+    processes = _promising(setting)
+    left = FAULTS_MAX
+    for quantum in QUANTA_AFTER_FAULT if processes else ():
+        for first in range(1, processes + 1):
+            for place, fault in _possible_faults(setting, Fair(quantum, first, 0)):
+                if not left:
+                    return None
+                left -= 1
+                found = follow_fair(setting, Fair(quantum, first, 0, place, fault))
+                if found is not None:
+                    return found
+    return None
+
+
+def _possible_faults(setting: Setting, fair: Fair) -> list[tuple[int, str]]:
+    """Return the faults that a schedule without faults could have, with their places."""
+    turns = _Turns(fair)
+    turns.faults = []
+    world = setting.world()
+    try:
+        run(world, setting.program, turns, setting.steps_max)
+        return [(place, name) for place, name in turns.faults if not name.startswith("pick")]
+    finally:
+        world.close()
+
+
 def parse(token: str) -> Fair | None:
     """Return the schedule that a token names; None when it is a token of another kind."""
     found = TOKEN.fullmatch(token.strip())
-    return Fair(*map(int, found.groups())) if found else None
+    if not found:
+        return None
+    quantum, first, lead, place, fault = found.groups()
+    return Fair(int(quantum), int(first), int(lead), -1 if place is None else int(place), fault or "")
 
 
 def _promising(setting: Setting) -> int:
@@ -136,7 +188,10 @@ def _loop(setting: Setting, fair: Fair, steps: int) -> tuple[int, int, str] | No
     """Where the loop of a run of so many steps begins, its length, and the property that stays open."""
     world = setting.world()
     try:
-        if run(world, setting.program, _Turns(fair), steps) or world.violation is not None:
+        ended = run(world, setting.program, _Turns(fair), steps)
+        if setting.loops.adopt():
+            return _loop(setting, fair, steps)
+        if ended or world.violation is not None:
             return None
         open_ = [p.name for p in world.properties if p.is_missed]
         names = [_name(step) for step in world.trace]
@@ -201,7 +256,7 @@ def _counterexample(
         lines,
         fair.token,
         switches=sum(1 for _ in _switches(lines)),
-        faults=0,
+        faults=1 if fair.fault else 0,
         processes=len(world.processes),
         events=tuple(events(world)),
         back_to=first,

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fencepost.sim.explore.endless import judge_endless, waits_for_ever
 from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
@@ -148,6 +149,9 @@ class _Bounded:
             enabled = world.enabled()
             if not enabled:
                 world.complete()
+                break
+            if waits_for_ever(world, enabled):
+                judge_endless(world, enabled, steps=0)
                 break
             if depth == len(self._path):
                 if depth >= self._steps_max or not self._fresh(world, memories, last, (*spent, depth)):

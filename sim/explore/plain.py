@@ -6,6 +6,7 @@ number of schedules grows like the number of ways to shuffle the processes' step
 
 from collections.abc import Callable
 
+from fencepost.sim.explore.endless import judge_endless, waits_for_ever
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting
 from fencepost.sim.world import Footprints, World, places
 from fencepost.sim.world.stamps import STAMPED
@@ -45,7 +46,8 @@ class Plain:
                 self._run(world)
             finally:
                 world.close()
-            if self.setting.deadlines.adopt() or world.run.time_mattered > self._timed:
+            setting = self.setting
+            if setting.deadlines.adopt() | setting.loops.adopt() or world.run.time_mattered > self._timed:
                 self._start_over(max(self._timed, world.run.time_mattered))
                 continue
             self.coverage.judge(world)
@@ -82,15 +84,20 @@ class Plain:
                     if self._observe is not None:
                         self._observe(world)
                     break
-                if depth >= self.setting.steps_max:
+                actors = scheduler.enabled()
+                over = depth - run.rushed >= self.setting.steps_max and run.rushing is None
+                if over or waits_for_ever(world, actors):
                     self.cut += 1
                     self.coverage.leave_off(world)
+                    judge_endless(world, actors)
                     return
                 self._path.append((options, 0))
             options, at = self._path[depth]
             self.coverage.meet(run, executor.step(*options[at]))
             if new:
                 self.coverage.step(world)
+            if run.overran:
+                return
             depth += 1
         self.schedules += 1
 

@@ -23,6 +23,7 @@ cut at `steps_max`, and then the verdict is undecided.
 from collections.abc import Callable
 from typing import Any
 
+from fencepost.sim.explore.endless import judge_endless, learn_starving, learn_waiting, waits_for_ever
 from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Coverage, Failure, Setting, divergence
 from fencepost.sim.explore.states import Memory, StateCache
@@ -110,9 +111,11 @@ class ReducedSearch:
             self.setting.deadlines.adopt()
         while not self.exhausted:
             world = self._run()
-            learnt = self.setting.deadlines.adopt() | self.setting.sharing.adopt()
+            setting = self.setting
+            learnt = setting.deadlines.adopt() | setting.sharing.adopt() | setting.loops.adopt()
             if learnt or world.run.time_mattered > self.timed:
-                # Time matters more than was thought, or threads share more: more steps conflict. Start over.
+                # Time matters more than was thought, or threads share more: more steps conflict. Or a loop is
+                # endless: it is held back. Start over.
                 self.timed = max(self.timed, world.run.time_mattered)
                 if self.base:
                     self.stale = True
@@ -224,7 +227,8 @@ class ReducedSearch:
                 if self._observe is not None:
                     self._observe(world)
                 return
-            if len(self.stack) >= steps_max:
+            over = len(self.stack) - run.rushed >= steps_max and run.rushing is None
+            if over or waits_for_ever(world, enabled):
                 self.cut += 1
                 self._leave_off(world, enabled)
                 return
@@ -245,6 +249,8 @@ class ReducedSearch:
                 node.backtrack.update(node.alternatives)
             self.stack.append(node)
             record = self._take(world)
+            if run.overran:
+                return
         self.schedules += 1
 
     def _place_behind_barrier(self, node: Node) -> None:
@@ -284,16 +290,21 @@ class ReducedSearch:
     def _leave_off(self, world: World, enabled: list[int]) -> None:
         """The run is too long: have tried what the others would have done, and keep no state above."""
         self.coverage.leave_off(world)
+        learn_starving(world, enabled)
+        learn_waiting(world, enabled)
         for node in self.stack:
             node.key = None
         if self._reversing:
             self._take_in(world, enabled)
+        judge_endless(world, enabled)
 
     def _take_in(self, world: World, actors: list[int]) -> None:
         """Have tried what these actors would do next, which the run does not show."""
         for actor in actors:
             if actor not in (CLOCK_ACTOR, POWER_ACTOR):
                 r, w = self.footprints.expected(world.pending(actor))
+                memory = world.run.memory_of(actor)
+                r, w = r | memory, w | memory
                 self._races.take_in(actor, r, w, world.executor.past(actor))
 
     def _take(self, world: World) -> StepRecord:

@@ -26,6 +26,7 @@ from fencepost.sim.explore.runs import Choice
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
 from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
+from fencepost.sim.world.loops import IN_VAIN
 from fencepost.sim.world.record import StepRecord
 
 Entry = tuple[int, int, int, int, int, int]
@@ -189,7 +190,12 @@ class RaceTracker:
             self._schedule(self._stack[possible], [(actor, "ok")])
 
     def _schedule(self, node: Node, starters: list[Choice]) -> None:
-        """Add one of `starters` to what is tried at `node`, unless one is there already or sleeps."""
+        """Add one of `starters` to what is tried at `node`, unless one is there already or sleeps.
+
+        Where time must pass first, a sleeper that is held back may also go on by itself.
+        """
+        if any(actor == CLOCK_ACTOR for actor, _ in starters):
+            node.backtrack.update(actor for actor, offered in node.alternatives.items() if offered == HELD)
         for choice in starters:
             if choice[0] in node.backtrack or choice in node.sleep:
                 return
@@ -200,6 +206,8 @@ class RaceTracker:
 
 
 _USELESS = {found.repeats: name for name, found in ALTERNATIVES.items() if found.repeats}
+HELD = (IN_VAIN,)
+"""Alternatives of a process that is held back: its turn comes when a race requires it."""
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 
 
@@ -237,8 +245,9 @@ class SleepSets:
         }
         for actor in [last, *node.alternatives]:
             # No race may ever require the clock to move as it could here, so it does not count as awake; nor
-            # does power, which is tried at every state.
-            if actor in node.alternatives and actor not in asleep and actor not in _BY_RULE:
+            # does power, which is tried at every state, nor a process that waits for what others may do.
+            held = node.alternatives.get(actor) == HELD
+            if actor in node.alternatives and actor not in asleep and actor not in _BY_RULE and not held:
                 node.backtrack.add(actor)
                 return self._enter(node, actor)
         node.backtrack.update(node.alternatives)

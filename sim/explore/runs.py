@@ -9,18 +9,19 @@ from itertools import repeat
 from typing import Any, TypeVar
 
 from fencepost.sim.explore.result import AuditCoverage
-from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, CLOCK, FILES, PAUSE, SKEWS, TIME, kind_of, pause_ns, skew_ns
 from fencepost.sim.threads.lines import PASSES_MAX
 from fencepost.sim.threads.sharing import Sharing
 from fencepost.sim.world import POWER_ACTOR, Budget, Footprints, Program, Violation, World
 from fencepost.sim.world.costs import AtMost, Spent, ended_since, spent
 from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.footprints import FLIGHTS_FROM
+from fencepost.sim.world.loops import IN_VAIN_MAX, WAIT_ROUNDS, Loops
 from fencepost.sim.world.operations import Delivery
 from fencepost.sim.world.process import Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
-from fencepost.sim.world.scheduler import SPINS
+from fencepost.sim.world.scheduler import category_of
 from fencepost.sim.world.scheduling import Scheduling
 from fencepost.sim.world.stamps import STAMPED
 from fencepost.sim.world.variables import OwnVariables
@@ -46,6 +47,10 @@ class Setting:
     """Names of shared memory: threads pause before each line of code that has one."""
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
     """Times that the runs so far compared with the clock."""
+    loops: Loops = field(default_factory=Loops, compare=False, repr=False)
+    """Endless loops that the runs so far showed."""
+    wait_rounds: int = WAIT_ROUNDS
+    """Rounds in vain after which a waiting process is held back."""
 
     kept: OwnVariables | None = field(default=None, compare=False, repr=False)
 
@@ -85,9 +90,11 @@ class Setting:
             seed=self.seed,
             timed=timed,
             recall=recall,
-            deadlines=self.deadlines if self.budget.pause else None,
+            deadlines=self.deadlines if self.budget.pause or self.budget.skew else None,
             muted=self.muted,
             sharing=self.sharing if sharing else None,
+            loops=self.loops,
+            wait_rounds=self.wait_rounds,
             lines=self.lines,
         )
         world.run.keep_apart(self.variables, watched=watched)
@@ -224,6 +231,10 @@ class Coverage:
     """Parts of the schedules that were left out, as clauses of the bound."""
     pauses: set[int] = field(default_factory=set)
     """The lengths of pauses, in nanoseconds."""
+    skews: set[int] = field(default_factory=set)
+    """The errors of skewed clocks, in nanoseconds."""
+    met_by_faults: set[int] = field(default_factory=set)
+    """Categories of steps that the runs took, which say what faults can strike them, see `sim.faults`."""
     measured: dict[str, int] = field(default_factory=dict)
     """The largest numbers that any run's measures gave."""
     costs: Costs = field(default_factory=Costs)
@@ -248,13 +259,25 @@ class Coverage:
         _, alternative, process, _, _, op, answer, _ = run.trace[place]
         if process is not None:
             self.steps[process.name] += 1
+            self.met_by_faults.add(category_of(op))
         if alternative not in _HARMLESS:
             self.faults[kind_of(alternative) if not alternative.startswith("pick") else "pick"] += 1
             self._limit(alternative, world)
-        if run.rested:
+        if run.rested and run.has_daemons:
             self.limits.add(f"a daemon takes {world.settings.daemon_steps} steps while others can go on")
+        if run.loops is not None and run.loops.has_starving:
+            self.limits.add(
+                f"a loop that never ends takes {run.settings.wait_rounds} rounds while others can go on"
+            )
         if run.held_back:
-            self.limits.add(f"a process that gets the same reply {SPINS} times more waits for a change")
+            rounds = world.settings.wait_rounds
+            self.limits.add(
+                f"a loop that waits is held back after {rounds} rounds, until a change or its end"
+            )
+            if run.loops is not None and (names := run.loops.unfollowed):
+                self.limits.add(
+                    f"a loop of {names} had no end within {IN_VAIN_MAX} steps: it waits for a change"
+                )
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
             self.outcomes[op.kind, outcome._value_] += 1
@@ -265,11 +288,11 @@ class Coverage:
         found = ALTERNATIVES.get(alternative)
         if alternative.startswith(PAUSE):
             self.pauses.add(pause_ns(alternative) or settings.pause_ns)
+        elif kind_of(alternative) in SKEWS:
+            self.skews.add(skew_ns(alternative) or settings.skew_ns)
         elif found is not None and found.limit:
             ticks = "once" if settings.ticks == 1 else f"{settings.ticks} times"
-            self.limits.add(
-                found.limit.format(ticks=ticks, tick_s=settings.tick_ns / 1e9, skew_s=settings.skew_ns / 1e9)
-            )
+            self.limits.add(found.limit.format(ticks=ticks, tick_s=settings.tick_ns / 1e9))
 
     def leave_off(self, world: World) -> None:
         """Take up a run that was cut."""
@@ -308,6 +331,12 @@ class Coverage:
                 self.wanted.add(promise.name)
                 if promise.met:
                     self.met.add(promise.name)
+        if world.run.readings:
+            self.met_by_faults |= {CLOCK, TIME}
+        if world.run.time_mattered:
+            self.met_by_faults.add(TIME)
+        if world.run.files is not None:
+            self.met_by_faults.add(FILES)
         if world.run.lines_left_out:
             self.limits.add(f"a thread pauses at most {PASSES_MAX} times before the same line")
         self.threaded = self.threaded or world.run.has_threads
@@ -331,6 +360,8 @@ class Coverage:
         self.wanted |= other.wanted
         self.limits |= other.limits
         self.pauses |= other.pauses
+        self.skews |= other.skews
+        self.met_by_faults |= other.met_by_faults
         self.processes = max(self.processes, other.processes)
         self.threaded = self.threaded or other.threaded
         self.cut.update(other.cut)
@@ -342,10 +373,12 @@ class Coverage:
 
     def clauses(self) -> list[str]:
         """Return the parts of the schedules that were left out, as clauses of the bound."""
-        *most, longest = [f"{ns / 1e9:.10g}" for ns in sorted(self.pauses)] or [""]
-        lengths = f"{', '.join(most)} or {longest}" if most else longest
-        paused = [f"a pause lasts {lengths} s, and no other time"] if longest else []
-        return sorted([*self.limits, *paused])
+        found = [*self.limits]
+        if self.pauses:
+            found.append(f"a pause lasts {_lengths(self.pauses)} s, and no other time")
+        if self.skews:
+            found.append(f"a skewed clock is {_lengths(self.skews)} s off, and no other time")
+        return sorted(found)
 
     def covers_nothing(self) -> bool:
         """Return True if the runs met neither a conflict nor a fault, so that no order could matter."""
@@ -379,6 +412,12 @@ class Coverage:
                 "landed, so no order could matter"
             )
         return found
+
+
+def _lengths(found: set[int]) -> str:
+    """Return lengths of time in seconds, as words of a sentence."""
+    *most, longest = [f"{ns / 1e9:.10g}" for ns in sorted(found)]
+    return f"{', '.join(most)} or {longest}" if most else longest
 
 
 W = TypeVar("W", bound=Scheduling)

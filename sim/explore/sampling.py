@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.sim.explore.endless import judge_endless
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, run
 from fencepost.sim.explore.tokens import HARMLESS, by_rule
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, Violation, World
@@ -66,8 +67,12 @@ class Sampled:
             if world.trace:
                 self._count(world)
             self._after(world, ended)
+            if not ended and world.violation is None:
+                judge_endless(world, world.enabled())
         finally:
             world.close()
+        if self.setting.loops.adopt():
+            return None  # a held process had choices that it has no longer
         if world.violation is not None:
             self.failures.append(Failure(world.violation, tuple(choices), timed=STAMPED))
         return world.violation

@@ -16,7 +16,7 @@ from typing import Any
 from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.result import CounterexampleStep
 from fencepost.sim.explore.tokens import HARMLESS
-from fencepost.sim.faults import ALTERNATIVES, PAUSE, kind_of, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, skew_ns
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
@@ -164,6 +164,9 @@ def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: 
     if fault.startswith(PAUSE):
         length = (pause_ns(fault) or run.settings.pause_ns) / 1e9
         outcome = f"PAUSE of {length:.10g} s although others could go on: it is {clock / 1e9:.10g} s"
+    elif kind_of(fault) in SKEWS:
+        error = (skew_ns(fault) or run.settings.skew_ns) / 1e9
+        outcome = f"{outcome}, by {error:.10g} s"
     if since is not None:
         outcome += f", the ETag AGAIN that it had {f'after step {since}' if since else 'at the beginning'}"
     if actor >= FLIGHTS_FROM and alternative == "land":

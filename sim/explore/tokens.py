@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.impl.store.events import Event
+from fencepost.sim.explore.endless import judge_endless, learn_waiting, waits_for_ever
 from fencepost.sim.explore.runs import Choice, Setting, name_of
-from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns, skew_ns
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.operations import Delivery, Parallel
@@ -180,11 +181,36 @@ def follow(
     """Run the program along the targets, and on to the end by the common rule. `watch` sees the world before
     and after every step. With `locate` it keeps the line of every operation.
     """
+    if watch is None:
+        return _walk_until_loops_are_known(setting, targets, timed, locate, watched)
+    _walk_until_loops_are_known(setting, targets, timed, locate, watched)
+    return _walk(setting, targets, timed, locate, watched, watch)
+
+
+def _walk_until_loops_are_known(
+    setting: Setting, targets: Sequence[Target], timed: int, locate: bool, watched: bool
+) -> Replay:
+    """Walk again while a run shows endless loops: a held process has other choices then."""
+    while True:
+        replay = _walk(setting, targets, timed, locate, watched)
+        if not setting.loops.adopt():
+            return replay
+
+
+def _walk(
+    setting: Setting,
+    targets: Sequence[Target],
+    timed: int,
+    locate: bool,
+    watched: bool,
+    watch: Callable[[World], None] | None = None,
+) -> Replay:
     world = setting.world(timed=timed, budget=UNLIMITED.but(restart=setting.budget.restart), watched=watched)
     if locate:
         world.run.keep_lines()
-    named = [target.alternative for target in targets if pause_ns(target.alternative)]
-    world.allow_pauses(named)
+    named = [target.alternative for target in targets]
+    pauses, skews = ([one for one in named if length(one)] for length in (pause_ns, skew_ns))
+    world.allow_lengths(pauses, skews)
     run = _Following(world, list(targets), watch)
     try:
         world.start(setting.program)
@@ -211,12 +237,17 @@ class _Following:
 
     def go(self, steps_max: int) -> None:
         world = self.world
-        while world.violation is None and len(world.trace) < steps_max:
+        while world.violation is None and not world.run.overran:
             if self.targets:
                 world.expect(self.targets[0].process)
             enabled = world.enabled()
             if not enabled:
                 world.complete()
+                break
+            over = len(world.trace) - world.run.rushed >= steps_max and world.run.rushing is None
+            if over or (not self.targets and waits_for_ever(world, enabled)):
+                learn_waiting(world, enabled)
+                judge_endless(world, enabled)
                 break
             self._namer.look(world)
             actor, alternative = self._choose(enabled)
@@ -259,9 +290,12 @@ class _Following:
 
 
 def by_rule(world: World, enabled: Sequence[int], last: int) -> Choice:
-    """The actor that stepped last goes on, else the first that can; without a fault. Daemons come last."""
+    """The actor that stepped last goes on, else the first that can; without a fault.
+
+    Daemons come last, and so do processes that are held back.
+    """
     scheduler = world.scheduler
-    goes_on = last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR)
+    goes_on = last in enabled and last not in (CLOCK_ACTOR, POWER_ACTOR) and not scheduler.gives_up(last)
     if goes_on and not (world.run.has_daemons and scheduler.is_of_a_daemon(last)):
         return last, scheduler.alternatives(last)[0]
     return enabled[0], scheduler.alternatives(enabled[0])[0]

@@ -1,18 +1,26 @@
 """Ends a process that computes and computes without a request, a sleep or a note.
 
 A process gives up control only where it issues an operation, so a busy loop would hold the whole search, its
-time limit and Ctrl-C. A timer looks several times a second at the process that runs. When it has not come
-to an operation for `SECONDS`, when the time of the audit is over, or after Ctrl-C, an exception is raised in
-the loop itself, which thereby names its line.
+time limit and Ctrl-C. A timer looks several times a second at the process that runs. When it has computed
+or waited for `SECONDS` without coming to an operation, an exception is raised in the loop itself, which
+thereby names its line. The same happens when the time of the audit is over, or after Ctrl-C.
+
+The load of the machine must not turn into a verdict. So the time that counts is the time in which this thread
+had the processor, and the time in which it waited for something else than the processor. A gap between two
+looks counts only as far as two looks are apart: the machine may have been suspended. Under a debugger only
+the processor counts. The audit repeats a search that was ended for computing too long, before it blames the
+code.
 
 Only where the platform has interval timers, and in the main thread, which alone handles signals.
 """
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,6 +31,11 @@ from fencepost.sim.world.process import Stuck
 SECONDS = 10.0
 """No code computes so long between two requests in thousands of runs."""
 LOOK_S = 0.25
+GRACE_S = 0.2
+"""Time that a process may compute on when the audit is to end: innocent code comes to its next operation."""
+_DEBUGGERS = frozenset({"bdb", "pdb", "pydevd", "_pydevd_bundle", "debugpy"})
+_SCHEDULED = Path("/proc/thread-self/schedstat")
+"""On Linux: nanoseconds on the processor, nanoseconds in which this thread waited for it."""
 
 
 @contextmanager
@@ -46,35 +59,68 @@ class _Watch:
         self._deadline = deadline
         self._interrupted = interrupted
         self._seen: Any = None
-        self._since = 0.0
+        self._spent_s = 0.0
+        """Time that counts, since the same stretch of code was seen first."""
+        self._last = (0.0, 0.0, 0.0)
 
     def look(self, _number: int, frame: FrameType | None) -> None:
-        """The handler: whether the same stretch of code runs as the last time."""
+        """Handle the signal: raise if the same stretch of code has run for too long."""
         run = present.controlled()
-        now = time.perf_counter()
         process = None if run is None else run.running or run.setup
         if run is None or process is None:
             self._seen = None
             return
+        now = _clocks()
         seen = (run, len(run.trace), process.index, process.ops)
         if seen != self._seen:
-            self._seen, self._since = seen, now
+            self._seen, self._last, self._spent_s = seen, now, 0.0
             return
-        for_s = now - self._since
-        why = ""
-        if for_s >= SECONDS:
-            why = f"for {for_s:.0f} s"
-        elif self._interrupted():
-            why = "when it was interrupted"
-        elif self._deadline is not None and now >= self._deadline:
-            why = "when the time was over"
-        if why:
-            at = users_lines(frame)
-            where = f", at {at[-1]} in {at[-1].function}" if at else ""
+        self._spent_s += counted(self._last, now, debugged=_is_debugged())
+        self._last = now
+        at = users_lines(frame)
+        where = f", at {at[-1]} in {at[-1].function}" if at else ""
+        if self._spent_s >= SECONDS:
             raise Stuck(
-                f"{process.name} computed without a request or a sleep {why}{where}; a loop that waits must "
-                "read the store, sleep, or read the clock, and a lock that others hold must be one of the "
-                "world's: make it when the process runs",
+                f"{process.name} computed without a request or a sleep for {self._spent_s:.0f} s{where}; "
+                "a loop that waits must read the store, sleep, or read the clock, and a lock that others "
+                "hold must be one of the world's: make it when the process runs",
                 at,
-                too_long=for_s >= SECONDS,
             )
+        why = self._reason_to_end()
+        if why and self._spent_s >= GRACE_S:
+            text = f"a run was left {why}, while {process.name} was computing{where}"
+            raise Stuck(text, at, too_long=False)
+
+    def _reason_to_end(self) -> str:
+        if self._interrupted():
+            return "when it was interrupted"
+        if self._deadline is not None and time.perf_counter() >= self._deadline:
+            return "when the time was over"
+        return ""
+
+
+Clocks = tuple[float, float, float]
+"""Seconds of real time, of this thread on the processor, and of this thread waiting for the processor."""
+
+
+def _clocks() -> Clocks:
+    try:
+        waited_s = int(_SCHEDULED.read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        waited_s = 0.0
+    return time.perf_counter(), time.thread_time(), waited_s
+
+
+def counted(before: Clocks, now: Clocks, *, debugged: bool = False) -> float:
+    """Return how much of the time between two looks counts."""
+    real_s, computed_s, waited_s = (b - a for a, b in zip(before, now, strict=True))
+    if debugged:
+        return computed_s
+    elsewhere_s = max(0.0, real_s - computed_s - waited_s)
+    return computed_s + min(elsewhere_s, 2 * LOOK_S)
+
+
+def _is_debugged() -> bool:
+    tracer = sys.gettrace()
+    owner = getattr(tracer, "__self__", tracer)
+    return tracer is not None and type(owner).__module__.partition(".")[0] in _DEBUGGERS

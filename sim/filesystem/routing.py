@@ -20,7 +20,7 @@ from fencepost.sim.filesystem.handles import Descriptor, RawFile, handle, is_our
 from fencepost.sim.filesystem.inodes import DATA_ONLY, EVERYTHING, Found
 from fencepost.sim.filesystem.lookup import REAL, target_of, text_of, world_here
 from fencepost.sim.filesystem.refusals import REFUSED, copying, refusing
-from fencepost.sim.world import places, present, stamps
+from fencepost.sim.world import places, present, stamps, times
 from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.run import RunState
 
@@ -191,7 +191,7 @@ class StatResult(tuple[int, ...]):
 
     def _modified(self) -> int:
         stamps.look()
-        return self[7]
+        return times.stamp(self[7])
 
     st_mtime_ns = st_ctime_ns = st_atime_ns = property(_modified)
     st_mtime = st_ctime = st_atime = property(lambda self: self._modified() / 1e9)

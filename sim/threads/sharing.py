@@ -93,6 +93,8 @@ class Sharing:
         for other in (machine, *machine.threads):
             if other is not process and other.pending is not None:
                 roots += [other.fn, other.args, other.kwargs]
+                # A thread that has not begun yet: its target and arguments.
+                roots += [] if other.thread is None else vars(other.thread).values()
                 found = [*_namespaces(other.worker)]
                 roots += [value for names in found for value in names.values()]
                 if found:

@@ -15,6 +15,7 @@ from fencepost.sim.world.view import View
 from fencepost.sim.world.world import Program, World
 
 from fencepost.sim import threads  # isort: skip
+from fencepost.sim.world import conversions as _conversions  # isort: skip  # puts a replacement in place
 
 __all__ = [
     "CLOCK_ACTOR",

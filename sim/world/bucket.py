@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.impl.store.bucket import Bucket, fingerprint
 from fencepost.impl.store.requests import BINARY
-from fencepost.sim.world import stamps
+from fencepost.sim.world import modified, stamps
 
 _fingerprint_of_small = lru_cache(4096)(fingerprint)
 
@@ -26,9 +26,9 @@ class WorldBucket(Bucket):
 
     ticket = 0
     """Number of the request that lands."""
-    object_info = stamps.WatchedObject
-    version_info = stamps.WatchedVersion
-    upload_info = stamps.WatchedUpload
+    object_info = modified.WatchedObject
+    version_info = modified.WatchedVersion
+    upload_info = modified.WatchedUpload
     etag_of = staticmethod(fingerprint_again)
 
     def __init__(self, **options: Any) -> None:

@@ -22,6 +22,7 @@ step, if only its end. A crash with a request still in flight is `late`, then `c
 """
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, make_dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Self
@@ -85,6 +86,14 @@ class _Limits:
         parts += self._restarts()
         return "at most " + ", ".join(parts) if parts else "no faults"
 
+    def untried(self, met: AbstractSet[int]) -> list[str]:
+        """Return the faults that this budget lacks, of those that can strike steps of these categories."""
+        return [
+            KINDS[name].one
+            for name, count in self._faults().items()
+            if not count and KINDS[name].can_strike(met)
+        ]
+
     def _restarts(self) -> Iterator[str]:
         """Name the limits of what is no fault, where they matter."""
         may_stop = getattr(self, "crash", 0) or getattr(self, "power_loss", 0)
@@ -137,7 +146,7 @@ def part_of(kind: str) -> int:
     return _PARTS.index(kind)
 
 
-CRASH, PAUSE, RESTART, POWER_LOSS = map(part_of, ("crash", "pause", "restart", "power_loss"))
+CRASH, PAUSE, SKEW, RESTART, POWER_LOSS = map(part_of, ("crash", "pause", "skew", "restart", "power_loss"))
 """Places of the kinds that the world decides by itself."""
 _SHARING: dict[int, tuple[int, ...]] = {
     part: tuple(

@@ -15,7 +15,7 @@ first operations, in which no other actor has a part, and the properties are jud
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from fencepost.sim.faults import ALTERNATIVES, PAUSE, pause_ns
+from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, skew_ns
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.file_steps import FileSteps
 from fencepost.sim.world.footprints import (
@@ -27,6 +27,7 @@ from fencepost.sim.world.footprints import (
     POWER_ACTOR,
 )
 from fencepost.sim.world.located import AuditError, mistake_of, users_lines_of
+from fencepost.sim.world.loops import BETWEEN, IN_VAIN, IN_VAIN_MAX
 from fencepost.sim.world.monitor import Monitor
 from fencepost.sim.world.operations import (
     ADVANCE,
@@ -56,7 +57,6 @@ from fencepost.sim.world.thread_steps import ThreadSteps
 _FREE = frozenset(name for name, found in ALTERNATIVES.items() if not found.kind)
 _LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
 TIME = EVERY_STEP | CLOCK
-_SKEWS = {"skew+": 1, "skew-": -1}
 
 
 class Executor:
@@ -71,6 +71,13 @@ class Executor:
         self.threads = ThreadSteps(run, self)
         self._ticks = 0
         """Steps of the clock, as a bit set."""
+        self._rush_read = 0
+        """Mask of the objects that the loop reads which runs through its rounds now."""
+        self._rush_sleeps = False
+        self._rush_since = 0
+        """Number of such steps in the run before this loop began."""
+        self.waited_ns = 0
+        """Time by which a loop that never sleeps moved the clock last."""
         self._setup_answers: tuple[Any, ...] = ()
         """Answers to the picks of the program while it set the world up."""
 
@@ -96,6 +103,11 @@ class Executor:
             process = run.processes[actor - 1] if 0 < actor < CLOCK_ACTOR else run.strand_or_setup(actor)
             record = run.begin_step(process.last)
             op = process.pending
+            if alternative == IN_VAIN:
+                alternative = "ok"
+                self._begin_rush(process)
+            rushes = run.rushing is process
+            moved = self._let_time_pass(op) if rushes else False
             handler = self._handlers.get(type(op))
             if alternative == "crash":
                 self.crash(record, process, op)
@@ -103,6 +115,10 @@ class Executor:
                 handler(self, record, process, op, alternative)
             else:
                 self.requests.take(record, process, op, alternative)
+            if rushes:
+                self._go_on_rushing(record, process, moved)
+            if run.loops is not None and run.loops.has_starving and alternative != "crash":
+                self._count_rounds(record, process, op)
         elif actor == CLOCK_ACTOR:
             record = run.begin_step(self._ticks)
             self._advance(record, alternative)
@@ -148,6 +164,54 @@ class Executor:
         elif process.pending is None or actor >= FLIGHTS_FROM:
             record.add(0, others)
 
+    def _count_rounds(self, record: StepRecord, process: Process, op: Any) -> None:
+        """Count the rounds of a loop that never ends and has effects."""
+        run = self._run
+        if process.daemon or run.loops is None or not run.loops.begins_round(process, op):
+            return
+        if process.count_step() > run.settings.wait_rounds:
+            # Only because no other actor could step: their steps come before it.
+            record.follow_all()
+
+    # A process that takes all rounds of its loop that are left, see `loops`.
+
+    def _begin_rush(self, process: Process) -> None:
+        self._run.begin_rush(process)
+        self._rush_read = process.rounds.read
+        self._rush_sleeps = process.rounds.sleeps
+        self._rush_since = self._run.rushed
+        self.waited_ns = 0
+
+    def _let_time_pass(self, op: Any) -> bool:
+        """Move the clock as far as the next step of the loop needs; return True if it moved."""
+        run = self._run
+        until_ns = getattr(op, "until_ns", -1)
+        if until_ns > run.clock_ns and (type(op) is Wake or not op.ready()):
+            run.advance_to(until_ns)
+            return True
+        long = run.rushed - self._rush_since > IN_VAIN_MAX // 4
+        if type(op) is ReadClock and (long or not self._rush_sleeps):
+            self.waited_ns = 2 * self.waited_ns or run.settings.tick_ns
+            run.advance_to(run.clock_ns + self.waited_ns)
+            return True
+        return False
+
+    def _go_on_rushing(self, record: StepRecord, process: Process, moved: bool) -> None:
+        """Complete the record of a step of the loop, and find out if the loop goes on."""
+        run = self._run
+        # The first step stands for all: each is only possible as long as nothing changes that the loop reads.
+        record.add_read(self._rush_read)
+        if moved or self._rush_sleeps:
+            record.add(CLOCK, CLOCK)
+        rounds, op = process.rounds, process.pending
+        count = run.count_rush() - self._rush_since
+        if type(op) not in BETWEEN and not (rounds.repeated and rounds.goes_on_with(op)):
+            run.end_rush()
+        elif count >= IN_VAIN_MAX:
+            if run.loops is not None:
+                run.loops.learn(rounds.key)
+            run.end_rush(overran=True)
+
     def past(self, actor: int) -> int:
         """Return the steps that certainly come before the actor's next one, as far as they are known."""
         run = self._run
@@ -171,7 +235,8 @@ class Executor:
         for process in run.strands:
             if changed & process.nap_reads:
                 process.end_naps()
-            if process.spins and written & process.last_idle[2] and not run.alone:
+            waits = (process.spins or process.blocked) and not run.alone
+            if waits and written & (process.rounds.read | process.blocked):
                 process.end_spins()
         if run.alone:
             run.end_repeating()
@@ -189,6 +254,7 @@ class Executor:
     def _note(self, record: StepRecord, process: Process, note: Note, alternative: str) -> None:
         run = self._run
         process.end_naps()
+        process.go_round(note, None, 0)
         run.note(process.name, note.topic, note.value)
         record.set_footprint(run.footprints.writing("note", note.topic))
         process.set_effective(True)
@@ -199,10 +265,12 @@ class Executor:
         run = self._run
         wall = op.subject == "wall"
         if wall and not process.skew:
-            process.decide_skew(_SKEWS.get(alternative, 0) * run.settings.skew_ns)
+            size_ns = skew_ns(alternative) or run.settings.skew_ns
+            process.decide_skew(SKEWS.get(kind_of(alternative), 0) * size_ns)
         record.add_read(CLOCK)
         run.observe_time()
         process.set_effective(False)
+        process.go_round(op, None, 0)
         reading = run.clock_ns + (process.skew_ns if wall else 0)
         run.log(process.index, alternative, process, process.ops, op, reading)
         self.go_on(record, process, reading)
@@ -214,6 +282,7 @@ class Executor:
         until = run.clock_ns + op.nanoseconds
         process.set_effective(False)
         process.nap()
+        process.go_round(op, None, 0)
         run.log(process.index, alternative, process, process.ops, op, until)
         process.sleep(until, run.clock_ns, record.place)
         record.teach((process.index, until))
@@ -248,6 +317,8 @@ class Executor:
         touch = footprints.writing if arrived else footprints.reading
         record.set_footprint(touch("channel", op.subject))
         process.set_effective(arrived)
+        if not arrived:
+            process.go_round(op, None, record.read)
         run.log(process.index, alternative, process, process.ops, op, message)
         self.go_on(record, process, message)
 

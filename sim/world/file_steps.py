@@ -9,7 +9,6 @@ from fencepost.sim.world.footprints import POWER_ACTOR
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, POWER_LOSS, Call, Survival
 from fencepost.sim.world.process import Process
 from fencepost.sim.world.record import Learnt, StepRecord
-from fencepost.sim.world.request_steps import SPINS
 from fencepost.sim.world.run import RunState
 from fencepost.sim.world.thread_steps import DEADLOCK
 
@@ -38,7 +37,7 @@ class FileSteps:
             if run.alone:
                 self._report_deadlock(process, call)
             process.set_effective(files.outlives)
-            process.block(call, answer, record.read, record.place, SPINS)
+            process.block(record.read, record.place)
             return
         if record.written:
             process.change_something(files.outlives)

@@ -160,7 +160,9 @@ class Attribute(str):
 
 
 def set_binding(target: Any, name: Any, value: Any) -> None:
-    if value is ABSENT:
+    if value is ABSENT and type(target) is dict:
+        del target[name]
+    elif value is ABSENT:
         delattr(target, name)
     elif type(name) is Attribute:
         setattr(target, name, value)

@@ -34,6 +34,7 @@ from greenlet import getcurrent, greenlet
 
 from fencepost.impl.store.errors import StoreError
 from fencepost.sim.world.located import CodeLine
+from fencepost.sim.world.loops import Round
 from fencepost.sim.world.operations import Crash, Delivery, Finish, Parallel, Wake, same
 
 OPERATIONS = 10_000
@@ -161,6 +162,7 @@ class Process:
         "base",
         "begun_at",
         "behind",
+        "blocked",
         "caller",
         "clean",
         "crashing",
@@ -176,7 +178,6 @@ class Process:
         "index",
         "kwargs",
         "last",
-        "last_idle",
         "leave",
         "life",
         "machine",
@@ -194,6 +195,7 @@ class Process:
         "restart",
         "result",
         "retried",
+        "rounds",
         "skew",
         "skew_ns",
         "spans",
@@ -305,10 +307,12 @@ class Process:
         self.refusals = 0
         self.group = None
         self.effective = not self.restart
-        self.last_idle: Any = None
-        """The last request that changed nothing, its reply, and what it read."""
+        self.rounds = Round()
+        """Its steps since the last one with an effect, see `loops`."""
+        self.blocked = 0
+        """Mask of the objects, one of which must change before it can step; 0 if it can."""
         self.spins = 0
-        """Number of repetitions in a row while nothing that it reads changed."""
+        """Number of rounds that repeated the one before, while nothing that they read changed."""
         self.naps = 0
         """Number of sleeps since its last step with an effect, while nothing changed that it read since."""
         self.nap_reads = 0
@@ -370,24 +374,22 @@ class Process:
     def change_something(self, effective: bool) -> None:
         """Record a step that changed something, which ends every waiting loop; see `set_effective`."""
         self.effective = effective
-        self.spins = self.naps = self.nap_reads = 0
-        self.last_idle = None
+        self.spins = self.naps = self.nap_reads = self.blocked = 0
+        self.rounds.clear()
 
     def change_nothing(self, op: Any, answer: Any, read: int, *, effective: bool) -> None:
-        """Record a step that changed nothing: it may be a round of a waiting loop."""
+        """Record a step that changed nothing: it may be a part of a waiting loop."""
         self.effective = effective
         self.nap_reads |= read
-        before = self.last_idle
-        if before is not None and before[1] == answer and same(before[0], op):
-            self.spins += 1
-        else:
-            self.spins = 0
-        self.last_idle = (op, answer, read)
+        self.go_round(op, answer, read)
 
-    def block(self, op: Any, answer: Any, read: int, last: int, spins: int) -> None:
+    def go_round(self, op: Any, answer: Any, read: int) -> None:
+        """Record a step that may be a part of a waiting loop."""
+        self.spins = self.rounds.add(op, answer, read, self)
+
+    def block(self, read: int, last: int) -> None:
         """Wait until something that the operation read has changed."""
-        self.last_idle = (op, answer, read)
-        self.spins = spins
+        self.blocked = read
         self.last = last
 
     def end_naps(self) -> None:
@@ -395,12 +397,14 @@ class Process:
         self.naps = self.nap_reads = 0
 
     def end_spins(self) -> None:
-        """Let a waiting loop repeat its request again."""
-        self.spins = 0
+        """Let a waiting loop repeat its requests again."""
+        self.spins = self.blocked = 0
+        self.rounds.restart()
 
     def end_waiting(self) -> None:
         """Let the process step again: another thread may have changed what it waits for."""
-        self.naps = self.nap_reads = self.spins = 0
+        self.naps = self.nap_reads = 0
+        self.end_spins()
 
     def nap(self) -> None:
         """Count a sleep, or a wait that ended without success."""

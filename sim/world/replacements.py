@@ -16,6 +16,7 @@ Identity. Each process has a pid, a host name and a hardware address of its own;
 a restart.
 """
 
+import calendar
 import datetime
 import os
 import platform
@@ -28,8 +29,10 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from fencepost.sim.world import deadlines
-from fencepost.sim.world.present import REAL, SILENT, controlled, here, kind_of
+from dateutil.parser import parser  # type: ignore[import-untyped]  # it has no stubs
+
+from fencepost.sim.world import times
+from fencepost.sim.world.present import REAL, SILENT, STEP, controlled, here, kind_of
 from fencepost.sim.world.run import RunState
 
 _real_datetime = datetime.datetime
@@ -41,11 +44,13 @@ def _wall(run: RunState, kind: int) -> int:
     if kind == SILENT:
         process = run.running
         return int(run.start_ns + run.clock_ns + (process.skew_ns if process is not None else 0))
-    return int(run.env.now_ns())
+    now_ns: int = times.plain(run.env.now_ns())
+    return now_ns
 
 
 def _steady(run: RunState, kind: int) -> int:
-    return int(run.clock_ns if kind == SILENT else run.env.monotonic_ns())
+    now_ns: int = run.clock_ns if kind == SILENT else times.plain(run.env.monotonic_ns())
+    return now_ns
 
 
 def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: bool) -> Callable[[], Any]:
@@ -59,8 +64,9 @@ def _reader(real: Callable[[], Any], read: Callable[[Any, int], int], scale: boo
         if kind == REAL:
             return real()
         found = read(run, kind)
-        reading = found / 1e9 if scale else found
-        return reading if kind == SILENT else deadlines.read(run, reading, 1e9 if scale else 1)
+        if kind == SILENT:
+            return found / 1e9 if scale else found
+        return times.reading(run, found / 1e9 if scale else found, 1e9 if scale else 1, wall=read is _wall)
 
     return replacement
 
@@ -73,10 +79,29 @@ def _moment(real: Callable[..., Any]) -> Callable[..., Any]:
         if seconds is None and run is not None:
             kind = kind_of(sys._getframe(1))
             if kind != REAL:
-                return real(_wall(run, kind) / 1e9)
+                now_ns = _wall(run, kind)
+                if kind != SILENT:
+                    times.note_reading(run)
+                return real(now_ns / 1e9)
         return real(seconds)
 
     return replacement
+
+
+def _made_number(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a replacement for a function that makes a number of a structure of time."""
+
+    def replacement(parts: Any) -> Any:
+        return times.parsed_number(real(parts))
+
+    return replacement
+
+
+_real_parse = parser.parse
+
+
+def _parse(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return times.parsed(_real_parse(self, *args, **kwargs))
 
 
 def _sleep(seconds: float) -> None:
@@ -89,18 +114,31 @@ def _sleep(seconds: float) -> None:
     run.env.sleep(seconds)
 
 
-def _clock_gettime_ns(clock: int) -> int:
-    return _chosen(clock, sys._getframe(1))
+def _clock_gettime_ns(clock: int) -> Any:
+    return _read_chosen(clock, sys._getframe(1), 1)
 
 
-def _clock_gettime(clock: int) -> float:
-    return _chosen(clock, sys._getframe(1)) / 1e9
+def _clock_gettime(clock: int) -> Any:
+    return _read_chosen(clock, sys._getframe(1), 1_000_000_000)
+
+
+def _read_chosen(clock: int, frame: FrameType, unit_ns: int) -> Any:
+    run = here()
+    found: float = _chosen(clock, frame)
+    if unit_ns != 1:
+        found /= unit_ns
+    if run is None or kind_of(frame) != STEP or clock in _OF_CPU:
+        return found
+    return times.reading(run, found, unit_ns, wall=clock == time.CLOCK_REALTIME)
+
+
+_OF_CPU = (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID)
 
 
 def _chosen(clock: int, frame: FrameType) -> int:
     run = here()
     kind = REAL if run is None else kind_of(frame)
-    if run is None or kind == REAL or clock in (time.CLOCK_PROCESS_CPUTIME_ID, time.CLOCK_THREAD_CPUTIME_ID):
+    if run is None or kind == REAL or clock in _OF_CPU:
         return int(_real["clock_gettime_ns"](clock))
     return _wall(run, kind) if clock == time.CLOCK_REALTIME else _steady(run, kind)
 
@@ -128,7 +166,33 @@ class _Datetime(_real_datetime, metaclass=_Same):
     __slots__ = ()  # the size that extension modules expect
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _real_datetime.__new__(_real_datetime if cls is _Datetime else cls, *args, **kwargs)
+        made = _real_datetime.__new__(_real_datetime if cls is _Datetime else cls, *args, **kwargs)
+        return times.parsed(made)
+
+    @classmethod
+    def fromtimestamp(cls, timestamp: Any, tz: datetime.tzinfo | None = None) -> Any:
+        return times.of_timestamp(timestamp, _real_datetime.fromtimestamp(times.plain(timestamp), tz))
+
+    @classmethod
+    def utcfromtimestamp(cls, timestamp: Any) -> Any:
+        made = _real_datetime.fromtimestamp(times.plain(timestamp), _UTC).replace(tzinfo=None)
+        return times.of_timestamp(timestamp, made)
+
+    @classmethod
+    def fromordinal(cls, ordinal: Any) -> Any:
+        return times.parsed(_real_datetime.fromordinal(times.plain(ordinal)))
+
+    @classmethod
+    def fromisoformat(cls, shown: str) -> Any:
+        return times.of_text(shown, _real_datetime.fromisoformat(times.plain(shown)))
+
+    @classmethod
+    def strptime(cls, shown: str, form: str) -> Any:
+        return times.of_text(shown, _real_datetime.strptime(times.plain(shown), form))
+
+    @classmethod
+    def combine(cls, date: Any, *args: Any, **kwargs: Any) -> Any:
+        return times.parsed(_real_datetime.combine(times.plain(date), *args, **kwargs))
 
     @classmethod
     def now(cls, tz: datetime.tzinfo | None = None) -> Any:
@@ -147,11 +211,23 @@ class _Date(_real_date, metaclass=_Same):
     __slots__ = ()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return _real_date.__new__(_real_date if cls is _Date else cls, *args, **kwargs)
+        return times.parsed_day(_real_date.__new__(_real_date if cls is _Date else cls, *args, **kwargs))
 
     @classmethod
     def today(cls) -> Any:
         return _now(sys._getframe(1), None).date()
+
+    @classmethod
+    def fromtimestamp(cls, timestamp: Any) -> Any:
+        return times.of_timestamp(timestamp, _real_datetime.fromtimestamp(times.plain(timestamp))).date()
+
+    @classmethod
+    def fromordinal(cls, ordinal: Any) -> Any:
+        return times.parsed_day(_real_date.fromordinal(times.plain(ordinal)))
+
+    @classmethod
+    def fromisoformat(cls, shown: str) -> Any:
+        return times.parsed_day(_real_date.fromisoformat(times.plain(shown)))
 
 
 def _now(frame: Any, tz: datetime.tzinfo | None) -> Any:
@@ -160,7 +236,7 @@ def _now(frame: Any, tz: datetime.tzinfo | None) -> Any:
     if run is None or kind == REAL:
         return _real_datetime.now(tz)
     found = _real_datetime.fromtimestamp(_wall(run, kind) / 1e9, tz)
-    return found if kind == SILENT else deadlines.moment(run, found)
+    return found if kind == SILENT else times.moment(run, found)
 
 
 for _made, _name in ((_Datetime, "datetime"), (_Date, "date")):
@@ -180,9 +256,12 @@ def _clocks() -> Iterator[tuple[Any, str, Any]]:
     for name in ("gmtime", "localtime", "ctime"):
         yield time, name, _moment(_real[name])
     yield time, "strftime", _strftime
+    yield time, "mktime", _made_number(_real["mktime"])
+    yield calendar, "timegm", _made_number(calendar.timegm)
     yield time, "sleep", _sleep
     yield time, "clock_gettime", _clock_gettime
     yield time, "clock_gettime_ns", _clock_gettime_ns
+    yield parser, "parse", _parse
     yield datetime, "datetime", _Datetime
     yield datetime, "date", _Date
 

@@ -3,8 +3,8 @@
 Only a landing touches the bucket. So a lost reply and a delivered reply leave the same footprint, and a lost
 request leaves none. A late request lands, if ever, in a step of its own, as a flight that no process waits
 for (a zombie: its sender may be dead by then); delayed messages arrive in the same way. A request that
-changed nothing and gets the same reply as before counts as a round of a waiting loop (`spins`). When no other
-actor could step, the round also comes after all their steps, since only their end made it possible.
+changed nothing counts as a part of a round of a waiting loop, see `loops`. When no other actor could step,
+the round also comes after all their steps, since only their end made it possible.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from fencepost.sim.world.run import RunState
 if TYPE_CHECKING:
     from fencepost.sim.world.executor import Executor
 
-SPINS = 5
-"""Rounds in which a process may repeat a request and get the same reply while others could go on."""
 VALID_MAX = 300_000
 """Requests that are not validated again, because the recall of processes keeps them anyway."""
 TICKETS = 100_000_000

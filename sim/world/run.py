@@ -31,17 +31,20 @@ if TYPE_CHECKING:
     from fencepost.sim.filesystem.survival import Outcome
     from fencepost.sim.threads.sharing import Sharing
     from fencepost.sim.world.deadlines import Deadlines
+    from fencepost.sim.world.loops import Loops
     from fencepost.sim.world.variables import OwnVariables
 
 
 class Violation:
     """The property that a run violates, and the reason."""
 
-    __slots__ = ("name", "reason")
+    __slots__ = ("loop_at", "name", "reason")
 
-    def __init__(self, name: str, reason: str) -> None:
+    def __init__(self, name: str, reason: str, loop_at: int = -1) -> None:
         self.name = name
         self.reason = reason
+        self.loop_at = loop_at
+        """Place in the trace of the first step of the loop in which the run goes round for ever; else -1."""
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.reason}"
@@ -70,13 +73,16 @@ class RunState:
         "has_loops",
         "has_threads",
         "held_back",
+        "instants",
         "lines_left_out",
         "located",
         "locks_made",
+        "loops",
         "noted",
         "observed",
         "offers",
         "os_thread",
+        "overran",
         "process_type",
         "processes",
         "readings",
@@ -84,6 +90,8 @@ class RunState:
         "record",
         "rested",
         "running",
+        "rushed",
+        "rushing",
         "settings",
         "setup",
         "sharing",
@@ -99,7 +107,6 @@ class RunState:
         "ticks_left",
         "time_mattered",
         "trace",
-        "tracked",
         "unreceived",
         "variables",
         "violation",
@@ -116,6 +123,7 @@ class RunState:
         recall: Recall | None = None,
         deadlines: Deadlines | None = None,
         sharing: Sharing | None = None,
+        loops: Loops | None = None,
     ) -> None:
         self.settings = settings
         self.footprints = footprints
@@ -125,6 +133,8 @@ class RunState:
         """Lengths of pauses learnt so far; None if pauses are not explored."""
         self.sharing = sharing
         """Threads that share memory, see `sim.threads.sharing`; None: all steps of threads conflict."""
+        self.loops = loops
+        """Endless loops known so far, see `loops`; None: a held process waits for a change in any case."""
         self.bucket = WorldBucket()
         self.start_ns = settings.start_ns
         self.clock_ns = 0
@@ -139,8 +149,10 @@ class RunState:
         """True if some process knows the present time."""
         self.readings = 0
         """Number of clock readings that were no steps."""
-        self.tracked = 0
-        """Number of clock readings that remember their origin, see `deadlines`."""
+        self.instants: dict[int, tuple[int, int, bool]] = {}
+        """By second since 1970, moments that processes know: true time and error in nanoseconds, and True if
+        a clock was read; see `times`.
+        """
         self.time_mattered = 0
         """Highest level of time that the run depended on, see `stamps`."""
         self.streams: dict[Any, Any] = {}
@@ -181,6 +193,12 @@ class RunState:
         """True if a spinning process had to wait although other actors could step."""
         self.rested = False
         """True if a daemon had to wait although other actors could step."""
+        self.rushing: Process | None = None
+        """The process that runs through the rounds of its loop that are left."""
+        self.rushed = 0
+        """Number of steps that processes took in this way."""
+        self.overran = False
+        """True if a loop did not end in this way."""
         self.trace: list[Step] = []
         self.tickets = 0
         """Number of requests answered outside of a step."""
@@ -239,6 +257,14 @@ class RunState:
             return self.setup
         return self.processes[actor - 1] if actor < FLIGHTS_FROM else self.threads[actor]
 
+    def memory_of(self, actor: int) -> int:
+        """Return the bit of the memory that an actor shares with other threads of its process; else 0."""
+        flight = self.flights.get(actor)
+        if flight is None and not actor:
+            return 0
+        machine = (self.strand(actor) if flight is None else flight.process).machine
+        return 0 if machine.threads is None else machine.memory
+
     # Set-up.
 
     def equip(self, env: Environment) -> None:
@@ -266,10 +292,6 @@ class RunState:
 
     def replace_bucket(self, bucket: WorldBucket) -> None:
         self.bucket = bucket
-
-    def fix_pauses(self) -> None:
-        """Stop learning lengths of pauses."""
-        self.deadlines = None
 
     def mount(self, files: Files) -> None:
         self.files = files
@@ -395,10 +417,14 @@ class RunState:
         self.readings += 1
         return self.readings
 
-    def count_tracked(self) -> int:
-        """Count a clock reading that remembers its origin."""
-        self.tracked += 1
-        return self.tracked
+    def remember_instant(self, shown_ns: int, instant: tuple[int, int, bool]) -> None:
+        """Keep a moment that a process knows, by its value and by what is left when it is cut off."""
+        second = shown_ns // 1_000_000_000
+        instants = self.instants
+        known = instants.get(second)
+        if known is None or (instant[2] and not known[2]):
+            for grain in (1, 60, 3600, 86_400):
+                instants[second // grain * grain] = instant
 
     def launch(self, flight: Flight) -> None:
         self.flights[flight.actor] = flight
@@ -480,6 +506,19 @@ class RunState:
     def end_repeating(self) -> None:
         self.alone = False
 
+    def begin_rush(self, process: Process) -> None:
+        """Let a held process take all rounds of its loop that are left."""
+        self.rushing = process
+
+    def count_rush(self) -> int:
+        """Count a step of such a process; return the steps so far."""
+        self.rushed += 1
+        return self.rushed
+
+    def end_rush(self, *, overran: bool = False) -> None:
+        self.rushing = None
+        self.overran = self.overran or overran
+
     def mark_waits(self, *, held_back: bool, rested: bool) -> None:
         """Record that a process or a daemon had to wait although other actors could step."""
         self.held_back = self.held_back or held_back
@@ -487,10 +526,10 @@ class RunState:
 
     # The end.
 
-    def report_violation(self, name: str, reason: str) -> None:
+    def report_violation(self, name: str, reason: str, *, loop_at: int = -1) -> None:
         """Record a violation, unless there is one already or the property is known to be violated."""
         if self.violation is None and name not in self.settings.muted:
-            self.violation = Violation(name, reason)
+            self.violation = Violation(name, reason, loop_at)
 
     def find(self, finding: str) -> None:
         """Add a finding, once."""

@@ -19,13 +19,14 @@ was stamped with it. Otherwise no process could notice. It moves on by a long pa
 *Power.* Where the program has a file system and the budget a power loss, it may strike at any step, and once
 more when everybody has ended. The state of the disk that is left is picked in a step of its own.
 
-*Waiting loops.* A loop that repeats its request, with or without a sleep between, is followed for `SPINS`
-rounds in vain while others could go on. Then it waits until something it reads has changed, or until no other
-actor can step. So an attempt counted beyond that, while others could go on, is not explored.
+*Waiting loops.* A loop that repeats its requests, with or without a sleep between, is followed for
+`wait_rounds` rounds in vain while others could go on. Then it is held back until something it reads has
+changed, or takes all rounds that are left at once, see `loops`.
 
 *Daemons* never end. A run ends when all other processes have ended, so the end of a process conflicts with
 every step of a daemon (see `Executor`). A daemon takes `daemon_steps` steps; then it waits until no other
-actor can step.
+actor can step. A loop that never ends and has effects takes `wait_rounds` rounds, and then waits like a
+daemon. Of those that wait, the one that took the fewest steps goes on first.
 
 *Threads* of one process are actors too, see `sim.threads`. A thread that waits for a lock, an event or
 another thread cannot step until it has what it waits for, or until the time at which it gives up. When no
@@ -40,9 +41,9 @@ from fencepost.impl.store import requests as req
 from fencepost.sim.faults import CLOCK, CONDITIONAL, LOCAL, MESSAGE, READ, RETRIED, WRITE
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world.footprints import CLOCK_ACTOR, POWER_ACTOR
+from fencepost.sim.world.loops import IN_VAIN
 from fencepost.sim.world.operations import (
     ADVANCE,
-    BLOCKED,
     POWER_LOSS,
     Call,
     Delivery,
@@ -50,14 +51,13 @@ from fencepost.sim.world.operations import (
     Pick,
     Post,
     ReadClock,
+    Receive,
     Start,
     Survival,
     Sync,
     Wake,
-    same,
 )
-from fencepost.sim.world.process import Flight
-from fencepost.sim.world.request_steps import SPINS
+from fencepost.sim.world.process import Flight, Process
 from fencepost.sim.world.run import RunState
 
 
@@ -68,12 +68,17 @@ class Scheduler:
         self._run = run
         self._last = False
         """True if nothing can happen any more but a power loss."""
+        self._held: set[int] = set()
+        """Held processes whose loops may take all rounds that are left."""
 
     def enabled(self) -> list[int]:
         """Return the actors that may step; empty when the run is complete."""
         run = self._run
         if run.setup is not None:
             return [0]
+        if run.rushing is not None:
+            self._held.clear()
+            return [run.rushing.index]
         if run.files is not None:
             if run.survivors is not None:
                 return [POWER_ACTOR]
@@ -88,9 +93,12 @@ class Scheduler:
         run = self._run
         if run.has_daemons and self._only_daemons_left():
             return []
-        ready = []
+        ready: list[int] = []
         asleep = early = again = False
         spinning = resting = None
+        least = 0
+        held: list[int] = []
+        napping: list[Process] = []
         for process in run.strands:
             op = process.pending
             if op is None or process.group is not None:
@@ -105,18 +113,27 @@ class Scheduler:
                     # The time may also come before it notices that it has what it waits for.
                     early = early or process.naps <= 1
                     again = again or process.naps > 1
+                    if process.naps > 1 and not op.ready():
+                        napping.append(process)
             elif kind is Wake and op.until_ns > run.clock_ns:
                 asleep = True
                 if process.naps <= 1:
                     early = True
                 else:
                     again = True
+                    napping.append(process)
             elif kind is Delivery:
                 ready.append(process.index)
-            elif process.spins >= SPINS and same(op, process.last_idle[0]):
+            elif process.blocked:
                 spinning = spinning or process
-            elif process.daemon and process.taken >= run.settings.daemon_steps:
-                resting = resting or process.index
+            elif self._waits(process):
+                if self._may_go_on(process):
+                    held.append(process.index)
+                elif spinning is None or (not spinning.blocked and process.spins < spinning.spins):
+                    spinning = process
+            elif self._has_its_share(process):
+                if resting is None or process.taken < least:
+                    resting, least = process.index, process.taken
             else:
                 ready.append(process.index)
         if run.flights:
@@ -128,15 +145,20 @@ class Scheduler:
                 ready.extend(run.flights)
         exhausted = again and self._slept_in_vain()
         early = early or (again and not exhausted)
-        if ready:
-            held = spinning is not None and spinning.last_idle[1] != BLOCKED
-            if held or exhausted or resting is not None:
-                run.mark_waits(held_back=exhausted or held, rested=resting is not None)
-            passes = early or run.budget_left[fault.PAUSE] or (run.observed and run.ticks_left)
+        self._held.clear()
+        if ready or held:
+            if exhausted:
+                held += [process.index for process in napping if self._may_go_on(process)]
+            self._held.update(held)
+            holds = bool(held) or exhausted or (spinning is not None and not spinning.blocked)
+            if holds or resting is not None:
+                run.mark_waits(held_back=holds, rested=resting is not None)
+            passes = early or (ready and (run.budget_left[fault.PAUSE] or (run.observed and run.ticks_left)))
             if passes and run.settings.timed:
                 ready.append(CLOCK_ACTOR)
             if run.has_daemons:
                 ready.sort(key=self.is_of_a_daemon)
+            ready += held
         elif resting is not None and (exhausted or not asleep):
             # All others wait for something, which may be the daemon.
             ready.append(resting)
@@ -147,6 +169,36 @@ class Scheduler:
             run.repeat_alone()
             ready.append(spinning.index)
         return ready
+
+    def _has_its_share(self, process: Process) -> bool:
+        """Return True if a process that never ends has taken the steps that it may take beside others."""
+        run = self._run
+        if process.daemon:
+            return process.taken >= run.settings.daemon_steps
+        loops = run.loops
+        return (
+            loops is not None
+            and loops.has_starving
+            and process.taken >= run.settings.wait_rounds
+            and loops.begins_round(process, process.pending)
+        )
+
+    def _waits(self, process: Process) -> bool:
+        """Return True if a process took so many rounds in vain that it is held back."""
+        return (
+            process.spins >= self._run.settings.wait_rounds
+            and isinstance(process.pending, _LOOKING)
+            and process.rounds.goes_on_with(process.pending)
+        )
+
+    def _may_go_on(self, process: Process) -> bool:
+        """Return True if a held process may take all rounds that are left at once."""
+        loops = self._run.loops
+        return loops is not None and not process.daemon and not loops.is_endless(process.rounds.key)
+
+    def gives_up(self, actor: int) -> bool:
+        """Return True if a held process would take all its rounds now although others may step."""
+        return actor in self._held
 
     def _rests(self, flight: Flight) -> bool:
         """Return True if a request is of a parallel step of a daemon that has taken its steps."""
@@ -171,6 +223,10 @@ class Scheduler:
     def alternatives(self, actor: int) -> tuple[str, ...]:
         """Return the alternatives of the actor's next step, the harmless one first."""
         run = self._run
+        if actor in self._held:
+            return _HELD
+        if run.rushing is not None:
+            return _RUSHING
         if actor == CLOCK_ACTOR:
             return self._ways_to_pass_time()
         if actor == POWER_ACTOR:
@@ -192,13 +248,19 @@ class Scheduler:
         category = RETRIED if retried else _CATEGORIES.get(type(op), -1)
         if category < 0:
             category = _category(op)
-        if category == CLOCK and (op.subject != "wall" or process.skew):
-            category = LOCAL
+        if category == CLOCK:
+            if op.subject != "wall" or process.skew:
+                category = LOCAL
+            elif run.settings.skews and run.budget_left[fault.SKEW]:
+                return (*run.offers[2 * category + crashable], *run.settings.skews)
         return run.offers[2 * category + crashable]
 
     def _slept_in_vain(self) -> bool:
         """Return True if processes slept so often, with nothing changed, that they wait for the others."""
-        return sum(process.naps - 1 for process in self._run.strands if process.naps > 1) >= SPINS
+        run = self._run
+        return (
+            sum(process.naps - 1 for process in run.strands if process.naps > 1) >= run.settings.wait_rounds
+        )
 
     def pending(self, actor: int) -> Any:
         """Return the operation of the actor's next step."""
@@ -281,10 +343,11 @@ class Scheduler:
                 continue
             elif kind is Delivery:
                 idle = False
-            elif (process.spins >= SPINS and same(op, process.last_idle[0])) or (
-                process.daemon and process.taken >= run.settings.daemon_steps
-            ):
+            elif process.blocked or self._has_its_share(process):
                 held = True
+            elif self._waits(process):
+                held = True
+                idle = idle and not self._may_go_on(process)
             else:
                 idle = False
         if idle and (held or len(early) < len(sleepers)):
@@ -292,6 +355,9 @@ class Scheduler:
         return min(early, default=-1), False
 
 
+_HELD, _RUSHING = (IN_VAIN,), ("ok",)
+_LOOKING = (req.Request, Call, Receive)
+"""Operations before which a process may be held back."""
 _NOBODY = frozenset({0, CLOCK_ACTOR, POWER_ACTOR})
 _LASTING = frozenset({"note", "post"})
 """Besides requests: what a crash does not undo."""
@@ -315,6 +381,14 @@ _CATEGORIES: dict[type, int] = {
     ReadClock: CLOCK,
     Post: MESSAGE,
 }
+
+
+def category_of(op: Any) -> int:
+    """Return the category of an operation, by the alternatives that its step offers."""
+    found = _CATEGORIES.get(type(op), -1)
+    if found == CLOCK and op.subject != "wall":
+        return LOCAL
+    return found if found >= 0 else _category(op)
 
 
 def _category(op: Any) -> int:

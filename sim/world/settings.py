@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fencepost.impl.store.events import TraceFields
 from fencepost.sim.world.budget import NO_FAULTS, Budget
+from fencepost.sim.world.loops import WAIT_ROUNDS
 from fencepost.sim.world.stamps import STAMPED
 
 START_NS = 1_700_000_000_000_000_000
@@ -31,6 +32,10 @@ class Settings:
     """Give objects their times of modification."""
     skew_ns: int = 30_000_000_000
     """Error of a skewed clock, in nanoseconds."""
+    skews: tuple[str, ...] = ()
+    """Alternatives of a skewed clock besides the usual ones."""
+    pause_fixed: bool = False
+    """True if the program sets the length of every pause."""
     pause_ns: int = 60_000_000_000
     """Length of the usual pause, in nanoseconds."""
     tick_ns: int = 1_000_000_000
@@ -38,6 +43,8 @@ class Settings:
     ticks: int = 1
     """Number of ticks in a run, at most."""
     daemon_steps: int = DAEMON_STEPS
+    wait_rounds: int = WAIT_ROUNDS
+    """Rounds in vain after which a process is held back, see `loops`."""
     shares_nothing: bool = False
     """The program's promise that its processes share no variables."""
     lost_reply: str = "closed"

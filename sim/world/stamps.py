@@ -4,7 +4,7 @@ Every object carries the time at which it landed, and most programs never look. 
 and a write of another commute; for a program that compares times of modification they do not, because time
 may pass between them. So a search begins without, and starts over when a process reads the time of
 modification of an object, a version or an upload. Only the attribute counts as a look, not the comparison or
-the hash of the whole reply, which the search itself needs.
+the hash of the whole reply (see `modified`), which the search itself needs.
 
 The level of time that is explored is one of these numbers:
 
@@ -14,10 +14,7 @@ The level of time that is explored is one of these numbers:
     WATCHED  a check looks at the present time, so time may pass before every step.
 """
 
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
-
-from fencepost.impl.store.requests import ObjectInfo, UploadInfo, VersionInfo
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fencepost.sim.world.run import RunState
@@ -52,37 +49,3 @@ def pass_time() -> None:
     run = _run[0]
     if run is not None:
         run.depend_on_time(WATCHED)
-
-
-def _watched(base: Any, name: str) -> tuple[Any, Any]:
-    """Return a subclass of `base` that reports when `name` is read, and how to read it without."""
-    raw = vars(base)[name].__get__
-    set_raw = vars(base)[name].__set__
-    others = attrgetter(*(field for field in base.__dataclass_fields__ if field != name))
-
-    def read(self: Any) -> int:
-        look()
-        found: int = raw(self)
-        return found
-
-    class Watched(base):  # type: ignore[misc]  # the base is a parameter
-        __slots__ = ()
-
-        def __eq__(self, other: object) -> bool:
-            if self is other:
-                return True
-            if other.__class__ is not self.__class__:
-                return NotImplemented
-            return bool(raw(self) == raw(other) and others(self) == others(other))
-
-        def __hash__(self) -> int:
-            return hash((raw(self), *others(self)[:2]))
-
-    setattr(Watched, name, property(read, set_raw))
-    Watched.__name__ = Watched.__qualname__ = base.__name__
-    return Watched, raw
-
-
-WatchedObject, modified_ns = _watched(ObjectInfo, "modified_ns")
-WatchedVersion, version_modified_ns = _watched(VersionInfo, "modified_ns")
-WatchedUpload, started_ns = _watched(UploadInfo, "started_ns")

@@ -15,7 +15,7 @@ from fencepost.impl.environment import Environment, SeededEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import R, Request
-from fencepost.sim.world import deadlines, stamps
+from fencepost.sim.world import stamps, times
 from fencepost.sim.world.escapes import elsewhere
 from fencepost.sim.world.finalizers import left_behind
 from fencepost.sim.world.located import users_lines
@@ -93,11 +93,11 @@ class WorldEnvironment(Environment):
         self._run = run
 
     def now_ns(self) -> int:
-        reading: int = deadlines.read(self._run, self._run.start_ns + self._read(WALL), 1)
+        reading: int = times.reading(self._run, self._run.start_ns + self._read(WALL), 1, wall=True)
         return reading
 
     def monotonic_ns(self) -> int:
-        reading: int = deadlines.read(self._run, self._read(MONOTONIC), 1)
+        reading: int = times.reading(self._run, self._read(MONOTONIC), 1, wall=False)
         return reading
 
     def sleep(self, seconds: float) -> None:

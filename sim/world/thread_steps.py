@@ -126,6 +126,7 @@ class ThreadSteps:
             process.end_naps()
         else:
             process.nap()
+        process.go_round(op, answer, 0)
         process.set_effective(False)
         run.log(process.index, alternative, process, process.ops, op, answer)
         self._executor.go_on(record, process, answer)
@@ -261,7 +262,7 @@ class ThreadSteps:
                     one.pending is None,
                     crashes and one.effective,
                     one.retried,
-                    one.spins,
+                    one.rounds.state(),
                     one.naps and (one.naps, one.nap_reads),
                     None if one.group is None else tuple(one.group.replies),
                     one.taken,

@@ -20,6 +20,7 @@ from fencepost.impl.store.bucket import PART_BYTES_MIN
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.interface import Store
+from fencepost.sim.faults import skew_ns
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world import finalizers, places
 from fencepost.sim.world.bucket import WorldBucket
@@ -31,6 +32,7 @@ from fencepost.sim.world.executor import Executor
 from fencepost.sim.world.folds import Fold
 from fencepost.sim.world.folds import Step as FoldStep
 from fencepost.sim.world.footprints import Footprints
+from fencepost.sim.world.loops import WAIT_ROUNDS, Loops
 from fencepost.sim.world.monitor import Follower, Monitor
 from fencepost.sim.world.operations import Note, Pick, Post, Receive, own, plain
 from fencepost.sim.world.process import Flight, Process, Recall, Step, refuse
@@ -70,14 +72,27 @@ class World(Declaring):
         muted: frozenset[str] = frozenset(),
         sharing: "Sharing | None" = None,
         lines: frozenset[str] = frozenset(),
+        loops: Loops | None = None,
+        wait_rounds: int = WAIT_ROUNDS,
     ) -> None:
-        pauses = () if deadlines is None else deadlines.tried
+        pauses = () if deadlines is None or not budget.pause else deadlines.tried
+        skews = () if deadlines is None or not budget.skew else deadlines.skews
         self.run = self.run_type(
-            Settings(budget=budget, seed=seed, timed=timed, muted=muted, pauses=pauses, lines=lines),
+            Settings(
+                budget=budget,
+                seed=seed,
+                timed=timed,
+                muted=muted,
+                pauses=pauses,
+                skews=skews,
+                lines=lines,
+                wait_rounds=wait_rounds,
+            ),
             footprints or Footprints(),
             recall=recall,
             deadlines=deadlines,
             sharing=sharing,
+            loops=loops,
         )
         self.run.equip(WorldEnvironment(self.run))
         self.run.open_store(WorldStore(self.run))
@@ -214,7 +229,7 @@ class World(Declaring):
         versioned: bool = False,
         part_bytes_min: int = PART_BYTES_MIN,
         stamped: bool = True,
-        skew_s: float = 30.0,
+        skew_s: float | None = None,
         pause_s: float | None = None,
         ticks: int = 1,
         daemon_steps: int = DAEMON_STEPS,
@@ -224,14 +239,18 @@ class World(Declaring):
         `stamped=False` gives every object the same time of modification: right for code that never reads it,
         and fewer schedules when somebody else reads it. `ticks` says how often a second may pass by itself.
         `pause_s` is the length of every pause, instead of those that follow from deadlines.
+        `skew_s` bounds the error of a skewed clock: it is off by this much, or by a deadline that is shorter.
         `daemon_steps`: after so many steps a daemon waits until no other process can go on.
         """
         self.run.make_bucket(versioned=versioned, part_bytes_min=part_bytes_min)
-        self._configure(stamped=stamped, skew_ns=round(skew_s * 1e9), ticks=ticks, daemon_steps=daemon_steps)
+        self._configure(stamped=stamped, ticks=ticks, daemon_steps=daemon_steps)
         self.run.set_ticks(ticks)
         if pause_s is not None:
-            self.run.fix_pauses()
-            self._configure(pause_ns=round(pause_s * 1e9), pauses=())
+            self._configure(pause_ns=round(pause_s * 1e9), pauses=(), pause_fixed=True)
+        if skew_s is not None:
+            bound_ns = round(skew_s * 1e9)
+            nearer = tuple(name for name in self.settings.skews if skew_ns(name) < bound_ns)
+            self._configure(skew_ns=bound_ns, skews=nearer)
 
     def _configure(self, **changes: Any) -> None:
         self.run.reconfigure(replace(self.settings, **changes))
@@ -438,9 +457,12 @@ class World(Declaring):
         """Show lost replies to an SDK in this form, see `sim.boto.lost_shows_as`."""
         self._configure(lost_reply=how)
 
-    def allow_pauses(self, alternatives: Iterable[str]) -> None:
-        """Offer these alternatives of a pause too."""
-        self._configure(pauses=tuple(dict.fromkeys([*self.settings.pauses, *alternatives])))
+    def allow_lengths(self, pauses: Iterable[str], skews: Iterable[str]) -> None:
+        """Offer these alternatives of a pause and of a skewed clock too."""
+        self._configure(
+            pauses=tuple(dict.fromkeys([*self.settings.pauses, *pauses])),
+            skews=tuple(dict.fromkeys([*self.settings.skews, *skews])),
+        )
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Call this when the run is over."""
@@ -512,7 +534,8 @@ class World(Declaring):
                 memories[process.index] if process.pending is not None else _ending(process),
                 crashes and process.effective,
                 process.retried,
-                process.spins,
+                process.rounds.state(),
+                process.blocked and True,
                 process.naps and (process.naps, process.nap_reads),
                 process.skew_ns,
                 None if process.group is None else tuple(process.group.replies),
@@ -535,6 +558,7 @@ class World(Declaring):
             self.judge.state(),
             None if run.files is None else (run.files.state(), run.stays_on, len(run.survivors or ())),
             self.executor.threads.state(crashes) if run.threads else None,
+            None if run.rushing is None else (run.rushing.index, self.executor.waited_ns),
         )
 
     def endured(self, memories: tuple[Any, ...]) -> Any:

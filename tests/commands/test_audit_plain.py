@@ -74,7 +74,7 @@ def test_parameters_reach_the_program(shown: Any, program: Path) -> None:
     [
         ("--strategy", "pct"), ("--faults", "crash=1"), ("--max-schedules", 3), ("--depth", 2),
         ("--max-steps", 9), ("--jobs", 2), ("--resume", "f"), ("--replay", "t"), ("--base", "HEAD"),
-        ("--trace", "f"), ("--mutants",),
+        ("--trace", "f"), ("--mutants",), ("--wait-rounds", 3),
     ],
 )  # fmt: skip
 def test_what_is_about_runs_under_control_is_refused(

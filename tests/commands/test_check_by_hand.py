@@ -4,7 +4,10 @@ import io
 
 import pytest
 
+from fencepost.commands.check_by_hand import Walk
 from fencepost.commands.exit_codes import Exit
+from fencepost.commands.models import SHIPPED, find_machine
+from fencepost.model import Bool, Each, Machine, Model, Size, Stepper, Truth, action, eventually, leads_to
 from tests.commands.running import exit_of
 
 
@@ -58,3 +61,51 @@ def test_what_is_not_offered_is_refused_with_what_is(
     assert "'99' is not offered" in output
     assert "'x' is not offered" in output
     assert "this is the start" in output
+
+
+class Waiting(Machine):
+    """Two clients ask for something and get it."""
+
+    clients = Size(2)
+    wants = Each(clients, Bool())
+    has = Each(clients, Bool())
+
+    @action(c=clients)
+    def ask(self, c: int) -> None:
+        self.require(~self.wants[c])
+        self.wants[c] = True
+
+    @action(c=clients)
+    def give(self, c: int) -> None:
+        self.require(self.wants[c] & ~self.has[c])
+        self.has[c] = True
+
+    @leads_to(fair=("give",), c=clients)
+    def granted(self, c: int) -> tuple[Truth, Truth]:
+        """Who asks gets it."""
+        return self.wants[c], self.has[c]
+
+    @eventually(fair=("ask",), c=clients)
+    def asked(self, c: int) -> Truth:
+        """Everybody asks."""
+        return self.wants[c]
+
+
+def test_every_choice_of_the_parameters_of_a_property_of_runs_is_shown() -> None:
+    model = Model(Waiting)
+    walk = Walk(model, Stepper(model).initial()[0])
+    walk.take(*next(choice for choice in walk.choices() if str(choice[0]) == "ask(c=1)"))
+    lines = [*walk.properties()]
+    assert "granted(c=0) (leads_to): not met here, its goal is not met here  Who asks gets it." in lines
+    assert "granted(c=1) (leads_to): met here, its goal is not met here  Who asks gets it." in lines
+    assert "asked(c=1) (eventually): met here  Everybody asks." in lines
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name])
+def test_the_properties_of_every_shipped_model_can_be_shown(name: str) -> None:
+    model = Model(find_machine(name))
+    walk = Walk(model, Stepper(model).initial()[0])
+    for _ in range(2):
+        shown = "\n".join(walk.properties())
+        assert all(each.name in shown for each in model.properties)
+        walk.take(*walk.choices()[0])

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost.commands.exit_codes import Exit
+from fencepost.sim.explore.checkpoint import digest_of_checkpoint
 from tests.commands.running import Run, exit_of
 
 PROGRAM = """
@@ -93,14 +94,12 @@ def test_a_checkpoint_with_a_digest_that_fits_but_nonsense_inside(
     ran: Run, program: str, checkpoint: Path
 ) -> None:
     """A forged file is refused too, where it makes no sense."""
-    from fencepost.sim.explore.checkpoint import _digest
-
     whole = json.loads(checkpoint.read_text())
     whole.pop("digest")
     for name in set(whole) - {"sources"}:
         for new in OTHERS[:1] + OTHERS[6:7]:
             forged = {**whole, name: new}
-            checkpoint.write_text(json.dumps(forged | {"digest": _digest(forged)}))
+            checkpoint.write_text(json.dumps(forged | {"digest": digest_of_checkpoint(forged)}))
             code, _, err = ran("audit", program, "--faults", "none", "--resume", str(checkpoint))
             assert code in {Exit.BAD_REQUEST, Exit.HOLDS}
             assert "Traceback" not in err

@@ -28,20 +28,20 @@ class Everywhere(Machine):
     perhaps = Id(members, nobody=True)
     some = Flags(members)
     number = Int(0, 9)
-    record = Record(who=Id(members, nobody=True), said=Bool())
+    record = Record(who=Id(members, nobody=True), heard=Bool())
     line = Seq(2, Id(members))
     letters = Seq(2, Record(who=Id(members, nobody=True), copies=Flags(members)))
     heap = Bag(2, Id(members))
-    messages = Bag(2, Record(who=Id(members), said=Bool(), copies=Flags(members)))
+    messages = Bag(2, Record(who=Id(members), heard=Bool(), copies=Flags(members)))
     pairs = Bag(2, Record(one=Id(members), other=Id(members, nobody=True)))
     names = Set(Id(members, nobody=True))
-    votes = Set(Record(who=Id(members), said=Bool()))
-    ordered = Channel(2, Record(who=Id(members), said=Bool()), reordering=False)
-    loose = Channel(2, Record(who=Id(members), said=Bool()), reordering=True)
+    votes = Set(Record(who=Id(members), heard=Bool()))
+    ordered = Channel(2, Record(who=Id(members), heard=Bool()), reordering=False)
+    loose = Channel(2, Record(who=Id(members), heard=Bool()), reordering=True)
     own = Each(members, Int(0, 4))
     follows = Each(members, Id(members, nobody=True))
     knows = Each(members, Flags(members))
-    boxes = Each(members, Bag(2, Record(who=Id(members), said=Bool())))
+    boxes = Each(members, Bag(2, Record(who=Id(members), heard=Bool())))
     marks = Each(members, Set(Id(members)))
     rows = Each(members, Seq(2, Id(members)))
     flags = Each(members, Set(Int(0, 2)))
@@ -54,7 +54,7 @@ class Everywhere(Machine):
 MEMBER = st.integers(0, MEMBERS - 1)
 PERHAPS = st.integers(-1, MEMBERS - 1)
 SOME = st.frozensets(MEMBER)
-SAID = st.fixed_dictionaries({"who": MEMBER, "said": st.booleans()})
+HEARD = st.fixed_dictionaries({"who": MEMBER, "heard": st.booleans()})
 
 
 def few(item: Any) -> Any:
@@ -72,20 +72,20 @@ STATES = {
     "perhaps": PERHAPS,
     "some": SOME,
     "number": st.integers(0, 9),
-    "record": st.fixed_dictionaries({"who": PERHAPS, "said": st.booleans()}),
+    "record": st.fixed_dictionaries({"who": PERHAPS, "heard": st.booleans()}),
     "line": few(MEMBER),
     "letters": few(st.fixed_dictionaries({"who": PERHAPS, "copies": SOME})),
     "heap": few(MEMBER),
-    "messages": few(st.fixed_dictionaries({"who": MEMBER, "said": st.booleans(), "copies": SOME})),
+    "messages": few(st.fixed_dictionaries({"who": MEMBER, "heard": st.booleans(), "copies": SOME})),
     "pairs": few(st.fixed_dictionaries({"one": MEMBER, "other": PERHAPS})),
     "names": st.frozensets(PERHAPS),
-    "votes": few(SAID),
-    "ordered": few(SAID),
-    "loose": few(SAID),
+    "votes": few(HEARD),
+    "ordered": few(HEARD),
+    "loose": few(HEARD),
     "own": each(st.integers(0, 4)),
     "follows": each(PERHAPS),
     "knows": each(SOME),
-    "boxes": each(few(SAID)),
+    "boxes": each(few(HEARD)),
     "marks": each(SOME),
     "rows": each(few(MEMBER)),
     "flags": each(st.frozensets(st.integers(0, 2))),
@@ -172,7 +172,7 @@ def test_the_expectation_renames_every_field(name: str) -> None:
 
     def some() -> Any:
         values = {"who": int(draw.integers(MEMBERS)), "one": int(draw.integers(MEMBERS)), "other": 0}
-        return values | {"said": True, "copies": frozenset({int(draw.integers(MEMBERS))})}
+        return values | {"heard": True, "copies": frozenset({int(draw.integers(MEMBERS))})}
 
     def value() -> Any:
         if name == "perhaps":

@@ -8,6 +8,7 @@ audit finds more, the page needs an edit.
 import os
 import threading
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -121,23 +122,54 @@ def test_more_moments_than_one_passing_by_themselves() -> None:
     assert verdict(lambda world: program(world, ticks=2)) == "violated"
 
 
-def test_an_attempt_that_is_counted_beyond_the_fifth() -> None:
-    def program(world: World, attempts: int) -> None:
+def test_a_change_between_the_seventh_round_and_the_last() -> None:
+    """The rounds of a loop are followed until it is held back, and then all at once."""
+
+    def program(world: World, attempt: int) -> None:
         store = world.store()
 
         def wait() -> None:
-            for _ in range(attempts):
+            for number in range(1, 11):
                 if store.head("ready").done:
+                    world.note("attempt", number)
                     return
-            world.note("gave up")
 
         world.spawn(wait, name="waits")
         world.spawn(store.put, "ready", b"", when=ANYTHING, name="writes")
-        world.always("it waits long enough", lambda view: not view.notes("gave up"))
+        world.always("another attempt", lambda view: attempt not in view.notes("attempt"))
 
-    assert verdict(lambda world: program(world, 6)) == "violated"
-    assert verdict(lambda world: program(world, 7)) == "holds"
-    assert "5 times more waits for a change" in audit(lambda world: program(world, 7), budget=NO_FAULTS).bound
+    assert verdict(lambda world: program(world, 7)) == "violated"
+    assert verdict(lambda world: program(world, 8)) == "holds"
+    result = audit(lambda world: program(world, 8), budget=NO_FAULTS)
+    assert "a loop that waits is held back after 5 rounds, until a change or its end" in result.bound
+    assert audit(lambda world: program(world, 8), budget=NO_FAULTS, wait_rounds=6).verdict == "violated"
+
+
+def test_a_loop_with_effects_after_two_faults() -> None:
+    """No helper's write arrives, and the one that waits for it writes for ever."""
+
+    def program(world: World, helpers: int) -> None:
+        store = world.store()
+
+        def help_out() -> None:
+            store.head("b")
+            store.put("b", b"", when=ANYTHING)
+
+        def wait() -> None:
+            while not store.head("b").done:
+                store.put("seen", b"", when=ANYTHING)
+
+        for number in range(helpers):
+            world.spawn(help_out, name=f"helper-{number}")
+        world.spawn(wait, name="waits")
+        world.eventually("b comes", lambda view: view.get("b") is not None)
+
+    def found(helpers: int) -> str:
+        budget = NO_FAULTS.but(request_lost=helpers)
+        return audit(lambda world: program(world, helpers), budget=budget, schedules=200).verdict
+
+    assert found(1) == "violated"
+    assert found(2) == "undecided"
 
 
 def test_threads_that_share_memory() -> None:
@@ -188,34 +220,25 @@ def test_threads_that_change_places_within_one_line() -> None:
     assert "threads share" in found.bound
 
 
-def test_the_raw_header_of_a_time_of_modification() -> None:
-    """Reading the parsed time is noticed, reading the header as text is not."""
+def test_a_deadline_between_values_of_a_library_in_c() -> None:
+    """Floats are followed, decimals are not."""
 
-    def program(world: World, raw: bool) -> None:
-        world.boto3_bucket("b")
-        s3 = world.boto3_client("s3")
+    def program(world: World, number: type) -> None:
+        store = world.store()
+        store.put("lock", b"", when=ANYTHING)
 
-        def write() -> None:
-            for key in "xy":
-                s3.put_object(Bucket="b", Key=key, Body=b"")
+        def take() -> None:
+            info = store.head("lock").info
+            if info is not None and number(store.env.now_ns()) - number(info.modified_ns) > 3600 * 10**9:
+                store.put("lock", b"mine", when=ANYTHING)
 
-        def compare() -> None:
-            try:
-                found = [s3.head_object(Bucket="b", Key=key) for key in "xy"]
-            except s3.exceptions.ClientError:
-                return
-            times = [
-                one["ResponseMetadata"]["HTTPHeaders"]["last-modified"] if raw else one["LastModified"]
-                for one in found
-            ]
-            world.note("same", times[0] == times[1])
+        for name in ("a", "b"):
+            world.spawn(take, name=name)
+        world.always("nobody is robbed", lambda view: view.get("lock") == b"")
 
-        world.spawn(write, name="writes")
-        world.spawn(compare, name="compares")
-        world.always("always at once", lambda view: all(view.notes("same")))
-
-    assert verdict(lambda world: program(world, raw=True)) == "holds"
-    assert verdict(lambda world: program(world, raw=False)) == "violated"
+    one = replace(NO_FAULTS, pause=1)
+    assert verdict(lambda world: program(world, Decimal), one) == "holds"
+    assert verdict(lambda world: program(world, float), one) == "violated"
 
 
 def numbers(world: World) -> None:

@@ -108,8 +108,8 @@ State = tuple[Any, ...]
 """Clock, ticks and pauses left, objects (key, modified, body), processes (place, memory, results, until)."""
 
 
-def enumerated(codes: list[Code], pauses: int) -> set[Any]:
-    """What the processes can see, by trying everything."""
+def enumerated(codes: list[Code], pauses: int, lengths: tuple[float, ...] = (PAUSE_S,)) -> set[Any]:
+    """What the processes can see, by trying everything, with pauses of these lengths."""
     programs = [small_steps(code) for code in codes]
     start: State = (0, 1, pauses, (), tuple((0, (), (), 0) for _ in codes))
     seen: set[Any] = set()
@@ -117,7 +117,7 @@ def enumerated(codes: list[Code], pauses: int) -> set[Any]:
     waiting = [start]
     while waiting:
         state = waiting.pop()
-        following = list(successors(programs, state))
+        following = list(successors(programs, state, lengths))
         if all(place == len(code) for code, (place, *_) in zip(programs, state[4], strict=True)):
             seen.add(tuple(results for _, _, results, _ in state[4]))
         for after in following:
@@ -127,12 +127,12 @@ def enumerated(codes: list[Code], pauses: int) -> set[Any]:
     return seen
 
 
-def successors(programs: list[list[Op]], state: State) -> Iterator[State]:
+def successors(programs: list[list[Op]], state: State, lengths: tuple[float, ...]) -> Iterator[State]:
     clock, ticks, pauses, objects, processes = state
     if ticks:
         yield (clock + TICK_S, ticks - 1, pauses, objects, processes)
-    if pauses:
-        yield (clock + PAUSE_S, ticks, pauses - 1, objects, processes)
+    for length in lengths if pauses else ():
+        yield (clock + length, ticks, pauses - 1, objects, processes)
     later = [until for *_, until in processes if until > clock]
     if later:
         yield (min(later), ticks, pauses, objects, processes)
@@ -175,7 +175,38 @@ def check(seed: int) -> None:
     draw = Random(seed)
     codes = [random_code(draw) for _ in range(2)]
     pauses = draw.choice([0, 0, 1])
-    assert searched(codes, pauses) == enumerated(codes, pauses), (seed, codes, pauses)
+    found, usual = searched(codes, pauses), enumerated(codes, pauses)
+    if not pauses:
+        assert found == usual, (seed, codes)
+        return
+    # The search tries more lengths than the usual one: it learns them from the limits.
+    possible = enumerated(codes, pauses, (PAUSE_S, *lengths_around(codes)))
+    assert usual <= found <= possible, (seed, codes)
+    assert turns(found) == turns(possible), (seed, codes)
+
+
+def lengths_around(codes: list[Code]) -> list[float]:
+    """Return a pause of every kind that the limits can tell apart: all other times are whole seconds."""
+    limits = {op[2] for code in codes for op in code if op[0] in ("age", "expired")}
+    asleep = sum(op[1] for code in codes for op in code if op[0] == "sleep")
+    whole = {limit - passed for limit in limits for passed in range(asleep + TICK_S + 2)}
+    return sorted({second + 0.5 for limit in whole for second in (limit - 1, limit) if second >= 0} | {0.5})
+
+
+def turns(seen: set[Any]) -> set[Any]:
+    """Return every answer of every comparison by itself: each deadline is met and missed if it can be."""
+    return {
+        (who, place, saw) for one in seen for who, all_ in enumerate(one) for place, saw in enumerate(all_)
+    }
+
+
+def test_a_pause_between_two_limits_is_one_that_the_search_learns() -> None:
+    """It ends after the first limit and before the second one, which the usual pause cannot."""
+    codes: list[Code] = [(("lease", "a"),), (("expired", "a", 5), ("expired", "a", 60))]
+    between = ((), (True, False))
+    assert between in searched(codes, 1)
+    assert between not in enumerated(codes, 1)
+    assert between in enumerated(codes, 1, (PAUSE_S, *lengths_around(codes)))
 
 
 @pytest.mark.parametrize("start", [0, 20, 40])

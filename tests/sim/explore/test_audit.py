@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import Diverged, Setting, audit
-from fencepost.sim.explore.checkpoint import BadCheckpoint, load, save
+from fencepost.sim.explore.checkpoint import BadCheckpoint, digest_of_checkpoint, load, save
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import final_state
 from fencepost.sim.explore.sampling import Pct, stop_after
@@ -166,7 +166,8 @@ def test_a_checkpoint_of_another_program_of_the_same_name_is_refused(tmp_path: P
     data = json.loads(file.read_text())
     assert data["sources"].keys() > {__file__}
     data["sources"][__file__] = "other"
-    file.write_text(json.dumps(data))
+    del data["digest"]
+    file.write_text(json.dumps(data | {"digest": digest_of_checkpoint(data)}))
     with pytest.raises(BadCheckpoint, match=r"test_audit\.py changed since"):
         load(ReducedSearch(Setting(made(2))), file)
 

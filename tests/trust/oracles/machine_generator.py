@@ -202,8 +202,8 @@ class MachineDraw:
 
     def _item(self) -> Value:
         if self.symmetric:
-            said = Rec((("who", MEMBER), ("said", BOOL)))
-            return self.random.choice([MEMBER, said, said])
+            heard = Rec((("who", MEMBER), ("heard", BOOL)))
+            return self.random.choice([MEMBER, heard, heard])
         if self.chance(0.15):
             return FlagSet("Flags(2)", (0, 1))
         small = [BOOL, number(0, 2), COLOUR]
