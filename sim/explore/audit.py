@@ -435,11 +435,14 @@ def _judge(
     )
     if counterexamples and counterexamples[0].property == PROPERTY:
         verdict = "error"  # code outside of the world's control is no violation of the program
+    bound = _bound(request, searched, verdict, counterexamples, clauses)
+    if request.resume and not counterexamples:
+        bound += f"; continued from {request.checkpoint}, which is trusted"
     return AuditOutcome(
         request,
         request.strategy,
         verdict,
-        _bound(request, searched, verdict, counterexamples, clauses),
+        bound,
         searched.schedules,
         getattr(searched, "pruned", 0) + getattr(searched, "merged", 0),
         elapsed,
