@@ -222,10 +222,10 @@ def test_a_property_that_breaks_before_the_error_is_broken() -> None:
 def test_a_model_that_is_violated_as_it_is_is_refused() -> None:
     class Broken(Turnstile):
         @invariant
-        def wrong(s) -> Truth:
+        def impossible(s) -> Truth:
             return s.coins == 0
 
-    with pytest.raises(ModelError, match="breaks wrong without any change"):
+    with pytest.raises(ModelError, match="breaks impossible without any change"):
         what_breaks(Broken)
 
 
