@@ -50,7 +50,7 @@ _OURS = (_KERNEL, _KERNEL.parent / "store")
 class Change:
     """One change of a machine."""
 
-    kind: str
+    sort: str
     """`safeguard`, `assumption`, `action`, `guard`, `effect`, `condition`, `part` or `standstill`."""
     name: str
     """The switch, or the action or definition that is changed."""
@@ -64,11 +64,11 @@ class Change:
     """Apply the change, for the time of a context."""
 
     def __str__(self) -> str:
-        if self.kind in ("action", "standstill"):
+        if self.sort in ("action", "standstill"):
             return f"{self.name} never happens"
         if self.switch:
             return f"without {self.name}"
-        what = "without the condition of" if self.kind == "condition" else "without"
+        what = "without the condition of" if self.sort == "condition" else "without"
         return f"{self.name} {what} `{self.code}` (line {self.line})"
 
 

@@ -277,6 +277,7 @@ def _attempted(
             with watching(deadline, interrupted):
                 endless = rehearse(setting, then=lasso)
                 searched = None if endless is not None else _explored(request, searching, progress, deadline)
+                endless = endless or getattr(searching, "lasso", None)
         except (AuditError, Stuck) as error:
             return None, None, searching, error
         except Diverged:

@@ -1,6 +1,7 @@
 """Ctrl-C ends a command and not only the part of it that was running, and it ends it soon."""
 
 import signal
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,24 +15,29 @@ from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore import AuditOutcome, AuditRequest
 from fencepost.sim.explore.reporting import run_audit
 from fencepost.testing import Options, request_of
+from tests.collecting import Collected
 from tests.commands.running import exit_of as ends
 
 
 @pytest.fixture
-def pressed() -> Iterator[list[int]]:
+def pressed() -> Iterator[Collected]:
     """Presses Ctrl-C in the run of this number; the handlers are as before afterwards."""
     before = signal.getsignal(signal.SIGINT)
-    yield [3]
+    yield Collected([3])
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def asked(pressed: list[int], reports: list[str]) -> AuditRequest:
+def asked(pressed: Collected, reports: list[str]) -> AuditRequest:
     """An audit of two rivals that is interrupted, and compares its runs with something in the end."""
+
+    counter = weakref.ref(pressed)  # not a variable of the program, which would be as before in every run
 
     def put(store: Any) -> None:
         store.put("k", b"", when=ANYTHING)
-        pressed[0] -= 1
-        if pressed[0] == 0:
+        left = counter()
+        assert left is not None
+        left[0] -= 1
+        if left[0] == 0:
             signal.raise_signal(signal.SIGINT)
 
     def compare() -> dict[str, Any]:
@@ -46,7 +52,7 @@ def asked(pressed: list[int], reports: list[str]) -> AuditRequest:
     return request_of(program, Options(), {}, "rivals")
 
 
-def test_who_waits_for_the_end_does_not_wait_for_a_whole_model(pressed: list[int]) -> None:
+def test_who_waits_for_the_end_does_not_wait_for_a_whole_model(pressed: Collected) -> None:
     """If this fails, Ctrl-C on `fencepost audit publish` is followed by fifteen seconds of silence."""
     reports: list[str] = []
     result = run_audit(asked(pressed, reports))

@@ -42,6 +42,7 @@ def test_memory_has_a_complete_table_and_is_safe(ran: Run) -> None:
         "versioned-bucket",
         "racing-creates-processes",
         "counter-processes",
+        "etag-forms",
     }
     assert out.index("Writes only under fencepost-probe/") < out.index("create-only-put ")
     assert "put-1mib" in out

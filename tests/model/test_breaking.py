@@ -156,7 +156,7 @@ def test_the_machine_is_as_before_afterwards() -> None:
 
 
 def test_every_kind_of_change_is_made() -> None:
-    kinds = {change.kind for machine in (Turnstile, Register) for change in changes(machine)}
+    kinds = {change.sort for machine in (Turnstile, Register) for change in changes(machine)}
     assert kinds == {
         *("safeguard", "assumption", "action", "guard", "effect", "condition", "part", "standstill")
     }

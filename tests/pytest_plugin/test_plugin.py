@@ -375,19 +375,18 @@ def test_ctrl_c_in_a_process_of_the_world_stops_the_session(project: Run) -> Non
         LONG
         + """
 import signal
-runs = []
 
-def interrupting(world, store, name):
-    runs.append(1)
-    for number in range(30):
-        store.put("all", b"", when=ANYTHING)
-        if len(runs) > 40:
-            runs[:] = []
-            signal.raise_signal(signal.SIGINT)
+@pytest.fixture(autouse=True)
+def interrupted():
+    own = signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_PROF, 0.5)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, own)
 
 @fencepost.audit
 def test_x(world):
-    start(world, interrupting)
+    start(world, put_many)
 """,
         "--fencepost-budget=20",
     )

@@ -25,6 +25,7 @@ import pytest
 from fencepost.sim.explore import replay
 from fencepost.sim.world import NO_FAULTS, World
 from fencepost.sim.world.present import outside
+from tests.collecting import collecting
 from tests.sim.boto.worlds import alone, explored
 
 START_NS = World().start_ns
@@ -201,14 +202,14 @@ def originals() -> list[Any]:
 
 def test_everything_is_as_before_afterwards() -> None:
     before = originals()
-    inside: list[Any] = []
+    keep, kept = collecting()
 
     def work(s3: Any) -> None:
-        inside.extend(originals())
+        keep(originals())
 
     alone(work)
     assert all(one is other for one, other in zip(before, originals(), strict=True))
-    same = [one for one, other in zip(before, inside, strict=True) if one is other]
+    same = [one for one, other in zip(before, kept[-1], strict=True) if one is other]
     assert same == []
     import socket
 
@@ -228,10 +229,10 @@ def test_everything_is_as_before_after_a_failure() -> None:
 
 
 def test_other_threads_have_the_real_clock() -> None:
-    seen = []
+    keep, seen = collecting()
 
     def elsewhere() -> None:
-        seen.append(time.time())
+        keep(time.time())
 
     def work(s3: Any) -> float:
         with outside():
@@ -260,17 +261,18 @@ def test_logging_is_no_step(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_is_loaded_during_a_run_works_afterwards() -> None:
     name = "colorsys"
     sys.modules.pop(name, None)
+    keep, kept = collecting()
 
     def work(s3: Any) -> Any:
         import types
 
         module = types.ModuleType("loaded_late")
         exec("from time import time, sleep\nfrom datetime import datetime", module.__dict__)
-        work.module = module  # type: ignore[attr-defined]
+        keep(module)
         return module.time()
 
     assert alone(work) == START
-    module = work.module  # type: ignore[attr-defined]
+    module = kept[-1]
     assert abs(module.time() - time.time()) < 60
     assert abs(module.datetime.now().timestamp() - time.time()) < 60
 
@@ -295,13 +297,13 @@ def test_a_module_that_is_imported_in_the_middle_of_a_run_is_the_worlds_too(
     """In the run that imports it, in those that find it imported, and in the replay of any of them."""
     (tmp_path / "imported_late.py").write_text(LATE)
     monkeypatch.syspath_prepend(tmp_path)
-    seen: list[Any] = []
+    keep, seen = collecting()
 
     def program(world: World) -> None:
         def work(s3: Any) -> None:
             import imported_late
 
-            seen.append((world.me, *imported_late.work()))
+            keep((world.me, *imported_late.work()))
 
         client = world.boto3_client("s3")
         for name in ("ann", "bob"):
@@ -317,12 +319,12 @@ def test_a_module_that_is_imported_in_the_middle_of_a_run_is_the_worlds_too(
 
 def test_processes_have_ids_and_hosts_of_their_own() -> None:
     """Locks that name their owner by pid and host must not take one process for another."""
-    owners: set[tuple[str, int, str, str]] = set()
+    keep, kept = collecting()
 
     def live(world: World) -> None:
         owner = (world.me, os.getpid(), socket.gethostname(), platform.node())
         assert owner[1:] == (os.getpid(), socket.gethostname(), platform.node()), "stable within a life"
-        owners.add(owner)
+        keep(owner)
         world.note("lived")
 
     def program(world: World) -> None:
@@ -332,6 +334,7 @@ def test_processes_have_ids_and_hosts_of_their_own() -> None:
 
     real = (os.getpid(), socket.gethostname())
     explored(program, crash=1)
+    owners: set[tuple[str, int, str, str]] = set(kept)
     assert len({owner[1] for owner in owners}) == len(owners) == 4, "a restart is another process"
     assert {owner[0]: owner[2:] for owner in owners} == {
         "ann": ("host-1", "host-1"),

@@ -20,15 +20,16 @@ import pytest
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.explore import audit
 from fencepost.sim.world import NO_FAULTS, View, World
+from tests.collecting import collecting
 
 
 def alone(code: Callable[[Path], Any]) -> Any:
     """What `code` returns as the only process of a world."""
-    found: list[Any] = []
+    keep, found = collecting()
 
     def program(world: World) -> None:
         root = world.filesystem()
-        world.spawn(lambda: found.append(code(root)), name="ann")
+        world.spawn(lambda: keep(code(root)), name="ann")
 
     result = audit(program, budget=NO_FAULTS)
     assert not result.counterexamples, str(result)

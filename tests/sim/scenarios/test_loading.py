@@ -194,7 +194,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read(tmp_path / "no.toml")
     with pytest.raises(BadScenario, match=r"no scenario of this name is shipped.*perhaps 'cap-tail'"):
         load("cap-tial")
-    with pytest.raises(BadScenario, match="cannot be read: Is a directory"):
+    with pytest.raises(BadScenario, match="cannot be read: it is no regular file"):
         read(tmp_path)
     (tmp_path / "b.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadScenario, match="not text in UTF-8"):

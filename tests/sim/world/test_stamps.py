@@ -4,11 +4,12 @@ from fencepost.impl.store import ABSENT
 from fencepost.impl.store.requests import ObjectInfo
 from fencepost.sim.explore import audit
 from fencepost.sim.world import NO_FAULTS, World
+from tests.collecting import collecting
 
 
 def infos() -> list[ObjectInfo]:
     """The same object seen twice, and another one, as a process of an audited program sees them."""
-    found: list[ObjectInfo] = []
+    keep, kept = collecting()
 
     def program(world: World) -> None:
         store = world.store()
@@ -16,14 +17,16 @@ def infos() -> list[ObjectInfo]:
         def look() -> None:
             store.put("k", b"1", when=ABSENT)
             store.put("l", b"22", when=ABSENT)
-            found[:] = [info for key in ("k", "k", "l") if (info := store.head(key).info) is not None]
+            found = [info for key in ("k", "k", "l") if (info := store.head(key).info) is not None]
             assert found[0] == found[1]
             assert found[0] != found[2]
             assert len(set(found)) == 2
+            keep(found)
 
         world.spawn(look, name="p")
 
     assert audit(program, budget=NO_FAULTS).counterexamples == ()
+    found: list[ObjectInfo] = kept[-1]
     return found
 
 
