@@ -172,7 +172,7 @@ def _nearest_pass(setting: Setting, name: str, failed: Replay) -> NearestPass | 
     """Return the run that follows the failing one for as long as possible and violates nothing."""
     deadline = time.perf_counter() + NEAREST_SECONDS
     for kept in range(len(failed.steps) - 1, -1, -1):
-        token = write(failed.steps[:kept], setting.muted, setting.lines)
+        token = write(failed.steps[:kept], setting.muted, setting.lines, setting.loops)
         passed = follow(setting, read(token))
         if passed.violation is None and not passed.misfit:
             passed, objects = follow_located(setting, read(token))
