@@ -86,6 +86,16 @@ def deep(session: nox.Session) -> None:
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Small changes of the checker's code, each judged by the quick tests of its area; two at a time.
+
+    `nox -s mutants -- --area states` takes one area, `--all` every mutant; a stopped campaign continues.
+    """
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.mutants", *session.posargs)
+
+
+@nox.session
 def servers(session: nox.Session) -> None:
     """Tests against real processes and S3 servers, started by the tests on 127.0.0.1.
 

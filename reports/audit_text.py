@@ -268,7 +268,13 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
         verdict_line(result.verdict, ", ".join(parts)),
         *(mutant_text(row, verbose=verbose) for row in rows),
         *([Text("-v shows every mutant")] if len(rows) < len(result.rows) else []),
+        *(Text.assemble(f"  {name}: ", (UNBROKEN, COLOURS["undecided"])) for name in result.unbroken),
     )
+
+
+UNBROKEN = (
+    "no mutant breaks this property: it may be true by its own text, or protect against what no mutant does"
+)
 
 
 def mutant_text(row: Row, *, verbose: bool = True) -> RenderableType:

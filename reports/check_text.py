@@ -152,8 +152,14 @@ def _by_model(rows: Sequence[Row]) -> Iterator[Text]:
         groups[str(row.model)].append(row)
     for model, own in groups.items():
         fine = [row for row in own if not row.unexpected and row.verdict != "undecided"]
+        properties = sum(1 for row in fine if row.kind == "property")
         needed = sum(1 for row in fine if row.kind in ("safeguard", "broken"))
         words = [plural(needed, "safeguard") + " needed"] if needed else []
+        words += (
+            [f"{properties} {'property' if properties == 1 else 'properties'} can be broken"]
+            if properties
+            else []
+        )
         for kind, found in (("assumption", True), ("assumption", False)):
             names = [row.safeguard for row in fine if row.kind == kind and row.found is found]
             words += [f"{plural(len(names), kind)} {'needed' if found else 'not needed'}"] if names else []
@@ -166,7 +172,24 @@ def row_text(row: Row) -> Text:
     name = {"model": row.model, "fixed": f"{row.model} fixed", "broken": f"{row.model} {row.safeguard}"}.get(
         row.kind, f"{row.model} without {row.safeguard}"
     )
+    if row.kind == "property":
+        return Text.assemble(f"  {f'{row.model} {row.property}':<48} ", _breaking(row))
     return Text.assemble(f"  {name:<48} ", _consequence(row), f"  {row.seconds:.2f} s")
+
+
+def _breaking(row: Row) -> tuple[str, str]:
+    """Describe the change that breaks a property."""
+    if row.found:
+        steps = f", in {plural(row.length, 'step')}" if row.length else ""
+        return f"broken: {row.safeguard}{steps}", COLOURS["holds"]
+    if row.verdict == "undecided":
+        return f"not broken yet: the time was over ({row.bound})", COLOURS["undecided"]
+    return (
+        f"NOTHING BREAKS IT ({row.bound})\n"
+        "    it may be true by its own text, or about what this model cannot do: make it stronger,\n"
+        "    give the model that step, or remove it",
+        COLOURS["violated"],
+    )
 
 
 def _consequence(row: Row) -> tuple[str, str]:

@@ -29,7 +29,15 @@ from fencepost.commands.audit_mutate import find_mutant, mutate
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import TARGET, json_option, write_file
 from fencepost.commands.provenance import command_line
-from fencepost.commands.rows import MutantsResult, Row, audited_row, collect, model_row, verdict_of
+from fencepost.commands.rows import (
+    MutantsResult,
+    Row,
+    audited_row,
+    collect,
+    model_row,
+    unbroken,
+    verdict_of,
+)
 from fencepost.commands.systems import (
     Audited,
     complete_mutant,
@@ -163,7 +171,8 @@ def command(listing: bool, **options: Any) -> int:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
 
     --mutate leaves out, one at a time, each condition of a write, each look after a write, each `+ 1` and
-    each guard of a retry in your modules, swaps deletes, and lists what is not noticed. It writes no file.
+    each guard of a retry in your modules, swaps deletes, and lists what is not noticed. It writes no file. A
+    property that no mutant breaks is listed too: it may be a tautology.
 
     Faults: crash, reply_lost (applied), request_lost (not applied), late (landing), conflict (409), throttled
     (503), duplicated (by the SDK), skew (of a clock), pause, notification_delayed, restart, power_loss (in
@@ -359,7 +368,8 @@ def _mutants(options: Mapping[str, Any]) -> MutantsResult:
         for mutant in [*mutants_of(name), None]
     )
     rows, complete = collect(found, lambda row: f"{row.safeguard or row.system}: {row.verdict}")
-    return MutantsResult(system=name, rows=rows, verdict=verdict_of(rows, complete=complete))
+    verdict = verdict_of(rows, complete=complete)
+    return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=unbroken(rows, complete=complete))
 
 
 def mutant_row(
@@ -378,7 +388,7 @@ def mutant_row(
     usual = Options(seconds=MUTANT_SECONDS if mutant else FIXED_SECONDS)
     options = usual.under(system.options).under(chosen or Options())
     request = request_of(system.function, options, arguments, name, jobs=jobs)
-    row, worst = audited_row(mutant or "", request)
+    row, worst = audited_row(mutant or "", request, others=True)
     row = replace(row, system=name, parameters=dict(request.parameters))
     models = [model for model in models_of(name) if mutant in find_machine(model).safeguards]
     if not mutant or worst is None or not models:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.commands.exit_codes import BadRequest
-from fencepost.commands.rows import MutantsResult, Row, audited_row, collect, verdict_of
+from fencepost.commands.rows import MutantsResult, Row, audited_row, collect, unbroken, verdict_of
 from fencepost.commands.systems import Audited, find_system, is_own
 from fencepost.commands.user_files import neighbours
 from fencepost.sim.explore import AuditRequest
@@ -48,7 +48,8 @@ def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
         (_row(name, files, one, ask, deadline) for one in (*found, None)),
         lambda row: f"{row.safeguard or row.system}: {row.verdict}",
     )
-    return MutantsResult(system=name, rows=rows, verdict=verdict_of(rows, complete=complete))
+    verdict = verdict_of(rows, complete=complete)
+    return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=unbroken(rows, complete=complete))
 
 
 def find_mutant(name: str, mutant: str) -> Audited:
@@ -138,7 +139,8 @@ def _audit(
         sys.dont_write_bytecode = True
         forget(files if mutation else [])
         with loading(mutation) if mutation else contextlib.nullcontext(), neighbours(files[0]):
-            row, _ = audited_row(mutation.name if mutation else "", replace(ask(), seconds=seconds))
+            request = replace(ask(), seconds=seconds)
+            row, _ = audited_row(mutation.name if mutation else "", request, others=True)
         row = replace(row, found=row.found or row.verdict == "error", system=name)
     except BaseException as error:  # noqa: BLE001 - a mutant that cannot even run is found
         row = Row(

@@ -1,7 +1,7 @@
 """Rows of `fencepost zoo` and `fencepost audit --mutants`: a model or a program with one safeguard off."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,17 +9,19 @@ from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.terminal import StatusLine
 from fencepost.results import Verdict
 from fencepost.sim.explore import AuditRequest, Diverged
+from fencepost.sim.explore.audit import declared_properties
 from fencepost.sim.explore.reporting import run_audit
 from fencepost.sim.explore.result import AuditVerdict, Violation
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One model or program with one safeguard off, or with none off."""
+    """One model or program with one safeguard off, or with none off; or one property of a model."""
 
     safeguard: str
+    """The switch that is off; of a property, the change of the model that breaks it."""
     kind: str
-    """`model`, `safeguard` or `assumption` of a model; `broken` or `fixed` of a program."""
+    """`model`, `safeguard`, `assumption` or `property` of a model; `broken` or `fixed` of a program."""
     verdict: AuditVerdict
     found: bool
     unexpected: bool = False
@@ -42,6 +44,10 @@ class Row:
     """The file of the step that a mutant of the user's own code leaves out."""
     line: int = 0
     code: str = ""
+    broken: tuple[str, ...] = ()
+    """Of a mutant, every property that was found broken: `property`, and others."""
+    declared: tuple[str, ...] = field(default=(), metadata={"serialized": False})
+    """Of a program as it is, the properties that it declares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,8 @@ class MutantsResult:
     system: str
     rows: tuple[Row, ...]
     verdict: Verdict
+    unbroken: tuple[str, ...] = ()
+    """The properties that the program declares and no mutant breaks; empty if mutants are missing."""
 
 
 def collect(found: Iterable[Row], describe: Callable[[Row], str]) -> tuple[tuple[Row, ...], bool]:
@@ -111,11 +119,57 @@ def model_row(name: str, without: str, kind: str, max_states: int | None = None)
     )
 
 
-def audited_row(mutant: str, request: AuditRequest) -> tuple[Row, Violation | None]:
-    """A mutant, or the program without any mistake, and its first violation."""
+def property_rows(
+    name: str,
+    seconds: float | None = None,
+    max_states: int | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> Iterator[Row]:
+    """Yield a row for each property of a model, with the first change of the model that breaks it."""
+    from fencepost.commands.models import find_machine
+    from fencepost.model import ModelError
+    from fencepost.model.kernel.breaking import what_breaks
+
+    try:
+        found = what_breaks(find_machine(name), seconds=seconds, max_states=max_states, progress=progress)
+    except ModelError as error:
+        raise BadRequest(f"{name}: {error}") from error
+    for each in found.properties:
+        change = each.change
+        open_yet = change is None and found.left > 0
+        yield Row(
+            model=name,
+            safeguard="" if change is None else str(change),
+            kind="property",
+            property=each.name,
+            length=each.length,
+            seconds=found.seconds / max(1, len(found.properties)),
+            found=change is not None,
+            verdict="undecided" if open_yet else "holds" if change is None else "violated",
+            unexpected=change is None and not open_yet,
+            code="" if change is None else change.code,
+            line=0 if change is None else change.line,
+            bound=found.sentence(),
+        )
+
+
+def unbroken(rows: Sequence[Row], *, complete: bool = True) -> tuple[str, ...]:
+    """Return the properties that the program declares and no mutant breaks; none while a row is missing."""
+    if not complete or any(row.verdict == "undecided" for row in rows):
+        return ()
+    broken = {name for row in rows for name in row.broken}
+    return tuple(name for row in rows for name in row.declared if name not in broken)
+
+
+def audited_row(mutant: str, request: AuditRequest, *, others: bool = False) -> tuple[Row, Violation | None]:
+    """A mutant, or the program without any mistake, and its first violation.
+
+    `others`: look for other broken properties too, and name those that the program declares.
+    """
     started = time.perf_counter()
     try:
-        found = run_audit(replace(request, others=False))
+        found = run_audit(replace(request, others=others))
+        declared = declared_properties(request.setting) if others and not mutant else ()
     except Diverged as diverged:
         what = f"{request.name} {mutant}".strip()
         raise BadRequest(f"{what} does not repeat itself: {diverged}") from diverged
@@ -138,5 +192,7 @@ def audited_row(mutant: str, request: AuditRequest) -> tuple[Row, Violation | No
         counterexample=worst.counterexample if worst else (),
         token=worst.token if worst else "",
         moves=(worst.moves or 0) if worst else 0,
+        broken=tuple(each.property for each in result.violations) if mutant else (),
+        declared=declared,
     )
     return row, worst

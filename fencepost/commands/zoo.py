@@ -4,6 +4,9 @@ The first row of a model has everything on and must hold; otherwise the other ro
 safeguard that can be removed without a violation is dead weight or a hole in the properties: both are
 findings, and the exit code is 1. An assumption that nothing needs is good news, and only reported.
 
+With --properties the question is the reverse: which change of the model breaks each property? A property that
+nothing breaks may be a tautology.
+
 With --programs the entries are programs with failures that really happened: each broken program must be
 found, and each fixed one proven.
 """
@@ -18,14 +21,15 @@ from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.messages import say
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
 from fencepost.commands.output_files import json_option
-from fencepost.commands.rows import Row, ZooResult, audited_row, collect, model_row, verdict_of
+from fencepost.commands.rows import Row, ZooResult, audited_row, collect, model_row, property_rows, verdict_of
 from fencepost.commands.terminal import finish, verbose_option
 from fencepost.reports.check_text import row_text, zoo_text
 
 EPILOG = """Exit codes: 0 everything is needed (and every fixed program is proven), 1 a safeguard can be
-switched off without a violation, or a row is unexpected, 2 the request made no sense, 3 a limit was hit
-first.
-Examples: fencepost zoo;  fencepost zoo two-phase;  fencepost zoo --programs."""
+switched off without a violation, nothing breaks a property, or a row is unexpected, 2 the request made no
+sense, 3 a limit was hit first.
+Examples: fencepost zoo;  fencepost zoo two-phase;  fencepost zoo --properties two-phase;  fencepost zoo
+--programs."""
 
 PROGRAMS = "fencepost.examples.zoo"
 PROGRAM_SECONDS = 60.0
@@ -34,13 +38,14 @@ PROGRAM_SECONDS = 60.0
 @click.command("zoo", short_help="Every safeguard off, one at a time: what breaks.", epilog=EPILOG)
 @click.argument("name", metavar="[MODEL]", required=False, shell_complete=complete_model)
 @click.option("--programs", is_flag=True, help="Audit programs with failures that really happened.")
+@click.option("--properties", is_flag=True, help="Find for each property a change that breaks it.")
 @click.option("--no-assumptions", is_flag=True, help="Leave out assumptions about the environment.")
 @click.option("--max-states", type=click.IntRange(1), metavar="N", help="State limit of each model.")
 @click.option(
     "--budget",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="Time limit of each program.  [default: 60]",
+    help="Time limit of each program, or of each model's properties.  [default: 60; of properties, none]",
 )
 @verbose_option
 @json_option
@@ -48,6 +53,7 @@ PROGRAM_SECONDS = 60.0
 def command(
     name: str | None,
     programs: bool,
+    properties: bool,
     no_assumptions: bool,
     max_states: int | None,
     budget: float | None,
@@ -58,20 +64,32 @@ def command(
     """Switch every safeguard of MODEL (or of every model) off, one at a time, and show the property that
     breaks and the length of its shortest counterexample. Assumptions follow, in the same way. MODEL is one of
     `fencepost check --list`, or a machine of your own: path/to/file.py:Machine.
+
+    With --properties, show for every property the change that breaks it: a safeguard or an assumption off, an
+    action that never happens, a guard or an effect left out. A property that nothing breaks proves nothing.
     """
     if listing:
         return _list()
     if programs and (no_assumptions or max_states is not None):
         raise BadRequest("--no-assumptions and --max-states are about models; leave out them or --programs")
-    if not programs and budget is not None:
-        raise BadRequest("--budget is the time of each program; give --programs with it, or leave it out")
+    if properties and (programs or no_assumptions):
+        raise BadRequest(
+            "--properties tries every change of a model; leave out --programs and --no-assumptions"
+        )
+    if not programs and not properties and budget is not None:
+        raise BadRequest(
+            "--budget is the time of each program, or of each model's properties; give --programs or "
+            "--properties with it, or leave it out"
+        )
     if name is not None and not programs:
         find_machine(name)  # an unknown name is refused before the status line appears
     if programs:
         found = program_rows(name, budget or PROGRAM_SECONDS)
+    elif properties:
+        found = properties_rows(name, budget, max_states)
     else:
         found = model_rows(name, max_states, assumptions=not no_assumptions)
-    rows, complete = collect(found, lambda row: row_text(row).plain.strip())
+    rows, complete = collect(found, lambda row: row_text(row).plain.strip().partition("\n")[0])
     result = ZooResult(rows=rows, verdict=verdict_of(rows, complete=complete))
     return finish(result, zoo_text(result, verbose=verbose), json_file)
 
@@ -85,6 +103,12 @@ def model_rows(name: str | None, max_states: int | None, *, assumptions: bool) -
             yield model_row(model, safeguard, "safeguard", max_states)
         for assumption in machine.assumptions if assumptions else ():
             yield model_row(model, assumption, "assumption", max_states)
+
+
+def properties_rows(name: str | None, seconds: float | None, max_states: int | None) -> Iterator[Row]:
+    """A row for each property of each model."""
+    for model in SHIPPED if name is None else (name,):
+        yield from property_rows(model, seconds, max_states)
 
 
 def program_rows(name: str | None, seconds: float) -> Iterator[Row]:

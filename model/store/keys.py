@@ -161,6 +161,15 @@ class KeyView(View):
     """A key inside an action or a property."""
 
     access: "KeyAccess"
+    ignores_conditions = False
+    """Conditional writes land over any object: a change of a machine, see `kernel.breaking`."""
+
+    @must_call
+    def without_condition(self) -> Self:
+        """Return the same key, whose store ignores the conditions of writes."""
+        view = type(self)(self.frame, self.access, self.flat)
+        view.__dict__["ignores_conditions"] = True
+        return view
 
     def __getattr__(self, name: str) -> Part:
         if name.startswith("__"):
@@ -244,7 +253,8 @@ class KeyView(View):
             return self.is_there & ~self._matches(match)
         if operation in CONDITIONAL or (operation == "delete" and answer == "reply_lost"):
             # Deleting what is not there answers "done"; without that answer it equals "request_lost".
-            return self.takes_effect(operation, match)
+            lands = operation != "delete" and self.ignores_conditions
+            return Truth.constant(True) if lands else self.takes_effect(operation, match)
         return Truth.constant(True)
 
     def takes_effect(self, operation: str, match: Any) -> Truth:

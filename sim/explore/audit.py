@@ -330,12 +330,17 @@ def _find_others(
 
 def _declares(setting: Setting) -> bool:
     """Return True if the program declares a property that is not muted."""
+    return bool(set(declared_properties(setting)) - setting.muted)
+
+
+def declared_properties(setting: Setting) -> tuple[str, ...]:
+    """Return the names of the properties that the program declares and a run can violate."""
     world = setting.world()
     try:
         world.start(setting.program)
-        names = [fold.name for fold in world.judge.folds] + [name for name, _ in world.judge.followers]
-        names += [promise.name for promise in world.properties if promise.can_be_violated]
-        return bool({*names, *(bound.property for bound in world.judge.bounds)} - setting.muted)
+        names = [promise.name for promise in world.properties if promise.can_be_violated]
+        names += [fold.name for fold in world.judge.folds] + [name for name, _ in world.judge.followers]
+        return tuple(dict.fromkeys([*names, *(bound.property for bound in world.judge.bounds)]))
     finally:
         world.close()
 
@@ -430,11 +435,14 @@ def _judge(
     )
     if counterexamples and counterexamples[0].property == PROPERTY:
         verdict = "error"  # code outside of the world's control is no violation of the program
+    bound = _bound(request, searched, verdict, counterexamples, clauses)
+    if request.resume and not counterexamples:
+        bound += f"; continued from {request.checkpoint}, which is trusted"
     return AuditOutcome(
         request,
         request.strategy,
         verdict,
-        _bound(request, searched, verdict, counterexamples, clauses),
+        bound,
         searched.schedules,
         getattr(searched, "pruned", 0) + getattr(searched, "merged", 0),
         elapsed,

@@ -344,7 +344,7 @@ def test_a_search_is_put_down_and_taken_up_again(
         counts.append(found["schedules"] + found["pruned"])
     assert counts == [15, 30]
     assert ends(f"{election}:fixed", "--processes", "3", "--resume", str(file)) == Exit.HOLDS
-    capsys.readouterr()
+    assert f"; continued from {file}, which is trusted" in capsys.readouterr().out
     assert ends(f"{election}:fixed", "--processes", "2", "--resume", str(file)) == Exit.BAD_REQUEST
     assert "belongs to" in capsys.readouterr().err
 

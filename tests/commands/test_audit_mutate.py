@@ -65,6 +65,30 @@ def test_survivors_are_listed_with_file_and_line(files: Path, capsys: pytest.Cap
     }
 
 
+TAUTOLOGY = """
+    world.always("nothing led or something did", lambda view: view.notes("leads") == view.notes("leads"))
+"""
+
+
+def test_a_property_that_no_mutant_breaks_is_listed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """If this fails, a tautology passes for a property; or a property that a mutant breaks is called one."""
+    (files / "election.py").write_text(ELECTION.rstrip() + TAUTOLOGY)
+    assert exit_of("audit", "election.py:election", "--mutate", "--json", "found.json") == 1
+    found = json.loads((files / "found.json").read_text())
+    assert "one leader" in {name for row in found["rows"] for name in row["broken"]}
+    assert "nothing led or something did" in found["unbroken"]
+    assert "one leader" not in found["unbroken"]
+    assert "nothing led or something did: no mutant breaks this property" in capsys.readouterr().out
+
+
+def test_nothing_is_called_unbroken_before_every_mutant_was_audited(files: Path) -> None:
+    (files / "election.py").write_text(ELECTION.rstrip() + TAUTOLOGY)
+    assert (
+        exit_of("audit", "election.py:election", "--mutate", "--budget", "0.000001", "--json", "f.json") == 3
+    )
+    assert json.loads((files / "f.json").read_text())["unbroken"] == []
+
+
 def test_a_mutant_is_replayed_by_its_name(files: Path) -> None:
     program = ["audit", "election.py:election", "--faults", "none"]
     assert exit_of(*program, "--quiet") == 0

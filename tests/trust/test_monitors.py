@@ -279,3 +279,17 @@ def test_the_command_refuses_with_one_line_and_code_2(
     assert "check of 'grows' keeps state: seen changed" in line
     assert "world.monitor('grows', state, step)" in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("kept", [set(), bytearray()], ids=["set", "bytearray"])
+def test_a_check_that_keeps_state_in_a_collection_of_another_kind_is_refused(kept: Any) -> None:
+    def remembers(_view: View) -> bool:
+        kept.add(len(kept)) if isinstance(kept, set) else kept.append(1)
+        return True
+
+    def program(world: World) -> None:
+        world.spawn(world.note, "one", name="p")
+        world.always("remembers", remembers)
+
+    with pytest.raises(Misuse):
+        audit(program, budget=NO_FAULTS)

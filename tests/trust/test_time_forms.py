@@ -30,9 +30,9 @@ def verdict_of(program: Callable[[World], None]) -> str:
 
 
 def check(program: Callable[..., None]) -> None:
-    """Assert that the program is violated and that the version with `mended` holds."""
+    """Assert that the program is violated and that the version with `fixed` holds."""
     assert verdict_of(program) == "violated"
-    assert verdict_of(partial(program, mended=True)) == "holds"
+    assert verdict_of(partial(program, fixed=True)) == "holds"
 
 
 def as_is(value: Any) -> Any:

@@ -202,12 +202,12 @@ def on_boto3(
     find: Find = listed,
     now: Callable[[], Any] = CLOCKS["now(UTC)"],
     clock_first: bool = False,
-    mended: bool = False,
+    fixed: bool = False,
 ) -> None:
-    """Declare the program on boto3; with `mended` it writes a mark before it deletes."""
+    """Declare the program on boto3; with `fixed` it writes a mark before it deletes."""
     world.boto3_bucket(BUCKET)
     s3 = world.boto3_client("s3")
-    condition = {"IfNoneMatch": "*"} if mended else {}
+    condition = {"IfNoneMatch": "*"} if fixed else {}
 
     def put(key: str, body: bytes) -> bool:
         try:
@@ -225,7 +225,7 @@ def on_boto3(
         modified = find(s3)
         if modified is None or not test(modified, early or now()):
             return
-        if mended and not put("meta", b"deleted"):
+        if fixed and not put("meta", b"deleted"):
             return
         s3.delete_object(Bucket=BUCKET, Key="data")
 
@@ -241,13 +241,13 @@ def _promise(world: World) -> None:
     )
 
 
-def on_store(world: World, test: Callable[[Any, Any], bool], *, lists: bool, mended: bool = False) -> None:
+def on_store(world: World, test: Callable[[Any, Any], bool], *, lists: bool, fixed: bool = False) -> None:
     """Declare the same program on the store interface."""
     store = world.store()
 
     def write() -> None:
         store.put(f"{BUCKET}/data", b"1", when=ANYTHING)
-        store.put(f"{BUCKET}/meta", b"1", when=ABSENT if mended else ANYTHING)
+        store.put(f"{BUCKET}/meta", b"1", when=ABSENT if fixed else ANYTHING)
 
     def clean() -> None:
         if lists:
@@ -260,7 +260,7 @@ def on_store(world: World, test: Callable[[Any, Any], bool], *, lists: bool, men
         modified = dt.datetime.fromtimestamp(info.modified_ns / 1e9, UTC)
         if not test(modified, dt.datetime.fromtimestamp(store.env.now_ns() / 1e9, UTC)):
             return
-        if mended and not store.put(f"{BUCKET}/meta", b"deleted", when=ABSENT).done:
+        if fixed and not store.put(f"{BUCKET}/meta", b"deleted", when=ABSENT).done:
             return
         store.delete(f"{BUCKET}/data", when=ANYTHING)
 
@@ -269,7 +269,7 @@ def on_store(world: World, test: Callable[[Any, Any], bool], *, lists: bool, men
     _promise(world)
 
 
-def on_files(world: World, test: Callable[[Any, Any], bool], *, mended: bool = False) -> None:
+def on_files(world: World, test: Callable[[Any, Any], bool], *, fixed: bool = False) -> None:
     """Declare a program that breaks a lock file by its age."""
     folder = world.filesystem()
 
@@ -284,7 +284,7 @@ def on_files(world: World, test: Callable[[Any, Any], bool], *, mended: bool = F
         except FileNotFoundError:
             return
         modified = dt.datetime.fromtimestamp(about.st_mtime, UTC)
-        if test(modified, dt.datetime.now(UTC)) and not mended:
+        if test(modified, dt.datetime.now(UTC)) and not fixed:
             (folder / "lock").unlink()
 
     world.spawn(hold, name="holder", restart=False)

@@ -204,11 +204,11 @@ def stale(world: World, *, limit_s: float = 1800, ahead: bool = True, skew_s: fl
         found = store.get("lock")
         if found.done:
             age_ns = store.env.now_ns() - int(found.body)
-            world.note("wrong", age_ns > limit_s * 1e9 if ahead else age_ns < -limit_s * 1e9)
+            world.note("misread", age_ns > limit_s * 1e9 if ahead else age_ns < -limit_s * 1e9)
 
     world.spawn(hold, name="holder")
     world.spawn(look, name="looker")
-    world.always("the age is right", lambda view: not any(view.notes("wrong")))
+    world.always("the age is right", lambda view: not any(view.notes("misread")))
 
 
 @pytest.mark.parametrize("ahead", [True, False])
@@ -229,11 +229,11 @@ def test_a_stamp_of_the_store_is_compared_with_a_wrong_clock(ahead: bool) -> Non
         def look() -> None:
             info = store.head("lock").info
             age_ns = store.env.now_ns() - info.modified_ns if info else 0
-            world.note("wrong", age_ns > 600e9 if ahead else age_ns < -600e9)
+            world.note("misread", age_ns > 600e9 if ahead else age_ns < -600e9)
 
         for name in "ab":
             world.spawn(look, name=name)
-        world.always("the age is right", lambda view: not any(view.notes("wrong")))
+        world.always("the age is right", lambda view: not any(view.notes("misread")))
 
     assert audit(program, budget=SKEW).verdict == "violated"
     assert audit(program, budget=NO_FAULTS).verdict == "holds"

@@ -4,8 +4,9 @@ import fcntl
 import os
 from typing import Any
 
-from fencepost.sim.explore import audit
-from fencepost.sim.world import View, World
+from fencepost.sim.explore import AuditRequest, audit
+from fencepost.sim.explore.reporting import run_token
+from fencepost.sim.world import NO_FAULTS, View, World
 
 
 def test_an_image_stands_for_the_calls_that_made_it() -> None:
@@ -38,3 +39,30 @@ def test_an_image_stands_for_the_calls_that_made_it() -> None:
         return whole and set(view.results().values()) == {(2, b"y")}
 
     assert audit(program).verdict == "holds"
+
+
+def test_every_change_of_a_file_is_another_state() -> None:
+    """States of a search are equal only if nothing that a call could learn differs."""
+    states: list[Any] = []
+
+    def program(world: World) -> None:
+        root = world.filesystem()
+        (root / "a").write_bytes(b"first")
+        fd = os.open(root / "a", os.O_RDWR)
+
+        def change() -> None:
+            states.append(world.files.state()[0])
+            os.pwrite(fd, b"F", 0)
+            states.append(world.files.state()[0])
+            os.setxattr(root / "a", "user.x", b"y")
+            states.append(world.files.state()[0])
+            os.removexattr(root / "a", "user.x")
+            os.ftruncate(fd, 2)
+            states.append(world.files.state()[0])
+            os.utime(root / "a", ns=(7, 7))
+            states.append(world.files.state()[0])
+
+        world.spawn(change, name="p")
+
+    run_token(AuditRequest(program, budget=NO_FAULTS), "default")
+    assert len(states) == len(set(states)) == 5

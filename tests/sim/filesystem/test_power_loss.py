@@ -311,6 +311,22 @@ def test_what_a_rename_forced_forces_nothing_written_later() -> None:
     assert left_by(code, "ext4") >= {files(old=b"34"), files(old=b"345")}
 
 
+def test_what_one_commit_forces_twice_is_forced_once() -> None:
+    """Two renames force the content up to each of them, in one commit of the journal, and nothing later."""
+
+    def code(root: Path) -> None:
+        durable(root / "third", b"t")
+        (root / "draft").write_bytes(b"34")
+        (root / "draft").rename(root / "old")
+        fd = os.open(root / "old", os.O_WRONLY)
+        os.pwrite(fd, b"5", 2)
+        (root / "old").rename(root / "third")
+        os.pwrite(fd, b"6", 3)
+        flush(root)
+
+    assert left_by(code, "ext4") == {files(third=b"345"), files(third=b"3456")}
+
+
 def test_a_name_that_changed_often_has_any_of_the_files_that_it_named() -> None:
     """And the one that it had when its directory was last flushed, or none."""
 

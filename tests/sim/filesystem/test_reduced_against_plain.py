@@ -244,3 +244,21 @@ def test_a_lock_that_changes_its_mode_is_released_first() -> None:
 
     found = watched(attempt, alone, plain=False)
     assert (("order", "lost", "alone", "still running"),) in found
+
+
+def test_files_that_differ_in_content_alone_are_two_states() -> None:
+    """The writers learn nothing of each other, so that only the content distinguishes their orders."""
+
+    def writes(body: bytes, place: int) -> Any:
+        def write(_world: World, root: Path) -> None:
+            fd = os.open(root / "a", os.O_WRONLY)
+            os.pwrite(fd, body, place)
+
+        return write
+
+    def read(world: World, root: Path) -> None:
+        world.note("read", (root / "a").read_bytes())
+
+    found = watched(writes(b"12", 0), writes(b"34", 1), read, plain=False)
+    bodies = {str(notes[0][1]) for notes in found}
+    assert bodies == {"b'first'", "b'12rst'", "b'f34st'", "b'134st'", "b'124st'"}
