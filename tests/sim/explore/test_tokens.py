@@ -11,6 +11,7 @@ from fencepost.sim.explore import BadToken, Setting, replay
 from fencepost.sim.explore import tokens as tk
 from fencepost.sim.explore.runs import run
 from fencepost.sim.world import Budget, World
+from fencepost.sim.world.loops import Loops
 from tests.sim.explore.programs import program_of, random_codes
 
 TOKENS, REPLAYS = 100, 20
@@ -102,3 +103,27 @@ def test_odd_names_are_quoted_so_that_a_token_is_one_word_in_a_shell() -> None:
     text = tk.write([target])
     assert not set(text) & set(" &$;'\"\\|<>*?()`!#")
     assert tk.read(text) == [target]
+
+
+def test_a_token_names_what_its_rule_depends_on() -> None:
+    """If this fails, a new session follows another rule, and says that the program does not repeat itself."""
+    loops = Loops()
+    loops.add([["a loop in vain"], [("srv/Thread-1 (keep)", "put a/lock#,x")]])
+    loops.adopt()
+    token = tk.write([], {"no zombie"}, {"self.locked"}, loops)
+    assert token == "~no%20zombie,@self.locked,+srv/Thread-1%20%28keep%29:put%20a/lock%23%2Cx"
+    setting = tk.muted_for(Setting(lambda world: None), token)
+    assert tk.read(token) == []
+    assert setting.muted == {"no zombie"}
+    assert setting.lines == {"self.locked"}
+    assert setting.loops.starving == {("srv/Thread-1 (keep)", "put a/lock#,x")}
+
+
+def test_a_token_without_marks_has_no_loops_with_effects() -> None:
+    """The session that found others must not repeat the run in another way than a new one."""
+    setting = Setting(lambda world: None)
+    setting.loops.add([["a loop in vain"], [("p", "put a")]])
+    setting.loops.adopt()
+    assert tk.muted_for(setting, "default").loops.starving == set()
+    assert tk.muted_for(setting, "default").loops.is_endless("a loop in vain")
+    assert setting.loops.starving == {("p", "put a")}
