@@ -17,7 +17,7 @@ NONE = ("--faults", "none")
 PAUSE = ("--faults", "none,pause=1")
 SKEW = ("--faults", "none,skew=1")
 LIMITED = ("--budget", "20")
-ENOUGH = ("--budget", "400")
+ENOUGH = ("--budget", "900")
 """Time after which a row without a limit of its own fails."""
 
 Row = tuple[str, str, tuple[str, ...], str]
@@ -62,6 +62,7 @@ LONG: list[Row] = [
     ("module_cache", "fixed", (), "holds"),
     ("partial_blocks", "broken", (), "violated"),
     ("partial_blocks", "broken_far", (), "violated"),
+    ("partial_blocks", "fixed", (), "holds"),
     ("renewal_writes_back", "broken", (), "violated"),
     ("renewal_writes_back", "fixed", NONE, "holds"),
     ("replaced_when_old", "a", (), "holds"),
@@ -78,7 +79,6 @@ LONG: list[Row] = [
 UNDECIDED = [
     ("gives_up_waiting", "fixed"),
     ("grace_from_write", "fixed"),
-    ("partial_blocks", "fixed"),
     ("renewal_writes_back", "fixed"),
     ("shared_etag", "fixed"),
     ("sink_file_boundaries", "fixed"),
