@@ -509,8 +509,14 @@ def replay(
     program: Program, token: str, *, budget: Budget | None = None, seed: int = 0, steps_max: int = 400
 ) -> tokens.Replay:
     """Run `program` along a token. Check `misfit` before trusting a run that shows no violation."""
-    setting = tokens.muted_for(Setting(program, budget or Budget(), seed, steps_max), token)
-    with places.held(program):
+    return follow_watched(
+        tokens.muted_for(Setting(program, budget or Budget(), seed, steps_max), token), token
+    )
+
+
+def follow_watched(setting: Setting, token: str) -> tokens.Replay:
+    """Return the run of a token, after runs that show which variables its processes change."""
+    with places.held(setting.program):
         setting.variables.watch()
         while True:
             found = tokens.follow(setting, tokens.read(token), watched=True)

@@ -128,9 +128,8 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
     best, objects = follow_located(setting, targets)
     unmuted = follow(replace(setting, muted=frozenset()), targets) if setting.muted else best
     known = setting.muted if str(unmuted.violation) != str(best.violation) else ()
-    return replace(
-        Counterexample.of(best, tokens.write(targets, known, setting.lines), objects), minimised=in_time
-    )
+    token = tokens.write(targets, known, setting.lines, setting.loops)
+    return replace(Counterexample.of(best, token, objects), minimised=in_time)
 
 
 def follow_located(setting: Setting, targets: Sequence[Target]) -> tuple[Replay, Objects]:

@@ -20,7 +20,7 @@ from typing import Any
 import fencepost.impl.store
 import fencepost.sim
 from fencepost.sim.explore import liveness
-from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, search
+from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, follow_watched, search
 from fencepost.sim.explore.counterexample import Counterexample, event_rows, follow_located, moves_of
 from fencepost.sim.explore.result import AuditVerdict, NearestPass
 from fencepost.sim.explore.runs import Coverage, Setting
@@ -66,8 +66,9 @@ def run_audit(request: AuditRequest, progress: Callable[[Any], object] | None = 
     for counterexample in result.counterexamples:
         if counterexample.back_to is not None:
             return replace(result, events=counterexample.events)
+    learnt = result.request  # its setting has the variables, loops and times that the search found
     explained = tuple(
-        _explained(request, found, output=not number) for number, found in enumerate(result.counterexamples)
+        _explained(learnt, found, output=not number) for number, found in enumerate(result.counterexamples)
     )
     events = explained[0].events if explained else result.events
     return replace(result, counterexamples=explained, events=events)
@@ -95,7 +96,10 @@ def run_token(request: AuditRequest, token: str) -> AuditOutcome:
     fair = liveness.parse(token)
     if fair is not None:
         return _run_fair(request, fair)
-    again, objects = follow_located(muted_for(request.setting, token), read(token))
+    setting = muted_for(request.setting, token)
+    follow_watched(setting, token)
+    setting.variables.restore()
+    again, objects = follow_located(setting, read(token))
     counterexamples: tuple[Counterexample, ...] = ()
     if again.violation is not None and not again.misfit:
         found = Counterexample.of(again, token, objects)
@@ -172,7 +176,7 @@ def _nearest_pass(setting: Setting, name: str, failed: Replay) -> NearestPass | 
     """Return the run that follows the failing one for as long as possible and violates nothing."""
     deadline = time.perf_counter() + NEAREST_SECONDS
     for kept in range(len(failed.steps) - 1, -1, -1):
-        token = write(failed.steps[:kept], setting.muted, setting.lines)
+        token = write(failed.steps[:kept], setting.muted, setting.lines, setting.loops)
         passed = follow(setting, read(token))
         if passed.violation is None and not passed.misfit:
             passed, objects = follow_located(setting, read(token))

@@ -7,6 +7,9 @@ the harmless one. Each means: let this process run until it has done this. The s
 one rule: the actor that stepped last goes on; when it cannot, the first process that can. So a token only
 holds the places where a schedule leaves that rule. Requests to other keys that an edit adds or removes on the
 way do not disturb it; when a target is never reached, the replay says which.
+
+Endless loops that starve other actors change the rule, and a new session has not learnt them. So marks before
+the targets name them, as they name muted properties and shared memory.
 """
 
 import itertools
@@ -21,6 +24,7 @@ from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.faults import ALTERNATIVES, WORLD, names, pause_ns, skew_ns
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget, Violation, World
 from fencepost.sim.world.located import AuditError
+from fencepost.sim.world.loops import Loops
 from fencepost.sim.world.operations import Delivery, Parallel
 from fencepost.sim.world.stamps import WATCHED
 from fencepost.sim.world.trace import events
@@ -58,18 +62,37 @@ LINES = "@"
 """Before a name of shared memory: threads pause before each line of code that has it."""
 MUTED = "~"
 """Before the name of a property that the run violates too, and which is not judged in it."""
+STARVING = "+"
+"""Before a process and the first operation of its endless loop, which takes a few rounds beside others."""
+_MARKS = (LINES, MUTED, STARVING)
 
 
-def write(targets: Sequence[Target], muted: Collection[str] = (), lines: Collection[str] = ()) -> str:
+def write(
+    targets: Sequence[Target],
+    muted: Collection[str] = (),
+    lines: Collection[str] = (),
+    loops: Loops | None = None,
+) -> str:
     names = [MUTED + _quote(name) for name in sorted(muted)]
     names += [LINES + _quote(name) for name in sorted(lines)]
+    starving = loops.starving if loops is not None else ()
+    names += [f"{STARVING}{_quote(process)}:{_quote(begins)}" for process, begins in sorted(starving)]
     return ",".join([*names, *map(str, targets)]) or "default"
 
 
 def muted_for(setting: Setting, token: str) -> Setting:
-    """Return the setting in which a token is to be followed."""
+    """Return the setting in which a token is to be followed.
+
+    Its loops with effects are those that the token names: they limit the choices of the common rule.
+    """
     muted, lines = _named(token, MUTED), _named(token, LINES)
-    return replace(setting, muted=setting.muted | muted, lines=setting.lines | lines)
+    loops = setting.loops.beside(_starving(token))
+    return replace(setting, muted=setting.muted | muted, lines=setting.lines | lines, loops=loops)
+
+
+def _starving(token: str) -> set[tuple[str, str]]:
+    parts = (part[1:].partition(":") for part in token.strip().split(",") if part.startswith(STARVING))
+    return {(_unquote(process), _unquote(begins)) for process, _, begins in parts}
 
 
 def _named(token: str, mark: str) -> frozenset[str]:
@@ -81,7 +104,7 @@ def read(token: str) -> list[Target]:
     """Return the targets of a token, or `BadToken` with the part that cannot be read."""
     if token.strip() in ("", "default"):
         return []
-    return [_read_one(part) for part in token.strip().split(",") if not part.startswith((MUTED, LINES))]
+    return [_read_one(part) for part in token.strip().split(",") if not part.startswith(_MARKS)]
 
 
 def _read_one(part: str) -> Target:

@@ -24,7 +24,13 @@ class OwnCache:
 
     def __init__(self, real: Any) -> None:
         functools.update_wrapper(self, real)
-        self.real = real
+        self.__wrapped__ = real.__wrapped__
+        _reals[self] = real
+
+    @property
+    def real(self) -> Any:
+        """The real function, which is no attribute: the next audit would replace it there by this one."""
+        return _reals[self]
 
     def size(self) -> int:
         """Return the number of results that the real cache keeps."""
@@ -66,6 +72,7 @@ class OwnCache:
         return self.real.cache_parameters()
 
 
+_reals: dict[OwnCache, Any] = {}
 _made: dict[int, OwnCache] = {}
 """By identity of the real function; a replacement is the same in every audit."""
 _reached: list[OwnCache] = []

@@ -25,6 +25,7 @@ Not explored: a change that comes between the rounds `wait_rounds + 1` and the l
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from fencepost.sim.world.operations import Delivery, NextLine, ReadClock, Sleep, Wake, same
@@ -199,10 +200,21 @@ class Loops:
         """A loop with effects did not end, one round of which begins with this operation."""
         self._found_starving.add((process, head(op)))
 
+    @property
+    def starving(self) -> set[tuple[str, str]]:
+        """Process and first operation of each endless loop with effects."""
+        return {(name, op) for name, heads in self._starving.items() for op in heads}
+
+    def beside(self, starving: AbstractSet[tuple[str, str]]) -> Loops:
+        """Return these loops in vain, and of the loops with effects those that are given."""
+        other = Loops()
+        other.add([self._endless | self._found, starving])
+        other.adopt()
+        return other
+
     def adopt(self) -> bool:
         """Hold back what was found from the next run on; return True if anything is new."""
-        known = {(name, op) for name, heads in self._starving.items() for op in heads}
-        new = not self._found <= self._endless or not self._found_starving <= known
+        new = not self._found <= self._endless or not self._found_starving <= self.starving
         if new:
             self._endless |= self._found
             for name, op in self._found_starving:
@@ -223,8 +235,8 @@ class Loops:
 
     def packed(self) -> list[Any]:
         """As plain data."""
-        starving = {(name, op) for name, heads in self._starving.items() for op in heads}
-        return [sorted(self._endless | self._found), sorted(map(list, starving | self._found_starving))]
+        starving = self.starving | self._found_starving
+        return [sorted(self._endless | self._found), sorted(map(list, starving))]
 
     def add(self, data: list[Any]) -> None:
         """Take up what another search learnt."""

@@ -130,6 +130,36 @@ def test_an_endless_thread_races_with_its_process(daemon: bool, joins: bool) -> 
     assert verdict(renewing(daemon=daemon, joins=joins)) == "violated"
 
 
+def test_a_token_names_the_endless_loops_that_its_run_needs() -> None:
+    """A loop that took its rounds beside others lets time pass; a new session does not know that loop."""
+
+    def serve(world: World) -> str:
+        store = world.store()
+        locked = [True]
+
+        def renew() -> None:
+            while locked[0]:
+                version = store.get("lock").body
+                store.put("lock", b"renewed after " + version[-1:], when=ANYTHING)
+                time.sleep(10)
+
+        store.put("lock", b"mine", when=ANYTHING)
+        threading.Thread(target=renew).start()
+        time.sleep(25)
+        locked[0] = False
+        store.put("lock", b"released", when=ANYTHING)
+        return "released"
+
+    def program(world: World) -> None:
+        world.spawn(serve, world, name="server", restart=False)
+        world.finally_("no zombie", lambda view: view.get("lock") == b"released")
+
+    found = run_audit(AuditRequest(program, budget=NO_FAULTS)).counterexamples[0]
+    again = run_token(AuditRequest(program, budget=NO_FAULTS), found.token)
+    assert [one.reason for one in again.counterexamples] == [found.reason]
+    assert not again.findings
+
+
 def test_a_daemon_thread_keeps_no_process_alive() -> None:
     def serve(world: World) -> str:
         def beat() -> None:

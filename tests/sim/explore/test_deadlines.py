@@ -213,7 +213,7 @@ def stale(world: World, *, limit_s: float = 1800, ahead: bool = True, skew_s: fl
 
 @pytest.mark.parametrize("ahead", [True, False])
 @pytest.mark.parametrize("limit_s", [90, 1800, 86_400])
-def test_a_clock_may_differ_by_the_deadline(limit_s: float, ahead: bool) -> None:
+def test_a_clock_may_be_off_by_the_deadline(limit_s: float, ahead: bool) -> None:
     result = audit(lambda world: stale(world, limit_s=limit_s, ahead=ahead), budget=SKEW)
     assert result.verdict == "violated"
     assert re.search(rf"=skew[+-]{limit_s}\.001s", result.counterexamples[0].token)
@@ -221,7 +221,7 @@ def test_a_clock_may_differ_by_the_deadline(limit_s: float, ahead: bool) -> None
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_a_stamp_of_the_store_is_compared_with_a_clock_that_differs(ahead: bool) -> None:
+def test_a_stamp_of_the_store_is_compared_with_a_skewed_clock(ahead: bool) -> None:
     def program(world: World) -> None:
         store = world.store()
         store.put("lock", b"", when=ABSENT)

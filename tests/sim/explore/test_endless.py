@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome
-from fencepost.sim.explore import deepening,  audit, watchdog
+from fencepost.sim.explore import audit, deepening, watchdog
 from fencepost.sim.explore.reporting import run_audit
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.testing import Options, request_of

@@ -1,5 +1,6 @@
 """Replay tokens: the same run byte for byte, through edits of the code, honest when they no longer fit."""
 
+import functools
 import random
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +10,11 @@ import pytest
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import BadToken, Setting, replay
 from fencepost.sim.explore import tokens as tk
+from fencepost.sim.explore.audit import AuditRequest
+from fencepost.sim.explore.reporting import run_audit, run_token
 from fencepost.sim.explore.runs import run
-from fencepost.sim.world import Budget, World
+from fencepost.sim.world import NO_FAULTS, Budget, World
+from fencepost.sim.world.loops import Loops
 from tests.sim.explore.programs import program_of, random_codes
 
 TOKENS, REPLAYS = 100, 20
@@ -102,3 +106,74 @@ def test_odd_names_are_quoted_so_that_a_token_is_one_word_in_a_shell() -> None:
     text = tk.write([target])
     assert not set(text) & set(" &$;'\"\\|<>*?()`!#")
     assert tk.read(text) == [target]
+
+
+def test_a_token_names_what_its_rule_depends_on() -> None:
+    """If this fails, a new session follows another rule, and says that the program does not repeat itself."""
+    loops = Loops()
+    loops.add([["a loop in vain"], [("srv/Thread-1 (keep)", "put a/lock#,x")]])
+    loops.adopt()
+    token = tk.write([], {"no zombie"}, {"self.locked"}, loops)
+    assert token == "~no%20zombie,@self.locked,+srv/Thread-1%20%28keep%29:put%20a/lock%23%2Cx"
+    setting = tk.muted_for(Setting(lambda world: None), token)
+    assert tk.read(token) == []
+    assert setting.muted == {"no zombie"}
+    assert setting.lines == {"self.locked"}
+    assert setting.loops.starving == {("srv/Thread-1 (keep)", "put a/lock#,x")}
+
+
+def test_a_token_without_marks_has_no_loops_with_effects() -> None:
+    """The session that found others must not repeat the run in another way than a new one."""
+    setting = Setting(lambda world: None)
+    setting.loops.add([["a loop in vain"], [("p", "put a")]])
+    setting.loops.adopt()
+    assert tk.muted_for(setting, "default").loops.starving == set()
+    assert tk.muted_for(setting, "default").loops.is_endless("a loop in vain")
+    assert setting.loops.starving == {("p", "put a")}
+
+
+CACHE: dict[str, bool] = {}
+
+
+def test_a_token_repeats_a_run_in_which_processes_change_variables_of_a_module() -> None:
+    """If this fails, the processes of a replay share what each of them has for itself in a search."""
+
+    def first() -> bool:
+        if "known" in CACHE:
+            return False
+        CACHE["known"] = True
+        return True
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def work() -> None:
+            store.head("work")
+            world.note("first", first())
+
+        for name in ("ann", "bob"):
+            world.spawn(work, name=name, restart=False)
+        world.finally_("one is first", lambda view: len([one for one in view.notes("first") if one]) == 1)
+
+    found = run_audit(AuditRequest(program, budget=NO_FAULTS)).counterexamples[0]
+    CACHE.clear()
+    again = run_token(AuditRequest(program, budget=NO_FAULTS), found.token)
+    assert [one.property for one in again.counterexamples] == [found.property]
+
+
+@functools.lru_cache
+def cached(name: str) -> str:
+    return name
+
+
+def test_a_cached_function_is_replaced_in_every_run_of_a_token() -> None:
+    """If this fails, the replacement of the first audit calls itself in the second one."""
+
+    def program(world: World) -> None:
+        store = world.store()
+        world.spawn(lambda: store.put(cached("a"), b"", when=ANYTHING), name="ann", restart=False)
+        world.finally_("nothing is written", lambda view: view.get("a") is None)
+
+    for _ in range(2):
+        found = run_audit(AuditRequest(program, budget=NO_FAULTS)).counterexamples[0]
+        assert run_token(AuditRequest(program, budget=NO_FAULTS), found.token).verdict == "violated"
