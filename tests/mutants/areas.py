@@ -78,6 +78,7 @@ AREAS: Mapping[str, Area] = {
             f"{_SYMMETRY}numbers_of_members_are_renamed_in_every_kind_of_field",
             f"{_SYMMETRY}the_represented_states_are_counted_exactly",
             f"{_SYMMETRY}members_wider_than_a_word_are_distinguished_by_all_their_words",
+            f"{_SYMMETRY}members_that_just_fill_a_word_keep_all_their_bits",
             f"{_SYMMETRY}a_counterexample_continues_from_its_own_start",
             f"{_SYMMETRY}only_an_id_is_renamed_with_its_member",
             f"{_SYMMETRY}a_machine_that_distinguishes_its_members_is_an_error",
