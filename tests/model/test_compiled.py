@@ -537,7 +537,11 @@ def test_branches_of_the_text_give_the_same_result() -> None:
 
 @pytest.mark.parametrize(
     "operation",
-    [np.add.reduce, np.bitwise_or.accumulate, lambda column: np.add(column, column, out=np.zeros(1, np.uint64))],
+    [
+        np.add.reduce,
+        np.bitwise_or.accumulate,
+        lambda column: np.add(column, column, out=np.zeros(1, np.uint64)),
+    ],
 )
 def test_an_operation_on_all_rows_is_not_covered(operation: Callable[[Any], Any]) -> None:
     trace = Trace()

@@ -34,7 +34,7 @@ AREAS: Mapping[str, Area] = {
     "search": Area(
         "exploration of a model, its invariants and its set of visited states",
         {
-            "model/kernel/search/explore.py": (f"{_MODEL}resume.py",),
+            "model/kernel/search/explore.py": (f"{_MODEL}resume.py", f"{_MODEL}spill.py"),
             "model/kernel/search/expand.py": (),
             "model/kernel/search/visited.py": (f"{_MODEL}keys.py", f"{_MODEL}spill.py"),
             "model/kernel/search/keys.py": (f"{_MODEL}keys.py", f"{_TRUST}fingerprints.py"),
@@ -98,11 +98,11 @@ AREAS: Mapping[str, Area] = {
     "reduction": Area(
         "partial order reduction of schedules: races, sleep sets, and the order of runs",
         {
-            "sim/explore/reduction.py": (),
+            "sim/explore/reduction.py": ("tests/sim/threads/test_waits_reversed.py",),
             "sim/explore/reduced.py": (f"{_EXPLORE}pieces.py",),
             "sim/explore/runs.py": (f"{_EXPLORE}endless.py",),
             "sim/world/scheduler.py": ("tests/sim/world/test_steps.py", f"{_EXPLORE}endless.py"),
-            "sim/world/executor.py": ("tests/sim/world/test_steps.py",),
+            "sim/world/executor.py": ("tests/sim/world/test_steps.py", f"{_TRUST}waits_and_loops.py"),
         },
         (
             f"{_EXPLORE}other_properties.py",
@@ -116,7 +116,7 @@ AREAS: Mapping[str, Area] = {
     "states": Area(
         "states of a program that are met again",
         {
-            "sim/explore/states.py": (),
+            "sim/explore/states.py": (f"{_EXPLORE}merging.py", "tests/sim/threads/test_waits_reversed.py"),
             "sim/explore/identity.py": (f"{_EXPLORE}identity.py", f"{_EXPLORE}audit.py"),
             "sim/world/check_state.py": (f"{_TRUST}monitors.py",),
         },
@@ -200,7 +200,10 @@ AREAS: Mapping[str, Area] = {
         "the bucket of a world, and the effects of faults on requests",
         {
             "impl/store/bucket.py": ("tests/impl/store/test_memory.py",),
-            "sim/world/bucket.py": ("tests/sim/boto/test_operations.py",),
+            "sim/world/bucket.py": (
+                "tests/sim/world/test_bucket.py",
+                "tests/sim/boto/test_operations.py",
+            ),
             "sim/world/effects.py": (),
             "sim/world/request_steps.py": (),
         },

@@ -84,4 +84,9 @@ def test_a_holder_comes_before_every_earlier_one() -> None:
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_thread_that_waits_for_a_while_gets_the_lock_or_gives_up(search: Search) -> None:
-    assert orders(threading.Lock, (hold, hold_for_a_while), search=search) == {(0, 1), (1, 0), (-1, 0), (0, -1)}
+    assert orders(threading.Lock, (hold, hold_for_a_while), search=search) == {
+        (0, 1),
+        (1, 0),
+        (-1, 0),
+        (0, -1),
+    }
