@@ -1,6 +1,6 @@
 """Two buckets have the same state only if every request is answered alike.
 
-If this fails, states that differ are merged, and what is explored below one of them is left out for the other.
+If this fails, states that differ are merged, and the runs below one of them are left out.
 """
 
 from itertools import combinations
