@@ -49,7 +49,7 @@ from fencepost.model import (
 from fencepost.model.kernel.compiled import build, engine
 from fencepost.model.kernel.compiled import text as c
 from fencepost.model.kernel.compiled.engine import Compiled
-from fencepost.model.kernel.compiled.trace import Program, Trace, Traced
+from fencepost.model.kernel.compiled.trace import NotCovered, Program, Trace, Traced
 from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import look_up
 from fencepost.model.kernel.search import explore
@@ -463,6 +463,104 @@ def test_what_is_not_covered_is_computed_by_numpy_and_named() -> None:
     assert measured(plain) == measured(compiled)
     assert compiled.coverage == {"up": 9, "shown": 2}
     assert [note.split(" is ")[0] for note in compiled.notes] == ["shown", "goes_on"]
+
+
+class Unjudged(Machine):
+    """The property of steps is not covered, and a step violates it."""
+
+    n = Int(0, 9)
+
+    @action
+    def up(s) -> None:
+        s.require(s.n < 9)
+        s.n = s.n + 1
+
+    @step
+    def below_the_last(before, after: "Unjudged") -> Truth:
+        return (after.n < 9) | before.can("up") & (before.n == 9)
+
+    @may_end
+    def at_the_end(s) -> Truth:
+        return s.n == 9
+
+
+def test_a_property_of_steps_that_is_not_covered_is_judged() -> None:
+    plain, compiled = (check(Unjudged, compiled=way) for way in (False, True))
+    assert measured(plain) == measured(compiled)
+    assert compiled["below_the_last"].verdict == "violated"
+    assert [note.split(" is ")[0] for note in compiled.notes] == ["below_the_last, and with it every action,"]
+
+
+class Branching(Machine):
+    """Statements of Python decide, some of them on the size alone, and some branches have no way on."""
+
+    last = Size(5)
+    n = Int(0, 20)
+    colour = Enum("red", "green", "blue")
+
+    @action(by=(1, 2))
+    def go(s, by: int) -> None:
+        s.require(by < s.last, s.n < 4 * s.last)
+        if s.n < 5:
+            s.n = s.n + by
+        elif s.colour == "red":
+            s.colour = "green"
+            if s.n > 7:
+                s.n = 0
+            else:
+                s.n = s.n + 2
+        elif s.colour == "green":
+            s.require(s.n > 5)
+            s.colour = "blue"
+        else:
+            s.require(by > s.last)
+
+    @action
+    def never(s) -> None:
+        s.require(s.last < 3)
+        s.n = 20
+
+    @reachable
+    def is_blue(s) -> Truth:
+        return (s.colour == "blue") & (s.n == 7)
+
+    @may_end
+    def anywhere(s) -> Truth:
+        return s.n >= 0
+
+
+def test_branches_of_the_text_give_the_same_result() -> None:
+    result = both(Branching, keep_going=True)
+    assert result["is_blue"].verdict != "violated"
+    assert result.distinct > 10
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        np.add.reduce,
+        np.bitwise_or.accumulate,
+        lambda column: np.add(column, column, out=np.zeros(1, np.uint64)),
+    ],
+)
+def test_an_operation_on_all_rows_is_not_covered(operation: Callable[[Any], Any]) -> None:
+    trace = Trace()
+    with pytest.raises(NotCovered):
+        operation(Traced(trace, trace.node("input", np.dtype(np.uint64), 0)))
+
+
+@pytest.mark.parametrize("number", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64, -1])
+@pytest.mark.parametrize("kind", [np.uint64, np.int64])
+def test_a_constant_that_does_not_fit_is_not_covered(number: int, kind: Any) -> None:
+    trace = Trace()
+    column = Traced(trace, trace.node("input", np.dtype(np.uint64), 0)).view(kind)
+    bounds = np.iinfo(kind)
+    if bounds.min <= number <= bounds.max:
+        node = (column & number).node
+        assert [each.arguments[0] for each in node.arguments if each.operation == "constant"] == [number]
+    else:
+        with pytest.raises((NotCovered, OverflowError)):
+            column & number
 
 
 def test_labels_beyond_what_is_compiled_in_time_stay_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost.model import BadSettings, Bool, Int, Machine, Model, action, check
+from fencepost.model.kernel.compiled import build
 from fencepost.model.kernel.report.result import CheckResult
 from fencepost.model.kernel.search.explore import Explorer
 from fencepost.model.kernel.search.resume import Saved
@@ -64,6 +65,32 @@ def test_stopped_at_every_depth(tmp_path: Path, machine: Any, options: dict[str,
         assert any("levels were taken" in note for note in again.notes)
         assert outcome(again) == outcome(whole)
         assert outcome(check(machine, **options, resume=place)) == outcome(whole), "of a finished one"
+
+
+class Narrow(Machine):
+    """Every level has a few states, and the compiled search takes many levels in one call."""
+
+    at = Int(0, 300)
+    side = Bool()
+
+    @action
+    def count(s):
+        s.require(s.at < 300)
+        s.at += 1
+
+    @action
+    def turn(s):
+        s.side = ~s.side
+
+
+@pytest.mark.skipif(not build.has_compiler(), reason="there is no C compiler")
+def test_every_level_of_a_compiled_search_is_recorded(tmp_path: Path) -> None:
+    model = Model(Narrow)
+    plain = Explorer(model).run()
+    for _ in range(2):
+        found = Explorer(model, compiled=True, resume=tmp_path).run()
+        assert [level.tolist() for level in found.levels] == [level.tolist() for level in plain.levels]
+    assert found.resumed == len(plain.levels)
 
 
 def test_a_level_that_a_bound_has_cut_is_not_recorded(tmp_path: Path) -> None:

@@ -103,6 +103,20 @@ def test_levels_behind_the_frontier_are_on_disk_and_counted(tmp_path) -> None:
     assert max(progress.held_bytes for progress in reports) < 16 * search.distinct
 
 
+@pytest.mark.parametrize("memory", [1_000, 20_000, 60_000])
+def test_levels_that_a_record_had_are_moved_to_disk(tmp_path, memory) -> None:
+    model = Model(TwoPhase, {"managers": 5})
+    whole = Explorer(model, resume=tmp_path / "record").run()
+    held = []
+    bounds = Bounds(memory=memory, spill=tmp_path)
+    options = {"resume": tmp_path / "record", "progress": lambda report: held.append(report.held_bytes)}
+    search = Explorer(model, bounds=bounds, **options).run()
+    assert search.resumed == len(whole.levels)
+    assert [level.tolist() for level in search.levels] == [level.tolist() for level in whole.levels]
+    assert max(held) <= memory
+    assert sum(resident(level) for level in search.levels) <= memory
+
+
 def test_large_merges_are_made_on_disk(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("fencepost.model.kernel.search.visited._PARALLEL", 100)
     explorer = Explorer(

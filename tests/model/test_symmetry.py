@@ -461,6 +461,27 @@ def test_members_wider_than_a_word_are_distinguished_by_all_their_words() -> Non
     assert "56 states stand for 216, 3.9 times" in reduced.notes[0]
 
 
+@pytest.mark.parametrize("bits", [23, 24, 25])
+def test_members_that_just_fill_a_word_keep_all_their_bits(bits: int) -> None:
+    class Filled(Machine):
+        members = Size(3)
+        symmetric: ClassVar = ("members",)
+        one = Each(members, Int(0, (1 << bits) - 1))
+        other = Each(members, Int(0, (1 << 40) - 1))
+
+        @action(m=members)
+        def fill_one(s, m: int) -> None:
+            s.one[m] = (1 << bits) - 1
+
+        @action(m=members)
+        def fill_other(s, m: int) -> None:
+            s.other[m] = (1 << 40) - 1
+
+    plain, reduced = compared(Filled)
+    assert plain.distinct == 4**3
+    assert reduced.distinct == 6 * 5 * 4 // 6  # multisets of 3 among 4
+
+
 class Letters(Machine):
     """The start distinguishes all members, and the counterexample must go on from the same one."""
 

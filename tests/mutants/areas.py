@@ -34,7 +34,7 @@ AREAS: Mapping[str, Area] = {
     "search": Area(
         "exploration of a model, its invariants and its set of visited states",
         {
-            "model/kernel/search/explore.py": (f"{_MODEL}resume.py",),
+            "model/kernel/search/explore.py": (f"{_MODEL}resume.py", f"{_MODEL}spill.py"),
             "model/kernel/search/expand.py": (),
             "model/kernel/search/visited.py": (f"{_MODEL}keys.py", f"{_MODEL}spill.py"),
             "model/kernel/search/keys.py": (f"{_MODEL}keys.py", f"{_TRUST}fingerprints.py"),
@@ -78,6 +78,7 @@ AREAS: Mapping[str, Area] = {
             f"{_SYMMETRY}numbers_of_members_are_renamed_in_every_kind_of_field",
             f"{_SYMMETRY}the_represented_states_are_counted_exactly",
             f"{_SYMMETRY}members_wider_than_a_word_are_distinguished_by_all_their_words",
+            f"{_SYMMETRY}members_that_just_fill_a_word_keep_all_their_bits",
             f"{_SYMMETRY}a_counterexample_continues_from_its_own_start",
             f"{_SYMMETRY}only_an_id_is_renamed_with_its_member",
             f"{_SYMMETRY}a_machine_that_distinguishes_its_members_is_an_error",
@@ -97,11 +98,11 @@ AREAS: Mapping[str, Area] = {
     "reduction": Area(
         "partial order reduction of schedules: races, sleep sets, and the order of runs",
         {
-            "sim/explore/reduction.py": (),
+            "sim/explore/reduction.py": ("tests/sim/threads/test_waits_reversed.py",),
             "sim/explore/reduced.py": (f"{_EXPLORE}pieces.py",),
             "sim/explore/runs.py": (f"{_EXPLORE}endless.py",),
             "sim/world/scheduler.py": ("tests/sim/world/test_steps.py", f"{_EXPLORE}endless.py"),
-            "sim/world/executor.py": ("tests/sim/world/test_steps.py",),
+            "sim/world/executor.py": ("tests/sim/world/test_steps.py", f"{_TRUST}waits_and_loops.py"),
         },
         (
             f"{_EXPLORE}other_properties.py",
@@ -115,7 +116,7 @@ AREAS: Mapping[str, Area] = {
     "states": Area(
         "states of a program that are met again",
         {
-            "sim/explore/states.py": (),
+            "sim/explore/states.py": (f"{_EXPLORE}merging.py", "tests/sim/threads/test_waits_reversed.py"),
             "sim/explore/identity.py": (f"{_EXPLORE}identity.py", f"{_EXPLORE}audit.py"),
             "sim/world/check_state.py": (f"{_TRUST}monitors.py",),
         },
@@ -199,7 +200,10 @@ AREAS: Mapping[str, Area] = {
         "the bucket of a world, and the effects of faults on requests",
         {
             "impl/store/bucket.py": ("tests/impl/store/test_memory.py",),
-            "sim/world/bucket.py": ("tests/sim/boto/test_operations.py",),
+            "sim/world/bucket.py": (
+                "tests/sim/world/test_bucket.py",
+                "tests/sim/boto/test_operations.py",
+            ),
             "sim/world/effects.py": (),
             "sim/world/request_steps.py": (),
         },

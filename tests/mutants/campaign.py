@@ -134,8 +134,12 @@ class Campaign:
     def run(
         self, chosen: Mapping[str, Sequence[Mutant]], *, jobs: int, show: Callable[[Judged], None]
     ) -> tuple[list[Judged], bool]:
-        """Judge the chosen mutants, by file; return the verdicts, and False after Ctrl-C."""
+        """Judge the chosen mutants, by file; return the verdicts, and False after Ctrl-C.
+
+        The mutants of the other files are judged before the error is raised that one file's tests fail.
+        """
         found: list[Judged] = []
+        mistakes: list[str] = []
         pool = ThreadPoolExecutor(jobs)
         try:
             waiting = []
@@ -148,12 +152,17 @@ class Campaign:
                 if left:
                     waiting.append(pool.submit(self._judge_file, path, left, found, show))
             for each in as_completed(waiting):
-                each.result()
+                try:
+                    each.result()
+                except Mistake as mistake:
+                    mistakes.append(str(mistake))
         except KeyboardInterrupt:
             return found, False
         finally:
             self._stop()
             pool.shutdown(cancel_futures=True)
+        if mistakes:
+            raise Mistake("\n".join(mistakes))
         return found, True
 
     def _judge_file(

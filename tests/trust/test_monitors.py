@@ -62,6 +62,42 @@ def test_what_goes_back_is_found_by_every_strategy(program: Callable[[World], No
     assert result.counterexamples[0].lines[-1].operation.startswith("put n")
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("names", ["xy", "yx"])
+def test_what_a_check_reads_only_in_some_states_counts_where_it_was_read(names: str, strategy: str) -> None:
+    """The check reads `y` where `x` is there, so the orders of the two writes differ for it."""
+
+    def program(world: World) -> None:
+        for name in names:
+            world.spawn(world.store().put, name, b"", when=ANYTHING, name=name)
+        world.always("y comes first", lambda view: view.get("x") is None or view.get("y") is not None)
+
+    assert audit(program, budget=NO_FAULTS, strategy=strategy, schedules=50).verdict == "violated"
+
+
+def test_a_failed_assertion_and_a_false_answer_give_their_reasons() -> None:
+    def fails(_view: View) -> bool:
+        raise AssertionError
+
+    def says(_view: View) -> bool:
+        raise AssertionError("too many\nassert 1 == 2")
+
+    reasons = []
+    for check in (fails, says, lambda view: False, lambda view: "a text"):
+
+        def program(world: World, check: Any = check) -> None:
+            world.spawn(world.note, "one", name="p")
+            world.always("a", check)
+
+        reasons.append(audit(program, budget=NO_FAULTS).counterexamples[0].reason)
+    assert reasons == [
+        "an assertion of the check failed",
+        "too many",
+        "the check returned False",
+        "a text",
+    ]
+
+
 def test_equal_states_with_other_memories_are_not_merged() -> None:
     """Both orders leave the same bucket; only the monitor knows which came first."""
 

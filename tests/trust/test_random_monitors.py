@@ -1,4 +1,4 @@
-"""Random monitors and step properties are decided as a naive enumeration decides them.
+"""Random monitors, step properties and invariants are decided as a naive enumeration decides them.
 
 The enumeration runs tiny programs on a dictionary, in every order, and folds along. If this fails, runs with
 different memories are merged, or an order of two events that a monitor sees is left out.
@@ -21,6 +21,8 @@ Op = tuple[str, str, str]
 """Verb, key or topic, value."""
 Table = dict[tuple[int, str, str], int]
 """From state, key or topic, and value, to the next state."""
+Condition = list[tuple[str, str | None]]
+"""Keys with their values; None where there is no such key."""
 
 
 def random_programs(draw: Random) -> list[list[Op]]:
@@ -49,6 +51,11 @@ def random_steps(draw: Random) -> set[tuple[str, str, str, str]]:
     }
 
 
+def random_condition(draw: Random) -> Condition:
+    """What must not be true at once; later keys are only read where the earlier ones have their values."""
+    return [(key, draw.choice([None, "1", "2"])) for key in draw.sample(KEYS, draw.randint(2, 3))]
+
+
 def live(world: World, code: list[Op]) -> None:
     store = world.store()
     for verb, name, value in code:
@@ -68,8 +75,10 @@ def is_broken(program: Any) -> bool:
     return bool(search.failures)
 
 
-def by_search(codes: list[list[Op]], table: Table, sees: Any, forbidden: Any) -> tuple[bool, bool]:
-    """Whether some order breaks the monitor, and whether some order breaks the step property."""
+def by_search(
+    codes: list[list[Op]], table: Table, sees: Any, forbidden: Any, never: Condition
+) -> tuple[bool, bool, bool]:
+    """Return true for the monitor, the step property and the invariant if some order breaks it."""
 
     def spawn(world: World) -> None:
         for number, code in enumerate(codes):
@@ -98,11 +107,22 @@ def by_search(codes: list[list[Op]], table: Table, sees: Any, forbidden: Any) ->
 
         world.step_property("s", check)
 
-    return is_broken(monitored), is_broken(stepped)
+    def invariant(world: World) -> None:
+        spawn(world)
+
+        def check(view: Any) -> bool:
+            return not all(view.get(key) == (value and value.encode()) for key, value in never)
+
+        world.always("i", check)
+
+    return is_broken(monitored), is_broken(stepped), is_broken(invariant)
 
 
-def by_enumeration(codes: list[list[Op]], table: Table, sees: Any, forbidden: Any) -> tuple[bool, bool]:
+def by_enumeration(
+    codes: list[list[Op]], table: Table, sees: Any, forbidden: Any, never: Condition
+) -> tuple[bool, bool, bool]:
     monitor = step = False
+    met_never = all(value is None for _, value in never)
     start = (tuple(0 for _ in codes), (), 0)
     met, waiting = {start}, [start]
     while waiting:
@@ -119,6 +139,7 @@ def by_enumeration(codes: list[list[Op]], table: Table, sees: Any, forbidden: An
                     and after.get(one) != before_value
                     and after.get(other) == after_value
                 )
+            met_never = met_never or all(after.get(key) == value for key, value in never)
             following = state
             seen = name in sees[0] if verb == "note" else verb == "put" and name in sees[1]
             if seen and state != BROKEN:
@@ -132,24 +153,26 @@ def by_enumeration(codes: list[list[Op]], table: Table, sees: Any, forbidden: An
             if found not in met:
                 met.add(found)
                 waiting.append(found)
-    return monitor, step
+    return monitor, step, met_never
 
 
-def check(seed: int) -> tuple[bool, bool]:
+def check(seed: int) -> tuple[bool, bool, bool]:
     draw = Random(seed)
     codes, table, forbidden = random_programs(draw), random_table(draw), random_steps(draw)
     sees = (
         sorted(draw.sample(KEYS, draw.randint(0, 3))),
         sorted(draw.sample(KEYS, draw.randint(1, 3))),
     )
-    expected = by_enumeration(codes, table, sees, forbidden)
-    assert by_search(codes, table, sees, forbidden) == expected, (seed, codes, sees, forbidden)
+    never = random_condition(draw)
+    expected = by_enumeration(codes, table, sees, forbidden, never)
+    found = by_search(codes, table, sees, forbidden, never)
+    assert found == expected, (seed, codes, sees, forbidden, never)
     return expected
 
 
 def test_random_monitors_are_decided_as_enumeration_decides_them() -> None:
-    verdicts = [check(seed) for seed in range(16)]
-    for one in (0, 1):
+    verdicts = [check(seed) for seed in range(32)]
+    for one in (0, 1, 2):
         # Both verdicts occur, or the comparison shows nothing.
         assert {verdict[one] for verdict in verdicts} == {True, False}
 

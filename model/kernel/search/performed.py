@@ -142,10 +142,9 @@ class Performed:
         for name, value in self._label.parameters:
             domain = self._domains[name]
             if isinstance(value, Place) and isinstance(domain, Received):
-                rows = before()
-                rows.read_only = False  # the place holds an item in every row
-                given[name] = domain.take(rows_of(rows), value)
-                rows.read_only = True
+                frame = before()
+                frame.read_only = False  # taking an item requires that there is one, as in every row here
+                given[name] = domain.take(rows_of(frame), value)
             else:
                 given[name] = value
         return given

@@ -15,6 +15,7 @@ from fencepost.sim.explore import AuditRequest, Setting, audit
 from fencepost.sim.explore.checkpoint import Together
 from fencepost.sim.explore.reporting import run_token
 from fencepost.sim.world import NO_FAULTS, World, places
+from fencepost.sim.world.deadlines import LENGTHS_MAX, Deadlines
 
 PAUSE = replace(NO_FAULTS, pause=1)
 LEASE_S = 3600
@@ -297,3 +298,14 @@ def test_a_token_holds_the_error_of_a_clock() -> None:
     assert any(
         "AHEAD, by 1800.001 s" in line or "BEHIND, by 1800.001 s" in line for line in again.replayed or ()
     )
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_lines_whose_deadlines_are_not_tried_are_counted(more: int) -> None:
+    found = Deadlines()
+    for line in range(LENGTHS_MAX + more):
+        for learn in (found.learn, found.learn_skew):
+            learn(("a", line), 2**line * 10**9)
+            learn(("b", line), 2**line * 10**9)
+    assert found.adopt()
+    assert found.left_out == 2 * 2 * more

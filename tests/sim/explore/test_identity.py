@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.sim.explore.identity import digest_of
+from fencepost.sim.explore import identity
+from fencepost.sim.explore.identity import digest_of, sources
 
 
 def program_with(value: Any, *, other: Any = 0) -> Callable[..., Any]:
@@ -59,3 +60,12 @@ def test_programs_that_differ_in_what_they_hold_differ(one: Any, other: Any) -> 
 def test_a_program_that_is_made_again_is_the_same() -> None:
     assert digest_of(program_with({1, 2, 3})) == digest_of(program_with({3, 2, 1}))
     assert digest_of(program_with({"a": 1, "b": 2})) == digest_of(program_with({"b": 2, "a": 1}))
+
+
+def test_the_sources_are_files_of_code_besides_those_of_libraries() -> None:
+    """A search is continued after an upgrade of a library, and not after a change of ours or the user's."""
+    found = sources()
+    assert __file__ in found
+    assert identity.__file__ in found
+    assert pytest.__file__ not in found
+    assert [file for file in found if not file.endswith(".py")] == []

@@ -1,10 +1,15 @@
 """Programs that never get anywhere: the loop is found and shown, not a bound that is hit."""
 
+import itertools
 from typing import Any
 
+import pytest
+
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
-from fencepost.sim.explore import AuditRequest, audit
+from fencepost.sim.explore import AuditRequest, Setting, audit
+from fencepost.sim.explore.liveness import Fair, _Turns
 from fencepost.sim.explore.reporting import run_audit, run_token
+from fencepost.sim.explore.runs import run
 from fencepost.sim.world import NO_FAULTS, World
 
 
@@ -97,3 +102,29 @@ def test_waiting_for_what_comes_is_none() -> None:
         world.eventually("it goes", lambda view: bool(view.notes("went")))
 
     assert audit(program, budget=NO_FAULTS).verdict == "holds"
+
+
+@pytest.mark.parametrize("quantum", [1, 2, 3, 6])
+@pytest.mark.parametrize("lead", [0, 1, 4])
+def test_a_turn_has_the_stated_number_of_steps(quantum: int, lead: int) -> None:
+    """Every other number of steps is another schedule: a loop may exist at one of them alone."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def read(name: str) -> None:
+            for number in itertools.count():
+                store.head(f"{name}/{number}")
+
+        for name in ("ann", "bob"):
+            world.spawn(read, name, name=name)
+
+    world = Setting(program, NO_FAULTS).world()
+    try:
+        run(world, program, _Turns(Fair(quantum, 1, lead)), 60)
+        taken = [step[2].index for step in world.trace if step[2] is not None]
+    finally:
+        world.close()
+    turns = [len(list(steps)) for _, steps in itertools.groupby(taken)]
+    assert turns[:2] == [lead or quantum] * 2
+    assert set(turns[2:-1]) == {quantum}

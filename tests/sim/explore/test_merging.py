@@ -12,7 +12,7 @@ from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.states import StateCache
 from fencepost.sim.world import World
-from tests.sim.explore.test_broken_explorers import Eager, setting_of
+from tests.sim.explore.test_broken_explorers import Eager, seen_eagerly, seen_soundly, setting_of
 
 SEEDS = range(6)
 
@@ -58,3 +58,9 @@ def test_a_state_keeps_what_slept_when_it_was_explored(monkeypatch: pytest.Monke
     for seed in SEEDS:
         explored(setting_of(seed))
     assert kept.count(True) > 20
+
+
+@pytest.mark.parametrize("seed", range(39, 47))
+def test_a_search_that_keeps_every_state_finds_the_same(seed: int) -> None:
+    """Most searches keep only states that are costly to explore again, of which small programs have few."""
+    assert seen_eagerly(seed) == seen_soundly(seed)

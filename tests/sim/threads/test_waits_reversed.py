@@ -6,6 +6,7 @@ it could have come first. If this fails, orders of lock holders are missing.
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,12 @@ from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.world import NO_FAULTS, World
+from tests.sim.explore.test_broken_explorers import Eager
 
 Use = Callable[[Any, Any, list[Any], int], None]
+Search = Callable[..., ReducedSearch]
+SEARCHES = [ReducedSearch, partial(ReducedSearch, merge=False), Eager]
+"""As usual, without merging, and with every state kept."""
 
 
 def hold(lock: Any, store: Any, order: list[Any], me: int) -> None:
@@ -33,7 +38,7 @@ def hold_for_a_while(lock: Any, store: Any, order: list[Any], me: int) -> None:
     lock.release()
 
 
-def orders(make: Callable[[], Any], uses: tuple[Use, ...], *, merge: bool) -> set[tuple[int, ...]]:
+def orders(make: Callable[[], Any], uses: tuple[Use, ...], *, search: Search) -> set[tuple[int, ...]]:
     """Return the orders in which the main thread, which is 0, and the others had the lock; -n gave up."""
 
     def process(store: Any) -> tuple[int, ...]:
@@ -58,24 +63,30 @@ def orders(make: Callable[[], Any], uses: tuple[Use, ...], *, merge: bool) -> se
     def observe(world: World) -> None:
         found.add(world.processes[0].result)
 
-    search = ReducedSearch(Setting(program, NO_FAULTS), first_only=False, merge=merge, observe=observe)
-    search.explore()
-    assert not search.failures
+    done = search(Setting(program, NO_FAULTS), first_only=False, observe=observe)
+    done.explore()
+    assert not done.failures
     return found
 
 
-@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("make", [threading.Lock, threading.RLock, threading.Semaphore, threading.Condition])
-def test_both_orders_of_two_holders_are_explored(make: Callable[[], Any], merge: bool) -> None:
-    assert orders(make, (hold, hold), merge=merge) == {(0, 1), (1, 0)}
+def test_both_orders_of_two_holders_are_explored(make: Callable[[], Any], search: Search) -> None:
+    assert orders(make, (hold, hold), search=search) == {(0, 1), (1, 0)}
 
 
 @pytest.mark.slow  # seconds
 def test_a_holder_comes_before_every_earlier_one() -> None:
     """Not only before the last that had the lock."""
-    found = orders(threading.Lock, (hold, hold, hold), merge=True)
+    found = orders(threading.Lock, (hold, hold, hold), search=ReducedSearch)
     assert found == {(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)}
 
 
-def test_a_thread_that_waits_for_a_while_gets_the_lock_or_gives_up() -> None:
-    assert orders(threading.Lock, (hold, hold_for_a_while), merge=True) == {(0, 1), (1, 0), (-1, 0), (0, -1)}
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_thread_that_waits_for_a_while_gets_the_lock_or_gives_up(search: Search) -> None:
+    assert orders(threading.Lock, (hold, hold_for_a_while), search=search) == {
+        (0, 1),
+        (1, 0),
+        (-1, 0),
+        (0, -1),
+    }
