@@ -1,4 +1,4 @@
-"""What a change must pass is `nox` alone; the other sessions search longer, start servers or measure."""
+"""A change must pass `nox` alone; the other sessions search longer, start servers or measure."""
 
 import os
 import sys
@@ -131,7 +131,7 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def clients(session: nox.Session) -> None:
-    """What common S3 clients do against our server: writes a table to out/objects-clients.md.
+    """Try common S3 clients against our server, and write a table to out/objects-clients.md.
 
     `nox -s clients -- docs/reference/objects-clients.md` takes it into the documentation.
     rclone comes from `apt-get install rclone`; whatever is not there is left out, with the reason.

@@ -123,7 +123,7 @@ class Shell:
         self.type(f"stty cols {WIDTH} rows 50")
 
     def type(self, command: str) -> tuple[list[str], float]:
-        """What appears before the next prompt, and the seconds it took."""
+        """Return the text before the next prompt, and the seconds until then."""
         began = _seconds()
         os.write(self._master, f"{command}\n".encode())
         shown = self._read_until_prompt()
@@ -145,7 +145,7 @@ class Shell:
 
 
 def lines(shown: str) -> Iterator[str]:
-    """What is left on the screen: without colours, and without lines that progress wrote over."""
+    """Return the text that is left on the screen: without colours, and without lines that progress wrote over."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][AB0]|\x1b[=>]", "", shown)
     for line in plain.replace("\r\n", "\n").split("\n"):
         text = line.rsplit("\r", 1)[-1].rstrip()

@@ -5,8 +5,8 @@ The data is the path: at every node what was tried, what is left to try and what
 far. Everything that running the path again gives is left out, so the file is small and holds no code. The
 states kept for merging are left out too: a search that continues meets them again.
 
-A checkpoint is trusted as the code of the program is: it says what the search that continues has still to
-try. Its digest shows damage and editing by hand, not forgery.
+A checkpoint is trusted as the code of the program is: the search that continues tries only the choices that
+it lists. Its digest shows damage and editing by hand, not forgery.
 
 Pieces are the choices at the first few steps, each with what sleeps there because a neighbour piece covers
 it. At those steps everything is tried, so races that lead back into them need no answer, and the pieces are

@@ -72,7 +72,7 @@ def _by_rule(world: World, enabled: Sequence[int]) -> Choice:
 
 
 def _check_the_checks(setting: Setting) -> None:
-    """Raise if a check reads a variable of which each process has its own: it sees none of theirs."""
+    """Raise if a check reads a variable of which each process has its own: a check has no process."""
     if not setting.variables.active:
         return
     world = setting.world()

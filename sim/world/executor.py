@@ -199,7 +199,7 @@ class Executor:
     def _go_on_rushing(self, record: StepRecord, process: Process, moved: bool) -> None:
         """Complete the record of a step of the loop, and find out if the loop goes on."""
         run = self._run
-        # The first step stands for all: each is only possible as long as nothing changes that the loop reads.
+        # One record for all rounds: each is only possible as long as nothing changes that the loop reads.
         record.add_read(self._rush_read)
         if moved or self._rush_sleeps:
             record.add(CLOCK, CLOCK)
