@@ -145,7 +145,7 @@ class Shell:
 
 
 def lines(shown: str) -> Iterator[str]:
-    """Return the text that is left on the screen: without colours, and without lines that progress wrote over."""
+    """Yield the lines that are left on the screen, without colours and without text that was written over."""
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][AB0]|\x1b[=>]", "", shown)
     for line in plain.replace("\r\n", "\n").split("\n"):
         text = line.rsplit("\r", 1)[-1].rstrip()
