@@ -70,7 +70,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def root(address: str) -> Client:
     send = Client(address)
-    for one in send("GET", f"/v1/{BUCKET}?limit=1000").json["objects"]:
+    listed = send("GET", f"/v1/{BUCKET}?limit=1000")
+    assert listed.status == 200, listed
+    for one in listed.json["objects"]:
         send("DELETE", f"/v1/{BUCKET}/{one['key']}")
     return send
 
