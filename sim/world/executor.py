@@ -395,7 +395,13 @@ class Executor:
             return
         if not process.index:
             self._setup_answers = (*self._setup_answers, answer)
-        self.deliver(record, process, answer, last)
+        if process.machine.threads is not None:
+            self.deliver(record, process, answer, last)
+            return
+        op = self._run.resume(process, answer, last or record.place)
+        kind = type(op)
+        if kind is Parallel or kind is Finish or self._run.located is not None:
+            self._proceed(process, op)
 
     def deliver(self, record: StepRecord, process: Process, answer: Any, last: int = 0) -> None:
         """Run the process to its next operation with this answer."""

@@ -93,6 +93,7 @@ class Scheduler:
         run = self._run
         if run.has_daemons and self._only_daemons_left():
             return []
+        starving = run.loops is not None and run.loops.has_starving
         ready: list[int] = []
         asleep = early = again = False
         spinning = resting = None
@@ -126,12 +127,12 @@ class Scheduler:
                 ready.append(process.index)
             elif process.blocked:
                 spinning = spinning or process
-            elif self._waits(process):
+            elif process.spins and self._waits(process):
                 if self._may_go_on(process):
                     held.append(process.index)
                 elif spinning is None or (not spinning.blocked and process.spins < spinning.spins):
                     spinning = process
-            elif self._has_its_share(process):
+            elif (starving or process.daemon) and self._has_its_share(process):
                 if resting is None or process.taken < least:
                     resting, least = process.index, process.taken
             else:
