@@ -3,7 +3,7 @@
     @fencepost.audit(processes=3, crash=1)     a test that drives real code through every schedule
     def test_one_leader(world): ...
     fencepost.AuditFailed                        what it raises, with the shortest counterexample
-    fencepost.record(client, "traces")           records the requests of a boto3 client, for `fencepost replay`
+    fencepost.record(client, "traces")           records what a boto3 client sends, for `replay`
 
 The rest is imported from where it lives: fencepost.impl.store, fencepost.model, fencepost.sim.world, ...
 

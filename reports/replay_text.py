@@ -14,6 +14,7 @@ SHOWN = 20
 """Runs and problems of each kind with `-v`."""
 BRIEF = 3
 """Without."""
+REASONS = 5
 
 
 def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = False) -> RenderableType:
@@ -33,7 +34,7 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     if result.source == "traces" and result.model and result.events and not result.events_read:
         lines.append("NOT JUDGED  no event is one that the map of this model reads; is it the right model?")
     if result.left_out:
-        lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
+        lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run{_reasons(result.left_out_by)}")
     if result.not_judged:
         lines.append(f"NOT JUDGED  {'; '.join(result.not_judged)}")
     if result.judged_by:
@@ -43,6 +44,13 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     lines += _coverage(result.coverage, verbose=verbose, gaps=gaps)
     lines += _statistics(result.statistics) if verbose else []
     return Group(verdict_line(result.verdict, _about(result)), *map(Text, lines))
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    """The most frequent reasons why events belong to no run."""
+    shown = [f"{count:,} {why}" for why, count in list(counts.items())[:REASONS]]
+    more = len(counts) - len(shown)
+    return ": " + "; ".join([*shown, *([f"and {more} more reasons"] if more > 0 else [])]) if shown else ""
 
 
 def _about(result: ReplayResult) -> str:

@@ -65,7 +65,7 @@ SLOTS = 8
 @click.option(
     "--runs",
     metavar="BY",
-    help="Unit that is judged: run, process, prefix:N, identity, or the groups of a pattern.",
+    help="Unit that is judged: run, process, prefix:N, key:NAME, identity, or the groups of a pattern.",
 )
 @click.option(
     "--all-writers",
@@ -225,7 +225,8 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     model = options["model"]
     refinement = None if model is None else find_refinement(model, options["settings"])
     files = discover(options["traces"])
-    grouping = find_grouping(options["runs"], getattr(refinement and refinement.func, "runs", "run"))
+    declared = refinement and refinement.func
+    grouping = find_grouping(options["runs"], getattr(declared, "runs", "run"), getattr(declared, "keys", ()))
     replay = _on_spark if options["engine"] == "spark" else _locally
     begun = perf_counter()
     outcome, started = replay(options, files, refinement, grouping, folder)
@@ -297,6 +298,7 @@ def _locally(
         outcome = replay(judge, found.parts, claims=_claims(options), verdicts=file, progress=show)
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
+    outcome.left_out_by.update(found.left_out_by)
     return outcome, 0.0
 
 

@@ -14,3 +14,5 @@ All imports are light: this package needs what production has, boto3 and the sta
 from fencepost.impl.recording.bodies import json_fields
 from fencepost.impl.recording.files import Recorder
 from fencepost.impl.recording.sdk import record
+
+__all__ = ["Recorder", "json_fields", "record"]

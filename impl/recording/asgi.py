@@ -1,7 +1,7 @@
 """The access log of a server in the schema of events: an ASGI application, recorded.
 
-A request is recorded when its body has arrived, before the application can act on the last piece of it, and the answer
-before its last piece is sent. So the moment at which the request took effect is between both.
+A request is recorded when its body has arrived, before the application can act on the last piece of it, and
+the answer before its last piece is sent. So the moment at which the request took effect is between both.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -3,8 +3,8 @@
     json_fields({r"claims/.+": ("state", "attempt")})      state=claimed attempt=2
     json_fields({r"claims/.+": ()})                        json={"attempt":2,"state":"claimed"}
 
-Nothing else of a body is ever written. A field that is not there is left out, and so is everything of a body that
-is no JSON object. Spaces in values are written as %20, a percent sign as %25.
+Nothing else of a body is ever written. A field that is not there is left out, and so is everything of a
+body that is no JSON object. Spaces in values are written as %20, a percent sign as %25.
 """
 
 import json
@@ -23,7 +23,8 @@ WHOLE = "json"
 def json_fields(chosen: Mapping[str, Sequence[str]]) -> TraceFields:
     """Return a function that reads the fields of JSON bodies, by patterns of their whole keys.
 
-    No names mean the whole document, as one field. Raises `ValueError` for a pattern or a name that cannot be.
+    No names mean the whole document, as one field. Raises `ValueError` for a pattern or a name that cannot
+    be.
     """
     rules = []
     for pattern, names in chosen.items():

@@ -4,24 +4,25 @@
     traces/ann-0-000002.jsonl.open      the present one
     traces/.ann.queue                   what is not in it yet
 
-An event is a line. The caller copies it into a queue of fixed size and goes on; a thread moves the queue to the
-file. The queue is a mapped file: its pages belong to the kernel, so after kill -9 they hold every event that was
-accepted, and the next life of the process, or a reader, takes the missing end of the open file from there. Only
-a machine that loses power can lose events. Copying into memory waits for no disk: a disk that hangs fills the queue.
+An event is a line. The caller copies it into a queue of fixed size and goes on; a thread moves the queue to
+the file. The queue is a mapped file: its pages belong to the kernel, so after kill -9 they hold every event
+that was accepted, and the next life of the process, or a reader, takes the missing end of the open file
+from there. Only a machine that loses power can lose events. Copying into memory waits for no disk: a disk
+that hangs fills the queue.
 
 An event that finds the queue full is dropped. The key of each dropped request is kept, and the trace gets a
-note of the kind `gap` with that key and the number of requests, as soon as there is room. A gap without a key is
-one about which nothing more is known. Replay judges nothing that a gap may explain. A response that is dropped
-leaves a request without an answer, which is no gap: its outcome is unknown.
+note of the kind `gap` with that key and the number of requests, as soon as there is room. A gap without a
+key is one about which nothing more is known. Replay judges nothing that a gap may explain. A response that
+is dropped leaves a request without an answer, which is no gap: its outcome is unknown.
 
-Positions count bytes since this life began. `file_start` is the position of the first byte of the open file, so
-its size says how far the file goes, and what is missing is the queue from there to `head`. The order of writes
-makes that true at every instruction: a line is copied before `head` moves; a file is complete before its
-successor is named in the header.
+Positions count bytes since this life began. `file_start` is the position of the first byte of the open
+file, so its size says how far the file goes, and what is missing is the queue from there to `head`. The
+order of writes makes that true at every instruction: a line is copied before `head` moves; a file is
+complete before its successor is named in the header.
 
 The name of a process belongs to one living process (a lock on the queue); another one with this name adds its
-process id. Each life has a number, its incarnation. In each file the events of a run begin with a note numbered 0, so
-that the events of two files are never mistaken for those of one counter.
+process id. Each life has a number, its incarnation. In each file the events of a run begin with a note
+numbered 0, so that the events of two files are never mistaken for those of one counter.
 """
 
 import atexit
@@ -35,9 +36,9 @@ import struct
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.store.errors import Unusable
@@ -62,17 +63,44 @@ _PAUSE_S, _AGAIN_S = 0.05, 1.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
+class Sizes(NamedTuple):
+    """Bytes of a file before it is closed, of all closed files, and of the queue."""
+
+    rotate_bytes: int = ROTATE_BYTES
+    kept_bytes: int = KEPT_BYTES
+    queue_bytes: int = QUEUE_BYTES
+
+
+SIZES = Sizes()
+NO_COLUMNS: Mapping[str, str | int] = {}
+
+
 class Recorder:
-    """Writes the events of one process, numbered in one order. Thread-safe; a forked child gets a name of its own."""
+    """Writes the events of one process, numbered in one order.
+
+    Thread-safe; a forked child gets a name of its own.
+    """
+
+    _process: str
+    _incarnation: int
+    _queue: mmap.mmap
+    _thread: threading.Thread
+    _lock_fd: int
+    _file: int
+    """The open file."""
+    _number: int
+    _head: int
+    """Position behind the last accepted byte."""
+    _tail: int
+    """Position behind the last byte that is in a file."""
+    _op: int
+    _closed: bool
 
     def __init__(
         self,
         folder: str | Path,
         process: str = "",
-        *,
-        rotate_bytes: int = ROTATE_BYTES,
-        kept_bytes: int = KEPT_BYTES,
-        queue_bytes: int = QUEUE_BYTES,
+        sizes: Sizes = SIZES,
         env: Environment | None = None,
     ) -> None:
         self._folder = Path(folder)
@@ -81,8 +109,7 @@ class Recorder:
             raise ValueError(
                 f"the process {process!r}: use letters, digits, '.', '_', '-'; it becomes a file name"
             )
-        self._rotate_bytes, self._kept_bytes = rotate_bytes, kept_bytes
-        self._ring_bytes = queue_bytes
+        self._rotate_bytes, self._kept_bytes, self._ring_bytes = sizes
         self._now = (env or SystemEnvironment()).now_ns
         self._begin()
         _ALIVE.add(self)
@@ -101,22 +128,21 @@ class Recorder:
         kind: str,
         key: str,
         op: int = -1,
+        columns: Mapping[str, str | int] = NO_COLUMNS,
         *,
         run: str = "",
         process: str = "",
-        **columns: str | int,
     ) -> bool:
-        """Accept an event; false if it was dropped. `process` is another one than this, for whom we record."""
+        """Accept an event; false if it was dropped. `process` is another one than this, for whom we
+        record.
+        """
         row: Row = {"phase": phase, "kind": kind, "key": key, "op": op, "run": run, **columns}
         with self._lock:
             if self._closed:
                 return False
             while self._late:
                 self._append(self._late.popleft())
-            if self._dropped and not self._tell_gaps():
-                accepted = False
-            else:
-                accepted = self._append(row, process)
+            accepted = False if self._dropped and not self._tell_gaps() else self._append(row, process)
             if not accepted and phase != "response":
                 self._drop(run, key)
             is_filling = self._head - self._tail > self._ring_bytes // 2
@@ -126,24 +152,33 @@ class Recorder:
             self._pause.set()
         return accepted
 
-    def emit_later(self, phase: str, kind: str, key: str, op: int, **columns: str | int) -> None:
-        """Accept an event from a finalizer, which may run in the middle of `emit`: it is written with the next."""
-        self._late.append({"phase": phase, "kind": kind, "key": key, "op": op, **columns})
+    def emit_later(
+        self, phase: str, kind: str, key: str, op: int, columns: Mapping[str, str | int], *, run: str
+    ) -> None:
+        """Accept an event from a finalizer, which may run in the middle of `emit`: it is written with the
+        next.
+        """
+        self._late.append({"phase": phase, "kind": kind, "key": key, "op": op, "run": run, **columns})
 
     def note(self, text: str, key: str = "", run: str = "", kind: str = "note") -> None:
         """Remark something that no request shows, such as `accepted`."""
-        self.emit("note", kind, key, run=run, note=text)
+        self.emit("note", kind, key, columns={"note": text}, run=run)
 
     def write(self, event: Event) -> None:
-        """Accept an event of a store layer (`Traced`): it gets the number, the time and the life of this recorder."""
+        """Accept an event of a store layer (`Traced`): it gets the number, the time and the life of this
+        recorder.
+        """
         columns = {name: getattr(event, name) for name in _COPIED if getattr(event, name) not in ("", -1)}
-        self.emit(
-            event.phase, event.kind, event.key, event.op, run=event.run, process=event.process, **columns
-        )
+        self.emit(event.phase, event.kind, event.key, event.op, columns, run=event.run, process=event.process)
 
     @property
     def process(self) -> str:
         return self._process
+
+    @property
+    def is_first(self) -> bool:
+        """True if no other living process had the name."""
+        return self._process == self._name
 
     @property
     def incarnation(self) -> int:
@@ -202,12 +237,14 @@ class Recorder:
         begins = row["kind"] == BEGIN
         whole: Row = {
             "run": run,
-            "seq": 0 if begins else self._seq,
+            "seq": 0 if begins else self._seqs.get(run, 0) + 1,
             "t_ns": self._now(),
             "process": process or self._process,
             "incarnation": self._incarnation,
         }
-        whole.update((name, value) for name, value in row.items() if value not in ("", -1) or name in ("op", "key"))
+        whole.update(
+            (name, value) for name, value in row.items() if value not in ("", -1) or name in ("op", "key")
+        )
         line = (json.dumps(whole, separators=(",", ":")) + "\n").encode()
         size = len(line)
         head = self._head
@@ -220,7 +257,8 @@ class Recorder:
             self._queue[_START : _START + size - first] = line[first:]
         self._head = head + size
         struct.pack_into("<Q", self._queue, _HEAD_AT, self._head)
-        self._seq += not begins
+        if not begins:
+            self._seqs[run] = self._seqs.get(run, 0) + 1
         return True
 
     def _drop(self, run: str, key: str) -> None:
@@ -278,7 +316,9 @@ class Recorder:
         self._all_dropped = self._told = 0
         self._closed = False
         self._head = self._tail = self._written = 0
-        self._seq, self._op, self._number = 1, -1, 0
+        self._op, self._number = -1, 0
+        self._seqs: dict[str | int, int] = {}
+        """The number of the last event of each run."""
         self._runs: set[str | int] = set()
         """The runs that have begun in the present file."""
         try:
@@ -309,7 +349,9 @@ class Recorder:
                 os.close(fd)
                 continue
             return name, fd
-        raise Unusable(f"cannot record to {self._folder}: {self._name} is recorded already by another process")
+        raise Unusable(
+            f"cannot record to {self._folder}: {self._name} is recorded already by another process"
+        )
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{self._process}-{self._incarnation}-{number:06d}{OPEN}"
@@ -340,7 +382,7 @@ class Recorder:
                 return
             kept -= path.stat().st_size
             path.unlink()
-            self.emit("note", GAP, "", note="older files were removed: the limit of their size is reached")
+            self.note("older files were removed: the limit of their size is reached", kind=GAP)
 
     def _in_child(self) -> None:
         """Continue in a forked child under another name; the queue and the file are its parent's."""
@@ -371,7 +413,9 @@ atexit.register(_at_exit)
 
 
 def rest_of(path: Path, size: int) -> bytes:
-    """The end of an open file that its process has accepted and not written, where the file has `size` bytes."""
+    """The end of an open file that its process has accepted and not written, where the file has `size`
+    bytes.
+    """
     found = re.fullmatch(r"(.+)-(\d+)-(\d{6})" + re.escape(OPEN), path.name)
     if found is None:
         return b""
@@ -400,7 +444,9 @@ def _rest(raw: bytes, incarnation: int, number: int, size: int) -> bytes:
 
 
 def _finish_last_life(folder: Path, process: str, fd: int) -> int:
-    """Complete and close the file that the last life of a process left open; returns the number of the next life."""
+    """Complete and close the file that the last life of a process left open; returns the number of the next
+    life.
+    """
     raw = os.pread(fd, os.fstat(fd).st_size, 0)
     last = _HEADER.unpack_from(raw)[1] if raw[:8] == _MAGIC and len(raw) >= _HEADER.size else -1
     for path, life, number in list(_files(folder, process, OPEN)):

@@ -1,11 +1,13 @@
-"""HTTP messages of S3 as events: for a proxy and for a server, which see what any client in any language sends.
+"""HTTP messages of S3 as events: for a proxy and for a server, which see what any client in any language
+sends.
 
     exchange = recording.begin(method, target, headers, body)      before it is passed on or served
     exchange.end(status, headers, body)                             once the answer is known
 
-All processes are numbered by the one counter of the recorder, so their order is known. The process of an event is
-that of the client: the value of a header that was named, or the application id in its user agent (`app/NAME`, which
-SDKs of AWS write: `Config(user_agent_appid="worker-1")`), or its access key, or its address. No other header is kept.
+All processes are numbered by the one counter of the recorder, so their order is known. The process of an
+event is that of the client: the value of a header that was named, or the application id in its user agent
+(`app/NAME`, which SDKs of AWS write: `Config(user_agent_appid="worker-1")`), or its access key, or its
+address. No other header is kept.
 """
 
 import re
@@ -42,6 +44,8 @@ class HttpRecording:
         self._recorder = recorder
         self._trace_fields = trace_fields
         self._header = process_header.lower()
+        # Another recorder numbers its own events: the order between both is not known, so names differ.
+        self._suffix = "" if recorder.is_first else f"@{recorder.process}"
         self._domain = domain
 
     def begin(
@@ -62,6 +66,10 @@ class HttpRecording:
         operation, requests = found
         process = self._process(headers, client)
         return Exchange(self._recorder, operation, requests, process, self._trace_fields)
+
+    def close(self) -> None:
+        """Write everything, and close the files."""
+        self._recorder.close()
 
     def _understood(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
@@ -89,6 +97,9 @@ class HttpRecording:
         return operation, asked(operation, parameters, content, self._trace_fields)
 
     def _process(self, headers: Mapping[str, str], client: str) -> str:
+        return self._client(headers, client) + self._suffix
+
+    def _client(self, headers: Mapping[str, str], client: str) -> str:
         if self._header and headers.get(self._header):
             return headers[self._header][:200]
         application = _APPLICATION.search(headers.get("user-agent", ""))
@@ -111,13 +122,11 @@ class Exchange:
     ) -> None:
         self._recorder, self._operation, self._process = recorder, operation, process
         self._trace_fields = trace_fields
-        self._requests = []
+        self._requests: list[tuple[int, Asked]] = []
         for one in requests:
             op = recorder.next_op()
-            columns = {"note": one.note, **one.columns()}
-            kept = recorder.emit(
-                "request", one.kind, one.key, op, run=one.bucket, process=process, **columns
-            )
+            columns = one.columns() | {"note": one.note}
+            kept = recorder.emit("request", one.kind, one.key, op, columns, run=one.bucket, process=process)
             if kept:
                 self._requests.append((op, one))
 
@@ -140,8 +149,8 @@ class Exchange:
         body: bytes | None,
         note: str = "",
     ) -> None:
-        """Record the answer; no status means that there was none. `headers` have names in lower case; `body` is
-        whole, or None. `note` remarks what became of the answer."""
+        """Record the answer; no status means that there was none. `headers` have names in lower case;
+        `body` is whole, or None. `note` remarks what became of the answer."""
         reply = _reply(self._operation, status, headers, body or b"")
         if status is not None and self._operation in ("CopyObject", "CompleteMultipartUpload"):
             status = broken(status, body or b"")
@@ -154,7 +163,7 @@ class Exchange:
             if note:
                 found["note"] = note
             self._recorder.emit(
-                "response", one.kind, one.key, op, run=one.bucket, process=self._process, **found
+                "response", one.kind, one.key, op, found, run=one.bucket, process=self._process
             )
 
 
@@ -171,8 +180,10 @@ def _content(headers: Mapping[str, str], body: bytes) -> bytes | None:
 
 
 def dechunked(body: bytes) -> bytes:
-    """The content of a body in chunks, each behind a line with its size; extensions and trailers are dropped."""
-    pieces = []
+    """The content of a body in chunks, each behind a line with its size; extensions and trailers are
+    dropped.
+    """
+    pieces: list[bytes] = []
     at = 0
     while True:
         end = body.index(b"\r\n", at)

@@ -1,4 +1,6 @@
-"""The requests of a store of ours as events: what `--record` of the servers and workers adds to their store."""
+"""The requests of a store of ours as events: what `--record` of the servers and workers adds to their
+store.
+"""
 
 from fencepost.impl.recording.files import Recorder
 from fencepost.impl.store.events import TraceFields

@@ -1,11 +1,12 @@
 """S3 operations as the columns of events, whichever front end saw them: the SDK, a proxy, a server.
 
 An operation is known by its name and its parameters in S3's service model. It is one request, with two
-exceptions: DeleteObjects is one delete for each key. A copy is a put of its destination, whose body the client
-does not have. Operations that neither read nor change an object, its versions or its uploads are not recorded.
+exceptions: DeleteObjects is one delete for each key. A copy is a put of its destination, whose body the
+client does not have. Operations that neither read nor change an object, its versions or its uploads are not
+recorded.
 
-`outcome` decides from the status and the code of a reply, by the tables of the S3 driver: whether the request was
-applied, was refused, or may have been applied (`unknown`).
+`outcome` decides from the status and the code of a reply, by the tables of the S3 driver: whether the
+request was applied, was refused, or may have been applied (`unknown`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,8 +34,8 @@ KINDS = {
     "UploadPart": "upload-part",
     "UploadPartCopy": "upload-part",
 }
-"""The kinds of events of the operations that are recorded. A kind that replay does not know, such as `rename`, leaves
-its objects undecided, which is better than leaving it out."""
+"""The kinds of events of the operations that are recorded. A kind that replay does not know, such as
+`rename`, leaves its objects undecided, which is better than leaving it out."""
 _READS = frozenset({"get", "head"})
 _CONDITIONAL = frozenset({"put", "delete", "complete-upload"})
 _OF_UPLOADS = frozenset({"upload-part", "complete-upload", "abort-upload"})
@@ -79,7 +80,9 @@ def asked(
     body: bytes | None = None,
     trace_fields: TraceFields | None = None,
 ) -> list[Asked]:
-    """The requests that an operation is; none where it is not recorded. `body` is that of a put, where it is known."""
+    """The requests that an operation is; none where it is not recorded. `body` is that of a put, where it
+    is known.
+    """
     kind = KINDS.get(operation)
     if kind is None:
         return []
@@ -130,8 +133,8 @@ def answered(
 ) -> list[dict[str, str | int]]:
     """The columns of the response to each request of an operation.
 
-    `reply` has the names of the SDK's parsed response; `status` is None where no whole reply came, and `failure`
-    then names why.
+    `reply` has the names of the SDK's parsed response; `status` is None where no whole reply came, and
+    `failure` then names why.
     """
     if operation == "DeleteObjects" and status is not None and 200 <= status < 300:
         return [_one_of_many(one, reply) for one in requests]

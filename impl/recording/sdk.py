@@ -2,14 +2,15 @@
 
     fencepost.record(boto3.client("s3"), "traces")
 
-It works for clients, resources and sessions of boto3 and botocore, and for those of aiobotocore, from any number of
-threads and tasks. Every attempt that the SDK makes is a request of its own, with its own end: so a reply that was
-lost is seen, which the answer to the call hides. Transfers in parts and pages of listings are the requests that they
-consist of.
+It works for clients, resources and sessions of boto3 and botocore, and for those of aiobotocore, from any
+number of threads and tasks. Every attempt that the SDK makes is a request of its own, with its own end: so
+a reply that was lost is seen, which the answer to the call hides. Transfers in parts and pages of listings
+are the requests that they consist of.
 
-Nothing that identifies anybody is written: no header, no signature, no body; of a body its length and its hash, and
-the fields that the caller named. A body is hashed if it is bytes or a plain file of at most `HASH_BYTES_MAX`; the body
-of an answer while the program reads it. The response event of a get is written when its body was read or closed.
+Nothing that identifies anybody is written: no header, no signature, no body; of a body its length and its
+hash, and the fields that the caller named. A body is hashed if it is bytes or a plain file of at most
+`HASH_BYTES_MAX`; the body of an answer while the program reads it. The response event of a get is written
+when its body was read or closed.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.impl.recording.bodies import json_fields
-from fencepost.impl.recording.files import Recorder
+from fencepost.impl.recording.files import KEPT_BYTES, QUEUE_BYTES, ROTATE_BYTES, Recorder, Sizes
 from fencepost.impl.recording.s3 import KINDS, Asked, answered, asked
 from fencepost.impl.store.events import TraceFields
 
@@ -40,22 +41,24 @@ def record(
     process: str = "",
     fields: Mapping[str, Sequence[str]] | None = None,
     trace_fields: TraceFields | None = None,
-    rotate_bytes: int | None = None,
-    kept_bytes: int | None = None,
-    queue_bytes: int | None = None,
+    rotate_bytes: int = ROTATE_BYTES,
+    kept_bytes: int = KEPT_BYTES,
+    queue_bytes: int = QUEUE_BYTES,
 ) -> Recorder:
-    """Record the S3 requests of `client` below `folder`, from now on; `fencepost replay` judges what is there.
+    """Record the S3 requests of `client` below `folder`, from now on; `fencepost replay` judges what is
+    there.
 
-    `client` is a client, resource or session of boto3 or botocore, or a client of aiobotocore. `process` names the
-    program in the trace (by default host and process id); clients with the same folder and process share one recorder.
-    `fields` names the fields of JSON bodies that are recorded, by patterns of keys: `{"claims/.+": ("state",)}`;
-    `trace_fields` is a function of key and body instead. Nothing else of a body is written, only its hash.
+    `client` is a client, resource or session of boto3 or botocore, or a client of aiobotocore. `process`
+    names the program in the trace (by default host and process id); clients with the same folder and
+    process share one recorder. `fields` names the fields of JSON bodies that are recorded, by patterns of
+    keys: `{"claims/.+": ("state",)}`; `trace_fields` is a function of key and body instead. Nothing else of
+    a body is written, only its hash.
     """
     if fields is not None and trace_fields is not None:
         raise ValueError("give fields or trace_fields, not both")
     events = _events_of(client)
-    sizes = {"rotate_bytes": rotate_bytes, "kept_bytes": kept_bytes, "queue_bytes": queue_bytes}
-    recorder = _recorder(Path(folder), process, {name: size for name, size in sizes.items() if size})
+    sizes = Sizes(rotate_bytes, kept_bytes, queue_bytes)
+    recorder = _recorder(Path(folder), process, sizes)
     hook = _Hook(recorder, json_fields(fields) if fields is not None else trace_fields)
     mark = f"fencepost-{id(recorder)}"
     for name, handler in (
@@ -67,12 +70,12 @@ def record(
     return recorder
 
 
-def _recorder(folder: Path, process: str, sizes: Mapping[str, int]) -> Recorder:
+def _recorder(folder: Path, process: str, sizes: Sizes) -> Recorder:
     place = str(folder.absolute()), process, os.getpid()
     with _lock:
         found = _recorders.get(place)
         if found is None or found.is_closed:
-            found = _recorders[place] = Recorder(folder, process, **sizes)
+            found = _recorders[place] = Recorder(folder, process, sizes)
         return found
 
 
@@ -87,7 +90,8 @@ def _events_of(client: Any) -> Any:
     if hasattr(client, "get_component"):
         return client.get_component("event_emitter")
     raise TypeError(
-        f"record() takes a client, a resource or a session of boto3, botocore or aiobotocore, not {client!r:.80}"
+        "record() takes a client, a resource or a session of boto3, botocore or aiobotocore, "
+        f"not {client!r:.80}"
     )
 
 
@@ -133,9 +137,8 @@ class _Hook:
             if call.first < 0:
                 call.first = op
             note = one.note if call.attempts == 1 else f"attempt {call.attempts} of {call.first}"
-            kept = self._recorder.emit(
-                "request", one.kind, one.key, op, run=one.bucket, note=note, **one.columns()
-            )
+            columns = {"note": note, **one.columns()}
+            kept = self._recorder.emit("request", one.kind, one.key, op, columns, run=one.bucket)
             call.op.append(op if kept else -1)
 
     def ended(
@@ -161,7 +164,7 @@ class _Hook:
 
     def _respond(self, one: Asked, op: int, columns: dict[str, str | int]) -> None:
         if op >= 0:
-            self._recorder.emit("response", one.kind, one.key, op, run=one.bucket, **columns)
+            self._recorder.emit("response", one.kind, one.key, op, columns, run=one.bucket)
 
     def _failed(self, call: _Call, ops: list[int], exception: BaseException | None) -> None:
         for one, op in zip(call.requests, ops, strict=True):
@@ -174,7 +177,7 @@ class _Hook:
             if body is not None and self._trace_fields is not None:
                 found["trace_fields"] = self._trace_fields(one.key, body)
             write = self._recorder.emit_later if late else self._recorder.emit
-            write("response", one.kind, one.key, op, run=one.bucket, **found)
+            write("response", one.kind, one.key, op, found, run=one.bucket)
 
         return finish
 
@@ -222,13 +225,12 @@ class _Tee:
         self._is_finished = False
 
     @classmethod
-    def put_into(cls, body: Any, finish: Finish, ranged: bool, size: str | int) -> bool:  # noqa: FBT001  a column
+    def put_into(cls, body: Any, finish: Finish, ranged: bool, size: str | int) -> bool:
         """Watch a body of botocore's own kind; false for any other."""
-        from botocore.response import StreamingBody
-
-        if not isinstance(body, StreamingBody) or not isinstance(size, int):
+        ancestors = {f"{one.__module__}.{one.__name__}" for one in type(body).__mro__}
+        if "botocore.response.StreamingBody" not in ancestors or not isinstance(size, int):
             return False
-        body._raw_stream = cls(body._raw_stream, finish, size, whole=not ranged)  # noqa: SLF001  no other way in
+        body._raw_stream = cls(body._raw_stream, finish, size, whole=not ranged)  # noqa: SLF001  no way else
         return True
 
     def read(self, *amount: Any, **options: Any) -> Any:

@@ -27,6 +27,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.recording.http import Exchange, HttpRecording, dechunked
 from fencepost.impl.store.errors import Unusable
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_body, read_head, read_reply
@@ -35,6 +36,10 @@ from fencepost.sim.proxy.statistics import Statistics
 
 IDLE_MAX = 256
 """Connections to the upstream kept for the next requests."""
+
+NOT_DELIVERED = "not delivered"
+"""The note of an answer that the proxy kept from its client."""
+_BY_PROXY = "by the proxy"
 
 _LOST = (Gone, OSError, asyncio.IncompleteReadError)
 """The ways in which a connection is cut."""
@@ -146,7 +151,7 @@ class Proxy:
         body = await read_body(reader, head, self.plan.body_bytes_max)
         return await self._decide(head, body, writer)
 
-    def _recorded(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> "Exchange | None":
+    def _recorded(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> Exchange | None:
         """The exchange in the trace, if there is one."""
         if self._recording is None:
             return None
@@ -228,9 +233,7 @@ class Proxy:
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _land_late(
-        self, kind: str, method: str, message: bytes, exchange: Exchange | None
-    ) -> None:
+    async def _land_late(self, kind: str, method: str, message: bytes, exchange: Exchange | None) -> None:
         try:
             await self._sleep(self.plan.late_after.draw(self._stream("late_after", kind)))
         except asyncio.CancelledError:

@@ -20,7 +20,7 @@ from fencepost.sim.replay.continuity import EXTRA as CONTINUITY_EXTRA
 from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge, NoModel
-from fencepost.sim.replay.parts import Part, load
+from fencepost.sim.replay.parts import UNNAMED_GAP, Part, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
 from fencepost.sim.replay.statistics import EXTRA as STATISTICS_EXTRA
 from fencepost.sim.replay.statistics import Statistics, statistics
@@ -46,6 +46,8 @@ class Outcome:
     undecided: int = 0
     left_out: int = 0
     """Events that belong to no run."""
+    left_out_by: dict[str, int] = field(default_factory=dict)
+    """Of those, the number by what they are about; empty where that was not counted."""
     not_accepted: list[dict[str, Any]] = field(default_factory=list)
     """Runs that were not accepted, rejected ones first."""
     statistics: Statistics = field(default_factory=Statistics)
@@ -99,6 +101,7 @@ class Outcome:
             problems=tuple(str(problem) for problem in self.problems),
             damaged_lines=sum(problem.lines for problem in self.problems),
             left_out=self.left_out,
+            left_out_by=dict(self.left_out_by),
             events_read=self.read,
             grouped_by=grouped_by,
             started_seconds=started_seconds,
@@ -118,7 +121,8 @@ class Outcome:
     @property
     def verdict(self) -> Verdict:
         if self.rejected or self.continuity.found:
-            return "violated"
+            has_gaps = any(problem.what == UNNAMED_GAP for problem in self.problems)
+            return "undecided" if has_gaps else "violated"
         # A model accepts whatever its map does not read.
         is_judged = self.runs and (self.read if self.has_model else self.continuity.judged)
         is_open = self.undecided or self.continuity.undecided or self.problems

@@ -97,6 +97,9 @@ class ReplayResult:
     damaged_lines: int = 0
     """Lines that are no events."""
     left_out: int = 0
+    """Events that belong to no run."""
+    left_out_by: Mapping[str, int] = field(default_factory=dict)
+    """Of those, the number by what they are about (local engine)."""
     events_read: int = 0
     grouped_by: str = ""
     started_seconds: float = 0.0
