@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 
 from fencepost.impl.recording.files import BEGIN, GAP
 from fencepost.properties.refinement.grouping import LinkedRuns
+from fencepost.sim.trace.columns import text
 from fencepost.sim.trace.grouping import Grouping, grouped, learn_links, named, unnamed
-from fencepost.sim.trace.ordering import ordered
+from fencepost.sim.trace.ordering import numbered_by_one, ordered
 from fencepost.sim.trace.reading import Report, batches, is_parquet, open_parquet, read_group
 from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError, completed
 from fencepost.sim.trace.writing import sorted_by_run
@@ -114,10 +115,19 @@ def in_order(table: pa.Table) -> pa.Table:
     run = table["run"].combine_chunks()
     code = (run if pa.types.is_dictionary(run.type) else run.dictionary_encode()).indices.to_numpy()
     seq = table["seq"].to_numpy()
-    twice = (code[1:] == code[:-1]) & (seq[1:] == seq[:-1])
-    if not twice.any():
+    same = code[1:] == code[:-1]
+    odd = same & (seq[1:] == seq[:-1])
+    if "t_ns" in table.column_names:
+        time = table["t_ns"].to_numpy()
+        odd |= same & (time[1:] < time[:-1])
+    if not odd.any():
         return table
-    names = pc.unique(run.filter(pa.array(np.append(twice, False))).cast(pa.string()))
+    landed = text(table["phase"]).is_in(("landed",))
+    time = table["t_ns"].to_numpy() if "t_ns" in table.column_names else np.zeros(len(table), np.int64)
+    several = ~numbered_by_one(code, seq, time, landed)[code]
+    if not several.any():
+        return table
+    names = pc.unique(run.filter(pa.array(several)).cast(pa.string()))
     found = ordered(table).table.select(table.column_names)
     return found.append_column(SEVERAL_COUNTERS, pc.is_in(found["run"].cast(pa.string()), value_set=names))
 
