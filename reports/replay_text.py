@@ -42,7 +42,10 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     if result.properties_not_judged:
         lines.append(f"NOT JUDGED  by {result.judged_by}: {', '.join(result.properties_not_judged)}")
     lines += _coverage(result.coverage, verbose=verbose, gaps=gaps)
+    lines += _clocks(result.clocks)
     lines += _statistics(result.statistics) if verbose else []
+    if not verbose and not result.model and result.source == "traces":
+        lines += _summary(result.statistics)
     return Group(verdict_line(result.verdict, _about(result)), *map(Text, lines))
 
 
@@ -125,6 +128,36 @@ def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> It
         yield "  never: " + ", ".join(covered.missing[:10]) + (" ..." if len(covered.missing) > 10 else "")
     if covered.model is not None and (verbose or gaps):
         yield from model_lines(covered.model, gaps=gaps)
+
+
+def _clocks(clocks: Mapping[str, float]) -> Iterator[str]:
+    """The order of events of several processes, and how well it is known."""
+    if not clocks.get("runs"):
+        return
+    runs = plural(int(clocks["runs"]), "run")
+    differ = clocks["difference_s"]
+    differ_by = f"which differ by at least {differ:g} s (corrected by ETags)"
+    known = differ_by if differ else "which no ETag contradicts"
+    yield f"clocks: {runs} of several recorders; order within a process and by ETags, else by clocks, {known}"
+    if clocks["uncertain_runs"]:
+        yield f"  {plural(int(clocks['uncertain_runs']), 'run')} that no constant difference explains"
+
+
+def _summary(counted: Mapping[str, Any]) -> Iterator[str]:
+    """What the requests cost, and what became of them."""
+    for kind, one in counted["operations"].items():
+        outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
+        times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p99") if name in one)
+        yield f"  {kind:<15} {outcomes}{f'  {times} ms' if times else ''}"
+    hops = counted["serial_hops"]
+    shown = f"{hops['p50']:,} at the median, {hops['max']:,} at most" if hops else "none"
+    yield f"cost: {counted['dollars']:g} dollars at list prices; serial hops of a process: {shown}"
+    yield (
+        f"lost: {counted['lost_races']:,} races (a condition that somebody else had changed), "
+        f"{counted['lost_replies']:,} replies; repeated by an SDK: {counted['retries']:,}"
+    )
+    for one in counted["conflicts"][:BRIEF]:
+        yield f"  contended: {one['key']} ({one['refused']:,} of {one['answered']:,} answers refused)"
 
 
 def _statistics(counted: Mapping[str, Any]) -> Iterator[str]:

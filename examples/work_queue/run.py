@@ -35,13 +35,13 @@ def client(url: str, name: str) -> Any:
     )
 
 
-def work(url: str, traces: str, name: str, seed: int, seconds: float, *, fenced: bool) -> None:
+def work(url: str, bucket: str, traces: str, name: str, seed: int, seconds: float, *, fenced: bool) -> None:
     """A worker: some jobs take longer than the lease."""
     chance = random.Random(seed)
     s3 = client(url, name)
     if traces:
         fencepost.record(s3, traces, process=name, fields=FIELDS)
-    queue = (Queue if fenced else UnfencedQueue)(s3, "queue", name, lease_s=LEASE_S)
+    queue = (Queue if fenced else UnfencedQueue)(s3, bucket, name, lease_s=LEASE_S)
 
     def act(job: str) -> str:
         time.sleep(LEASE_S * 2 if chance.random() < 0.1 else 0.01)
@@ -53,11 +53,11 @@ def work(url: str, traces: str, name: str, seed: int, seconds: float, *, fenced:
             time.sleep(0.05)
 
 
-def collect(url: str, traces: str, seconds: float) -> None:
+def collect(url: str, bucket: str, traces: str, seconds: float) -> None:
     s3 = client(url, "janitor")
     if traces:
         fencepost.record(s3, traces, process="janitor", fields=FIELDS)
-    queue = Queue(s3, "queue", "janitor")
+    queue = Queue(s3, bucket, "janitor")
     end = time.monotonic() + seconds
     while time.monotonic() < end and queue.jobs():
         queue.collect()
@@ -67,7 +67,7 @@ def collect(url: str, traces: str, seconds: float) -> None:
 
 def start(options: argparse.Namespace, number: int) -> BaseProcess:
     seed, seconds = options.seed * 1000 + number, options.seconds
-    arguments = (options.url, options.traces, f"worker-{number}", seed, seconds)
+    arguments = (options.url, options.bucket, options.traces, f"worker-{number}", seed, seconds)
     fenced = number >= options.unfenced
     process = _SPAWN.Process(target=work, args=arguments, kwargs={"fenced": fenced})
     process.start()
@@ -83,6 +83,7 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("url", help="endpoint")
     parser.add_argument("traces", nargs="?", default="", help="folder of the trace")
+    parser.add_argument("--bucket", default="queue")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--unfenced", type=int, default=0, help="so many of them complete without a fence")
     parser.add_argument("--jobs", type=int, default=40)
@@ -91,14 +92,16 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(words)
     s3 = client(options.url, "producer")
-    s3.create_bucket(Bucket="queue")
+    s3.create_bucket(Bucket=options.bucket)
     if options.traces:
         fencepost.record(s3, options.traces, process="producer", fields=FIELDS)
-    queue = Queue(s3, "queue", "producer")
+    queue = Queue(s3, options.bucket, "producer")
     for number in range(options.jobs):
         queue.submit(f"{number:05}", number)
     workers = [start(options, number) for number in range(options.workers)]
-    janitor = _SPAWN.Process(target=collect, args=(options.url, options.traces, options.seconds))
+    janitor = _SPAWN.Process(
+        target=collect, args=(options.url, options.bucket, options.traces, options.seconds)
+    )
     janitor.start()
     chance = random.Random(options.seed)
     for _ in range(options.kills):

@@ -20,10 +20,10 @@ from fencepost.sim.replay.continuity import EXTRA as CONTINUITY_EXTRA
 from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge, NoModel
-from fencepost.sim.replay.parts import UNNAMED_GAP, Part, load
+from fencepost.sim.replay.parts import NO_CLOCKS, UNNAMED_GAP, Clocks, Part, clocks_of, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
 from fencepost.sim.replay.statistics import EXTRA as STATISTICS_EXTRA
-from fencepost.sim.replay.statistics import Statistics, statistics
+from fencepost.sim.replay.statistics import RETRIES, Statistics, statistics
 from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.schema import Problem
 
@@ -58,6 +58,7 @@ class Outcome:
     continuity: Continuity = field(default_factory=Continuity)
     not_judged: tuple[str, ...] = ()
     """Facts that the verdicts do not cover."""
+    clocks: Clocks = NO_CLOCKS
 
     def count(self, verdicts: pa.Table) -> None:
         """Add the verdicts of a part by the model."""
@@ -108,6 +109,7 @@ class Outcome:
             continuity=self.continuity.result(self.claims),
             coverage=self.coverage,
             statistics=self.statistics.as_json(),
+            clocks=self.clocks.as_json(),
             not_judged=self.not_judged,
         )
 
@@ -149,20 +151,23 @@ def replay(
     outcome = Outcome(not_judged=judge.not_judged, claims=claims, has_model=isinstance(judge, Judge))
     workers = workers or os.cpu_count() or 1
     columns = columns_read(counted=counted)
+    if isinstance(judge, NoModel):
+        columns = (*columns, *RETRIES)
 
-    def work(part: Part) -> tuple[pa.Table, Continuity, Statistics, list[Problem]]:
+    def work(part: Part) -> tuple[pa.Table, Continuity, Statistics, Clocks, list[Problem]]:
         problems: list[Problem] = []
         table = load(part, columns, problems.append)
         seen = events(table)
         found = statistics(seen, table) if counted else Statistics()
         objects = continuity(seen, table, claims, as_recorded=judge.whole)
-        return judge.verdicts(seen), objects, found, problems
+        return judge.verdicts(seen), objects, found, clocks_of(table), problems
 
     # The largest first, so that a giant run does not begin last.
     waiting = sorted(parts, key=lambda part: -part.events)
     with ThreadPoolExecutor(workers) as pool, _Table(verdicts) as table:
-        for found, objects, counts, problems in pool.map(work, waiting):
+        for found, objects, counts, clocks, problems in pool.map(work, waiting):
             outcome.count(found)
+            outcome.clocks = outcome.clocks.joined(clocks)
             outcome.continuity.add(objects)
             outcome.statistics.add(counts)
             outcome.problems += problems

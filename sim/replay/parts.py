@@ -40,6 +40,38 @@ _FILES_MAX = 256
 """Files that are open at once while events are dealt."""
 
 
+_CLOCKS = b"clocks"
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks by which events of several recorders were ordered."""
+
+    difference_ns: int = 0
+    """The clocks of two processes differ by at least this much: an ETag was used before it was made."""
+    runs: int = 0
+    """Runs that were ordered by several clocks."""
+    uncertain: int = 0
+    """Of those, the runs whose ETags no constant difference explains."""
+
+    def joined(self, other: "Clocks") -> "Clocks":
+        most = max(self.difference_ns, other.difference_ns)
+        return Clocks(most, self.runs + other.runs, self.uncertain + other.uncertain)
+
+    def as_json(self) -> dict[str, float]:
+        difference_s = round(self.difference_ns / 1e9, 6)
+        return {"runs": self.runs, "uncertain_runs": self.uncertain, "difference_s": difference_s}
+
+
+NO_CLOCKS = Clocks()
+
+
+def clocks_of(table: pa.Table) -> Clocks:
+    """The clocks of a part that is in order."""
+    noted = (table.schema.metadata or {}).get(_CLOCKS, b"0 0 0")
+    return Clocks(*map(int, noted.split()))
+
+
 @dataclass(frozen=True)
 class Part:
     """Some row groups of some files; all events of the runs in them."""
@@ -128,7 +160,10 @@ def in_order(table: pa.Table) -> pa.Table:
     if not several.any():
         return table
     names = pc.unique(run.filter(pa.array(several)).cast(pa.string()))
-    found = ordered(table).table.select(table.column_names)
+    order = ordered(table)
+    found = order.table.select(table.column_names)
+    noted = f"{order.difference_ns} {len(names)} {len(order.uncertain)}"
+    found = found.replace_schema_metadata({_CLOCKS: noted.encode()})
     return found.append_column(SEVERAL_COUNTERS, pc.is_in(found["run"].cast(pa.string()), value_set=names))
 
 

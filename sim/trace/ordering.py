@@ -34,6 +34,8 @@ class Order:
     table: pa.Table
     corrected: int
     uncertain: tuple[str, ...]
+    difference_ns: int = 0
+    """The largest correction of a clock."""
 
 
 def ordered(table: pa.Table) -> Order:
@@ -57,7 +59,7 @@ def ordered(table: pa.Table) -> Order:
     anew = np.arange(len(run)) - np.repeat(starts, lengths)
     table = table.set_column(table.column_names.index("seq"), "seq", pa.array(anew))
     names = tuple(runs.values.array[code].as_py() for code in uncertain if not alone[code])
-    return Order(table, len(moved), names)
+    return Order(table, len(moved), names, int(shift.max(initial=0)))
 
 
 def numbered_by_one(run: np.ndarray, seq: np.ndarray, t: np.ndarray, landed: np.ndarray) -> np.ndarray:
