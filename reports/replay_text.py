@@ -21,6 +21,7 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     """The verdict, and the first runs that are not accepted; with `verbose` statistics."""
     shown = SHOWN if verbose else BRIEF
     lines = [
+        *result.explained_runs.get("text", ()),
         *_continuity(result.continuity, shown),
         *_runs("REJECTED", result.violations, result.rejected, shown),
         *_runs("UNDECIDED", result.undecided_runs, result.undecided, 1 if not verbose else shown),

@@ -80,6 +80,10 @@ SLOTS = 8
 )
 @click.option("--coverage", is_flag=True, help="Explore the model, and show the share that was driven.")
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
+@click.option("--explain-runs", is_flag=True, help="Show how keys group into runs, and what the map reads.")
+@click.option(
+    "--skeleton", metavar="MACHINE", help="Print a first map of these traces into path/to/file.py:Machine."
+)
 @click.option("--out", metavar="DIR", help="Write verdicts (Parquet) and the summary (JSON) there.")
 @verbose_option
 @json_option
@@ -94,6 +98,9 @@ def command(listing: bool, **options: Any) -> int:
     _refuse_contradictions(options)
     from fencepost.sim.spark import SparkAway
     from fencepost.sim.trace import TraceError
+
+    if options["skeleton"]:
+        return _print_skeleton(options)
 
     with _folder(options["out"]) as folder, _standard_input(options["traces"]) as options["traces"]:
         try:
@@ -226,7 +233,10 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     refinement = None if model is None else find_refinement(model, options["settings"])
     files = discover(options["traces"])
     declared = refinement and refinement.func
+    explained: Mapping[str, Any] = {}
     grouping = find_grouping(options["runs"], getattr(declared, "runs", "run"), getattr(declared, "keys", ()))
+    if options["explain_runs"]:
+        explained = _explain(files, grouping, None if refinement is None else refinement())
     replay = _on_spark if options["engine"] == "spark" else _locally
     begun = perf_counter()
     outcome, started = replay(options, files, refinement, grouping, folder)
@@ -238,7 +248,7 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
         grouped_by=str(getattr(grouping, "name", grouping)),
         started_seconds=started,
     )
-    result = _judged_by(result)
+    result = replace(_judged_by(result), explained_runs=explained)
     return _located(result, files, as_recorded=grouping == "run")
 
 
@@ -337,6 +347,32 @@ def _on_spark(
             claims=_claims(options),
         )
         return replay(session, recipe, files, by, folder / "verdicts.parquet"), started
+
+
+def _explain(files: list[Path], grouping: Any, refinement: Any) -> Mapping[str, Any]:
+    from fencepost.sim.replay.run_explanation import explain_runs
+
+    found = explain_runs(files, grouping, refinement, lambda _: None)  # judging names the problems
+    return {**found.as_json(), "text": list(found.lines())}
+
+
+def _print_skeleton(options: Mapping[str, Any]) -> int:
+    from fencepost.commands.models import find_machine
+    from fencepost.sim.replay.skeleton import skeleton
+    from fencepost.sim.trace import Problem, TraceError, discover
+
+    if options["model"] is not None or options["source"] != "traces":
+        raise BadRequest("--skeleton writes a map of traces: leave out --model and --from")
+    problems: list[Problem] = []
+    try:
+        files = discover(options["traces"])
+        text = skeleton(files, options["skeleton"], find_machine(options["skeleton"]), problems.append)
+    except TraceError as error:
+        raise BadRequest(str(error)) from error
+    for problem in problems:
+        say(f"NOT READ  {problem}", err=True)
+    say(text)
+    return Exit.UNDECIDED if problems else Exit.HOLDS
 
 
 def _list() -> int:

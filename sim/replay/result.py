@@ -107,6 +107,8 @@ class ReplayResult:
     """None for access logs, which have no ETags."""
     coverage: LabelCoverage | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
+    explained_runs: Mapping[str, Any] = field(default_factory=dict)
+    """How events group into runs, and what the map reads, with --explain-runs."""
     clocks: Mapping[str, float] = field(default_factory=dict)
     """Runs that were ordered by the clocks of several processes, and by how much these differ at least."""
     not_judged: tuple[str, ...] = ()
