@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -10,6 +11,7 @@ from fencepost.impl.recording.bodies import json_fields
 from fencepost.impl.recording.files import Recorder
 from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.events import TraceFields
+from fencepost.impl.store.interface import Store
 
 record_option = click.option(
     "--record", "record", metavar="DIR", help="Record every request in files there, for `fencepost replay`."
@@ -56,6 +58,20 @@ def http_recording(options: Mapping[str, Any], process: str, domain: str = "") -
     return HttpRecording(
         recorder, trace_fields=fields, process_header=options["record_process"] or "", domain=domain
     )
+
+
+def recorded_store(store: Store, folder: str | None, name: str, system: str, process: str = "") -> Store:
+    """The store of a system, recorded if a folder is given. `name`, its URL or path, names the run."""
+    recorder = open_recorder(folder, process)
+    if recorder is None:
+        return store
+    from fencepost.impl.recording.layer import RecordedStore
+    from fencepost.sim.systems import SYSTEMS, load
+
+    parts = urlsplit(name)
+    place = f"{parts.netloc}{parts.path}".strip("/") if parts.scheme == "s3" else parts.path
+    fields: TraceFields = load(SYSTEMS[system].trace_fields)
+    return RecordedStore(store, recorder, run=place.rstrip("/").rpartition("/")[2], trace_fields=fields)
 
 
 def read_fields(words: tuple[str, ...]) -> TraceFields | None:

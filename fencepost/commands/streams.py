@@ -20,6 +20,7 @@ from fencepost.commands.operating import (
     bind,
     refuse_memory,
 )
+from fencepost.commands.recording import record_option, recorded_store
 from fencepost.commands.values import Address, FiniteNumber, WholeNumber, listen_option
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
@@ -82,12 +83,13 @@ LANDING = _seconds(
 )
 
 
-def _node(url: str, state: str | None = None, **settings: Any) -> Any:
+def _node(url: str, state: str | None = None, record: str | None = None, /, **settings: Any) -> Any:
     from fencepost.impl.store.urls import open_store
     from fencepost.impl.streams import MemoryState, Node, Settings, SqliteState
 
     store = open_store(url, ENV)
     store.verify()
+    store = recorded_store(store, record, url, "streams")
     return Node(store, ENV, Settings(**settings), SqliteState(state) if state else MemoryState())
 
 
@@ -113,6 +115,7 @@ def _node(url: str, state: str | None = None, **settings: Any) -> Any:
     _seconds("--revalidate", 0.0, "Age up to which a manifest is used without a look.", "revalidate_s"),
     _seconds("--long-poll", 20.0, "How long a long-poll waits for data.", "long_poll_s"),
     _count("--connections", 2000, "Maximum number of open connections."),
+    record_option,
 )
 def serve(
     url: str,
@@ -121,6 +124,7 @@ def serve(
     durability: str,
     long_poll_s: float,
     connections: int,
+    record: str | None,
     **how: Any,
 ) -> Result:
     """Serve the streams below URL. SIGTERM or ctrl-C uploads what is buffered and ends.
@@ -135,7 +139,7 @@ def serve(
 
     if durability == "local" and not state:
         raise BadRequest("--durability local needs --state")
-    node = _node(url, state, durability=Durability(durability), **how)
+    node = _node(url, state, record, durability=Durability(durability), **how)
     handler = logging.StreamHandler()
     handler.setFormatter(LogLine())
     logging.getLogger("fencepost.streams").addHandler(handler)

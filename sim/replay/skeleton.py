@@ -1,4 +1,4 @@
-"""A first map of a trace into a model, as Python text: keys, roles, and a branch for all that the trace shows.
+"""A first map of a trace into a model, as Python text: keys, roles, and a branch for all that was recorded.
 
 Keys become patterns: the first folder is constant, the rest is the value by which keys belong together. Every
 branch proposes the actions of the model whose names fit best, and lists how often the trace has it. The text
@@ -63,7 +63,7 @@ def skeleton(files: Sequence[Path], name: str, machine: type[Machine], report: R
     fields = _states(folders)
     return "\n".join(
         [
-            f'"""A map from the trace to {machine.__name__}: read every line, and try it on a driven audit."""',
+            f'"""A map from a trace to {machine.__name__}: read it all, and try it on a driven audit."""',
             "",
             "from fencepost.model import Model",
             f"from fencepost.properties.refinement import {', '.join(_IMPORTED)}",
