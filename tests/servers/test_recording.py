@@ -1,13 +1,16 @@
 """End to end: systems run for real with kills, are recorded, and their traces are replayed.
 
-What is accepted here is a behaviour of the model of each system; what was planted is rejected where it happened.
+What is accepted is a behaviour of the model of each system; what was planted is rejected where it happened.
 """
 
 import contextlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,11 @@ from tests.commands.running import exit_of
 from .endpoint import Endpoint
 from .fleet import chaos
 from .ingest_fleet import fleet, run_agents
+from .lifecycle_kills import User, Workers
+from .processes import objects_process
+from .streams_fleet import nodes, store
+from .streams_kills import Client, together
+from .test_lifecycle import PLAIN, client_of, make
 
 pytestmark = pytest.mark.server
 
@@ -109,3 +117,43 @@ def test_collectors_that_are_killed_leave_a_trace_that_their_model_accepts(tmp_p
     assert found["rejected"] == 0, found["violations"][:1]
     assert found["continuity"]["verdict"] == "holds"
     assert found["accepted"] >= 30
+
+
+def test_nodes_that_are_killed_leave_a_trace_that_their_model_accepts(tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    options = ["--landing", "5", "--skew", "0.1", "--sweep-every", "0.3", "--record", str(traces)]
+    done = threading.Event()
+    with store("file", tmp_path / "data") as url, nodes(url, tmp_path, 2, *options) as made:
+        clients = [Client(made, f"s{at}", random.Random(at), done) for at in range(3)]
+
+        def kill() -> None:
+            for number in range(4):
+                done.wait(0.7)
+                made.restart(number % 2, signal.SIGKILL)
+            done.set()
+
+        together([kill, *(client.run for client in clients)], done)
+    found = replay(traces, "--model", "streams", folder=tmp_path)
+    assert found["rejected"] == 0, found["violations"][:1]
+    assert found["continuity"]["verdict"] == "holds", found["continuity"]
+    assert found["accepted"] > 0
+
+
+def test_workers_that_are_killed_leave_a_trace_that_their_model_accepts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = tmp_path / "traces"
+    monkeypatch.setenv("FENCEPOST_RECORD", str(traces))
+    directory = tmp_path / "data"
+    with objects_process(directory, 1) as (_, address):
+        made = make(client_of(address), PLAIN)
+        user = User(seed=3)
+        made.seen = made.read()
+        with Workers(directory, count=2, seed=3) as workers:
+            while workers.kills < 8 and not workers.failed:
+                user.turn(made)
+        assert not workers.failed, workers.failed
+    found = replay(traces, "--model", "lifecycle", folder=tmp_path)
+    assert found["rejected"] == 0, found["violations"][:1]
+    assert found["continuity"]["verdict"] == "holds", found["continuity"]
+    assert (found["verdict"], found["accepted"]) == ("holds", 1)
