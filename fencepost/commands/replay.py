@@ -24,6 +24,7 @@ from fencepost.sim.systems import SYSTEMS
 if TYPE_CHECKING:
     from fencepost.sim.replay.continuity import Claims
     from fencepost.sim.replay.local import Outcome
+    from fencepost.sim.trace import Problem
 
 _EXAMPLE = next(iter(SYSTEMS))
 EPILOG = f"""Continuity of every object is judged first, without a model: a stale read, a lost acknowledged
@@ -39,6 +40,10 @@ logs/*.gz --from access-log --layout {_EXAMPLE}."""
 SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
     "traces": lambda options, folder: replay_traces(options, folder),
     "access-log": lambda options, _folder: replay_access_log(options),
+    "access-json": lambda options, folder: replay_foreign(options, folder),
+    "cloudtrail": lambda options, folder: replay_foreign(options, folder),
+    "minio-audit": lambda options, folder: replay_foreign(options, folder),
+    "otel": lambda options, folder: replay_foreign(options, folder),
 }
 """The kinds of input, and the function that judges files of each. It takes the options of the command and a
 folder for files; a kind that is another form of traces writes them there and calls `replay_traces`."""
@@ -114,7 +119,7 @@ def command(listing: bool, **options: Any) -> int:
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:
-    if options["source"] == "access-log":
+    if options["source"] == "access-log" or (options["source"] != "traces" and options["layout"]):
         _check_access_log(options)
     else:
         _check_traces(options)
@@ -131,7 +136,7 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
 
 def _check_traces(options: Mapping[str, Any]) -> None:
     if options["layout"] is not None:
-        raise BadRequest("--layout belongs to --from access-log")
+        raise BadRequest("--layout belongs to logs: --from access-log, access-json, cloudtrail, ...")
     if options["model"] is None:
         for name in ("settings", "slots", "coverage", "gaps"):
             if options[name]:
@@ -144,13 +149,13 @@ def _check_traces(options: Mapping[str, Any]) -> None:
 def _check_access_log(options: Mapping[str, Any]) -> None:
     if options["model"] is not None or options["settings"] or options["runs"] is not None:
         raise BadRequest(
-            "an access log has too little for a model: leave out --model, --set and --runs, and give --layout"
+            "a layout is judged without a model: leave out --model, --set and --runs, or --layout"
         )
     if options["layout"] is None:
         known = ", ".join(SYSTEMS)
         raise BadRequest(f"--from access-log needs --layout: {known}, or a TOML file of your own")
     if options["engine"] == "spark":
-        raise BadRequest("--from access-log runs on --engine local only")
+        raise BadRequest(f"--from {options['source']} runs on --engine local only")
     if options["slots"] is not None:
         raise BadRequest("--slots is for traces; an access log has whole requests")
     if options["all_writers"] or options["starts_empty"]:
@@ -183,18 +188,46 @@ def _folder(out: str | None) -> Iterator[Path]:
     yield Path(out)
 
 
+def replay_foreign(options: Mapping[str, Any], folder: Path) -> ReplayResult:
+    """Judge logs of others: by the promises of a layout, or as the traces that they can be."""
+    from fencepost.sim.trace import Problem, discover, write_parquet
+    from fencepost.sim.trace.foreign import read_foreign
+
+    problems: list[Problem] = []
+    table = read_foreign(discover(options["traces"]), options["source"], problems.append)
+    if options["layout"]:
+        return judge_by_layout(options, table, problems)
+    file = folder / f"{options['source']}.parquet"
+    write_parquet(file, table)
+    result = replay_traces({**options, "traces": (str(file),)}, folder)
+    texts = tuple(str(problem) for problem in problems)
+    open_ = result.verdict == "holds" and bool(texts)
+    return replace(
+        result,
+        verdict="undecided" if open_ else result.verdict,
+        problems=(*result.problems, *texts),
+        damaged_lines=result.damaged_lines + sum(problem.lines for problem in problems),
+    )
+
+
 def replay_access_log(options: Mapping[str, Any]) -> ReplayResult:
     """Judge S3 server access logs by the promises of a layout."""
+    from fencepost.sim.trace import Problem, discover, read_access_log
+
+    problems: list[Problem] = []
+    table = read_access_log(discover(options["traces"]), problems.append)
+    return judge_by_layout(options, table, problems)
+
+
+def judge_by_layout(options: Mapping[str, Any], table: Any, problems: "list[Problem]") -> ReplayResult:
+    """Judge whole requests by the promises of a layout."""
     from fencepost.sim.replay.access_rules import NOT_JUDGED, layout, violations
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.statistics import statistics
-    from fencepost.sim.trace import Problem, discover, read_access_log
     from fencepost.sim.trace.columns import events
 
     promised = layout(options["layout"])
-    problems: list[Problem] = []
     begun = perf_counter()
-    table = read_access_log(discover(options["traces"]), problems.append)
     found = violations(table, promised)
     table = in_order(table)
     counted = statistics(events(table), table).as_json()

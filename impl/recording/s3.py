@@ -195,7 +195,8 @@ def _possible(one: Asked, means: Outcome) -> str:
     """The outcome as this request can have it."""
     match means:
         case Outcome.CHANGED if one.kind in (*_CONDITIONAL, *_READS):
-            return "exists" if one.condition == "absent" else "changed" if one.condition else "refused"
+            unknown = "refused" if one.kind in _READS else "exists"  # a log does not show the condition
+            return {"absent": "exists", "anything": "refused", "": unknown}.get(one.condition, "changed")
         case Outcome.MISSING if one.kind in _READS or one.condition == "matches":
             return "missing"
         case Outcome.MISSING if one.kind == "delete":
