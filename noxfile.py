@@ -30,6 +30,7 @@ BENCHMARKS = (
     "replay",
     "spark",
     "streams",
+    "streams-readers",
     "streams-replay",
     "tlaplus",
 )

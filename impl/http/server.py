@@ -322,7 +322,7 @@ class GuardedConnection(HttpToolsProtocol):
             "headers": self.headers,
             "state": self.app_state.copy(),
             "method": head.method,
-            "path": unquote(raw_path.decode()),
+            "path": unquote(raw_path.decode()),  # for logs: servers decode the raw path, see `targets`
             "raw_path": raw_path,
             "query_string": query,
         }

@@ -30,6 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.metrics import CONTENT_TYPE, Metrics
 from fencepost.impl.http.refusals import Refusal, to_json
+from fencepost.impl.http.targets import text_path
 from fencepost.impl.store.errors import StoreError
 
 T = TypeVar("T")
@@ -131,7 +132,15 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self.observed(self._app, scope, receive, send)
+            await self.observed(self._route, scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            path = text_path(scope["raw_path"])  # else the router would match a path before a line feed
+        except Refusal as refusal:
+            await self._refuse(refusal)(scope, receive, send)
+        else:
+            await self._app({**scope, "path": path}, receive, send)
 
     def at_once(self, head: Head) -> bytes | None:
         """The whole response to a request without a body, if there is one that waits for nothing; else None,

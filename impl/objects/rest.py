@@ -29,12 +29,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, Protocol
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import parse_qs, quote
 
 from starlette.types import Message, Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Gate, Limits, client_watched, read_body
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
+from fencepost.impl.http.targets import path_of
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
 from fencepost.impl.objects.rest_description import describe
@@ -484,7 +485,7 @@ def _request_id(scope: Scope) -> str:
 
 def _request(scope: Scope, receive: Receive) -> _Request:
     try:
-        path = unquote(scope["raw_path"].split(b"?")[0].decode("ascii"), errors="strict")
+        path = path_of(scope["raw_path"])
         query = parse_qs(scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")
         headers = {name.decode("latin-1"): value.decode() for name, value in scope["headers"]}
     except ValueError:
