@@ -3,6 +3,7 @@
     service      the ASGI application: routes, error responses, health, readiness, metrics
     server       the process and its connections: signals, draining, deadlines
     limits       the share of one client and of all clients; reading bodies within these limits
+    answers      long answers: their number, their memory, and clients that do not read
     targets      the path of a request, decoded once
     tokens       bearer tokens: the file of hashes, and reading the Authorization header
     refusals     every response that is not a plain success
