@@ -1,16 +1,17 @@
 """Long answers: how many there are, whose they are, and the memory that they and the bodies of requests hold.
 
-A long answer waits for what it sends, or has more than `PIECE` bytes. Its client may read slowly or not at all, so
-every server sends it like this:
+A long answer waits for what it sends, or has more than `PIECE` bytes. Its client may read slowly or not at
+all, so every server sends it like this:
 
-    places   at most `Limits.answers` at once, of one client at most `client_answers`: else 503, or 429
-    pieces   one is handed over after the client took the one before: a connection buffers two of them at most
-    room     what is sent is in memory once, however many clients get it; all that is in memory for clients is at
+    places   at most `Limits.answers` at once, of one client at most `client_answers`: else 503, or 429 pieces
+    one is handed over after the client took the one before: a connection buffers two of them at most room
+    what is sent is in memory once, however many clients get it; all that is in memory for clients is at
              most `memory_bytes`, for one client half of that: else its next part waits
-    time     a client that leaves its buffer unread for `write_s`, or takes less than `read_bytes_s`, is cut off
+    time     a client that leaves its buffer unread for `write_s`, or takes less than `read_bytes_s`, is cut
+    off
 
-A client that is cut off sees a reset within the answer, never an end: it has not got a chunk of length 0, or the
-length that was declared. It can ask again for what is missing.
+A client that is cut off sees a reset within the answer, never an end: it has not got a chunk of length 0, or
+the length that was declared. It can ask again for what is missing.
 """
 
 import asyncio
@@ -47,6 +48,14 @@ class Room:
         self._memory.hold(self._client, size - self.size)
         self.size = size
 
+    def pass_on(self, size: int) -> "Room":
+        """This room, resized, as another: the end of the block that this one belongs to does not release
+        it."""
+        room = Room(self._memory, self._client, self.size)
+        self.size = 0
+        room.resize(size)
+        return room
+
     def release(self) -> None:
         self.resize(0)
 
@@ -56,33 +65,41 @@ class Memory:
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.memory_bytes
+        self._retry_after_s = limits.retry_after_s
         self._clients: Counter[str] = Counter()
         self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
         self.held = 0
 
     @asynccontextmanager
-    async def room(self, client: str, size: int) -> AsyncIterator[Room]:
-        room = await self.enter(client, size)
+    async def room(self, client: str, size: int, wait_s: float | None = None) -> AsyncIterator[Room]:
+        room = await self.enter(client, size, wait_s)
         try:
             yield room
         finally:
             room.release()
 
-    async def enter(self, client: str, size: int) -> Room:
-        """Wait for so much memory, and hold it. What is larger than all of it gets it while nobody else has any."""
-        if not self._fits(client, size) or any(one[0] == client for one in self._waiting):
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((client, size, turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self.hold(client, -size)
-                else:
-                    self._waiting = [one for one in self._waiting if one[2] is not turn]
-                raise
-        else:
+    async def enter(self, client: str, size: int, wait_s: float | None = None) -> Room:
+        """Wait for so much memory, and hold it. Raises `Refusal` if there is none in time.
+
+        What is larger than all of it gets it while nobody else has any.
+        """
+        if self._fits(client, size) and not any(one[0] == client for one in self._waiting):
             self.hold(client, size)
+            return Room(self, client, size)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((client, size, turn))
+        try:
+            async with asyncio.timeout(wait_s):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.hold(client, -size)
+            else:
+                self._waiting = [one for one in self._waiting if one[2] is not turn]
+            if isinstance(error, TimeoutError):
+                text = "what is in memory for clients is at its limit"
+                raise Refusal("busy", text, retry_after_s=self._retry_after_s) from None
+            raise
         return Room(self, client, size)
 
     def hold(self, client: str, size: int) -> None:
@@ -137,7 +154,9 @@ class Answers:
                     if not number % TURN:
                         await asyncio.sleep(0)
         except TimeoutError:
-            scope.get("extensions", {}).get(ABORT, lambda: None)()
+            abort = scope.get("extensions", {}).get(ABORT)
+            if abort is not None:
+                abort["act"]()
             await asyncio.sleep(0)  # the server learns of it
             raise ClientGone from None
 

@@ -45,7 +45,8 @@ from fencepost.impl.http.service import Head, Service, raw_response
 HEADER_BYTES = 16 * 1024
 """A longer head is no request: without a limit a client could fill the memory with one."""
 UNSENT_BYTES = 128 * 1024 if hasattr(socket, "TCP_NOTSENT_LOWAT") else 0
-"""The bytes of a response that the system keeps for a client that does not read; by itself it keeps megabytes."""
+"""The bytes of a response that the system keeps for a client that does not read; by itself it keeps
+megabytes."""
 DRAIN_IDLE_S = 1.0
 """The time in seconds that a draining server keeps a connection without a request."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -332,7 +333,7 @@ class GuardedConnection(HttpToolsProtocol):
             "path": unquote(raw_path.decode()),  # for logs: servers decode the raw path, see `targets`
             "raw_path": raw_path,
             "query_string": query,
-            "extensions": {ABORT: self._unread},
+            "extensions": {ABORT: {"act": self._unread}},
         }
         self.cycle = RequestResponseCycle(
             scope=self.scope,

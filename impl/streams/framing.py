@@ -13,7 +13,7 @@ from fencepost.impl.streams.errors import Refusal, Refused
 
 JSON = "application/json"
 INTEGER_MAX = 2**53 - 1
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_NUMBER = re.compile("0|[1-9][0-9]{0,15}")
 
 
 def base_type(content_type: str) -> str:
@@ -57,7 +57,7 @@ def inherited(body: bytes, content_type: str, sub_offset: int) -> int:
 def integer(name: str, text: str) -> int:
     """A header that is a whole number without signs or leading zeros."""
     if not _NUMBER.fullmatch(text) or int(text) > INTEGER_MAX:
-        raise Refused(Refusal.INVALID, f"{name} is {text!r}; send a whole number from 0 to 2^53 - 1")
+        raise Refused(Refusal.INVALID, f"{name} is {text[:40]!r}; send a whole number from 0 to 2^53 - 1")
     return int(text)
 
 
@@ -68,7 +68,7 @@ def moment_ns(text: str) -> int:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None or "T" not in text.upper():
-        raise Refused(Refusal.INVALID, f"Stream-Expires-At is {text!r}; send an RFC 3339 time")
+        raise Refused(Refusal.INVALID, f"Stream-Expires-At is {text[:80]!r}; send an RFC 3339 time")
     return round(found.timestamp() * 1e9)
 
 

@@ -37,9 +37,7 @@ def _constant(text: str) -> NoReturn:
     raise NotJson(f"{text} is not a JSON value")
 
 
-_scan = json.JSONDecoder(
-    object_pairs_hook=len, parse_float=len, parse_int=len, parse_constant=_constant
-).scan_once
+_decoder = json.JSONDecoder(object_pairs_hook=len, parse_float=len, parse_int=len, parse_constant=_constant)
 
 
 def messages(body: bytes) -> bytes:
@@ -97,9 +95,7 @@ def _runs(text: str) -> Iterator[tuple[int, int]]:
 def _end(text: str, begin: int) -> int:
     """The end of the value that begins there."""
     try:
-        end: int = _scan(text, begin)[1]
-    except StopIteration as error:
-        raise NotJson(f"there is no JSON value at character {error.value}") from None
+        end: int = _decoder.raw_decode(text, begin)[1]
     except json.JSONDecodeError as error:
         raise NotJson(f"{error.msg} at character {error.pos}") from None
     return end
