@@ -34,7 +34,7 @@ from fencepost.impl.http.limits import ClientGone, Limits, client_watched
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, Service, json_response, raw_response
 from fencepost.impl.http.targets import path_of
-from fencepost.impl.http.tokens import Headers
+from fencepost.impl.http.tokens import Headers, Holder, Tokens
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import ANONYMOUS, Caller, Credentials
 from fencepost.impl.objects.operations import Content, Receiving
@@ -73,7 +73,13 @@ class ObjectServer(Service):
     """An ASGI callable. `domain` is the host below which buckets have names of their own, if any."""
 
     def __init__(
-        self, buckets: Buckets, credentials: Credentials, *, domain: str = "", limits: Limits | None = None
+        self,
+        buckets: Buckets,
+        credentials: Credentials,
+        *,
+        domain: str = "",
+        limits: Limits | None = None,
+        tokens: Tokens[Holder] | None = None,
     ) -> None:
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
@@ -83,7 +89,7 @@ class ObjectServer(Service):
         self._domain = domain
         self._log = logging.getLogger("fencepost.objects")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
-        self._rest = Rest(self, buckets, credentials, self._log)
+        self._rest = Rest(self, buckets, credentials, self._log, tokens)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_host = scope["type"] == "http" and self._bucket_of_host(scope["headers"]) is not None

@@ -244,7 +244,9 @@ class Reader:
         if tail.now is None:
             reading = self._tailing.read(tail.name, "now", self._form, self._client)
             tail.now = asyncio.get_running_loop().create_task(reading)
-            tail.now.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # if all have gone
+            tail.now.add_done_callback(
+                lambda ended: ended.cancelled() or ended.exception()
+            )  # if all have gone
         reading_now = tail.now
         try:
             return await asyncio.shield(reading_now)
