@@ -32,6 +32,7 @@ from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
+from fencepost.impl.private_files import make_private
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Unusable
 from fencepost.impl.store.files import FileStore
 
@@ -46,7 +47,7 @@ class LocalSpool(Acceptance):
     def __init__(self, path: str | os.PathLike[str], bucket: Authority, env: Environment) -> None:
         self.env = env
         self._lock = _locked(Path(path))
-        self.store = FileStore(Path(path) / "store", env=env)
+        self.store = FileStore(Path(path) / "store", env=env, private=True)
         self._bucket = bucket
         self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
         self.blocklist = Blocklist(self.store, env, bucket.settings)
@@ -152,7 +153,7 @@ class LocalSpool(Acceptance):
 
 def _locked(path: Path) -> int:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path, "store")
         handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unusable(f"the local spool {path} cannot be used: {error.strerror}") from None
