@@ -8,6 +8,7 @@
     metrics      Prometheus metrics
     shared_metrics   those of several processes on one page
     periodic     background tasks
+    turns        turns at the processor, for long work of one request
 
 This package imports nothing, because a client and the help of a command need no HTTP server.
 """
