@@ -1,6 +1,7 @@
 """The limits of a server, so that neither one client nor all together can exhaust it.
 
-    connections      open at once; the next one gets 503 and is closed
+    connections      open at once; the next one takes the place of one without a whole request, see `places`
+    client_heads     unfinished heads of one address; the next one takes the place of the oldest
     requests         in flight at once, all clients; the next one gets 503
     client_requests  the same for one client; the next one gets 429, so that no client starves the others
     threads          threads that wait for the store; requests beyond them wait in memory
@@ -31,6 +32,7 @@ class Limits:
 
     body_bytes: int = 8 * 1024 * 1024
     connections: int = 2000
+    client_heads: int = 1000
     requests: int = 64
     client_requests: int = 16
     threads: int = 16
@@ -51,6 +53,11 @@ class Limits:
     """For the requests in flight when the server is stopped."""
     retry_after_s: int = 1
     """The `Retry-After` of a refused client."""
+
+    @property
+    def lingering(self) -> int:
+        """The number of refused connections that stay open for `linger_s`."""
+        return max(16, self.connections // 4)
 
     def __post_init__(self) -> None:
         for field in fields(self):

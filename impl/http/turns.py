@@ -1,8 +1,8 @@
 """Turns at the processor: long work of one request lets the short work of another one pass.
 
 The threads of a server share one interpreter. Several that compute at once leave the event loop a small share
-of it, and a short piece of work waits for all the long ones. With `Turns` one thread at a time computes; after
-each piece it gives the others that wait their turn, first come, first served.
+of it, and a short piece of work waits for all the long ones. With `Turns` one thread at a time computes. It
+gives the others that wait their turn after each piece: first come, first served.
 
     turns = Turns()
     with turns.taken():

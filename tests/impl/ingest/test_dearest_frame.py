@@ -1,7 +1,7 @@
 """The work of reading a frame is bounded by the bytes of the frame: a search for the dearest one of a size.
 
-The unit of work is a call in Python, of a function or of a method written in C, so that the result is the same
-on every machine. A frame of 293 KB used to cost 15.5 million labels.
+The unit of work is a call in Python, of a function or of a method written in C, so that the result is the
+same on every machine. A frame of 293 KB used to cost 15.5 million labels.
 """
 
 import contextlib
