@@ -37,6 +37,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from fencepost.impl.http.heads import is_clear
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.places import Places
 from fencepost.impl.http.refusals import Refusal, to_json
@@ -313,11 +314,7 @@ class GuardedConnection(HttpToolsProtocol):
         for name, value in self.headers:
             hosts += name == b"host"
             has_body += name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        if (
-            hosts > 1
-            or (version, hosts) not in (("1.1", 1), ("1.0", 0), ("1.0", 1))
-            or not self.url.isascii()
-        ):
+        if not is_clear(version, hosts, self.url):
             raise _NotHttp
         self._reading = _Reading.BODY
         self.places.work(self)
