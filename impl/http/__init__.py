@@ -3,6 +3,7 @@
     service      the ASGI application: routes, error responses, health, readiness, metrics
     server       the process and its connections: signals, draining, deadlines
     places       which connection ends when there are too many
+    numbers      whole numbers in requests
     heads        what makes the head of a request clear
     limits       the share of one client and of all clients; reading bodies within these limits
     tokens       bearer tokens: the file of hashes, and reading the Authorization header

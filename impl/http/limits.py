@@ -20,8 +20,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mutabl
 from dataclasses import dataclass, fields
 from typing import Any
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.tokens import Headers
+
+LENGTH_MAX = 10**18
+"""A greater `Content-Length` is no number of bytes."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -182,9 +186,10 @@ def _check_length(headers: Headers, limit: int) -> None:
         raise Refusal(
             "length_required", "the request has no Content-Length; send one, or send the body chunked"
         )
-    if lengths and (not lengths[0].isdigit() or len(lengths[0]) > 18):
+    length = whole_number(lengths[0], LENGTH_MAX) if lengths else 0
+    if length is None:
         raise Refusal("bad_request", f"Content-Length {_shown(lengths)} is not a number")
-    if lengths and int(lengths[0]) > limit:
+    if length > limit:
         raise _too_large(limit)
 
 

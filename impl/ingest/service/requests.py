@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from fencepost.impl.http import refusals
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import Kind
 from fencepost.impl.http.tokens import Headers, TokenFile, Tokens
 from fencepost.impl.ingest.errors import IdentityError
@@ -107,9 +108,10 @@ def make_identity(agent_id: str, boot_id: str, seq_start: int, seq_end: int) -> 
 
 def parse_whole(text: str, name: str) -> int:
     """A whole number in decimal digits, and nothing around them."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+    number = whole_number(text, 10**20 - 1)
+    if number is None:
         raise Refusal("bad_identity", f"{name} is {text[:40]!a}; send a whole number in up to 20 digits")
-    return int(text)
+    return number
 
 
 def parse_body(body: bytes, known: Mapping[str, type], optional: tuple[str, ...]) -> dict[str, Any]:
