@@ -26,6 +26,7 @@ KINDS: Mapping[str, Kind] = {
     "not_operator": Kind(403, "stop", "The token does not belong to an operator."),
     "quarantined": Kind(403, "park", "An operator has quarantined this agent or boot."),
     "no_such_conflict": Kind(404, "stop", "There is no conflict about this identity."),
+    "backlog": Kind(503, "retry", "Too many accepted batches wait on the disk of this collector."),
     "identity_conflict": Kind(409, "park", "Other bytes were accepted under this identity."),
     "bad_sequence": Kind(422, "park", "The sequence range is impossible."),
     "mismatch": Kind(422, "park", "The frame names another identity than the request."),
