@@ -1,11 +1,13 @@
 """acceptance = "local_spool": the disk accepts, the bucket follows, and neither ever accepts twice."""
 
 import contextlib
+import errno
 import json
 import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import pytest
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.ingest import Authority, Settings, keys
 from fencepost.impl.ingest.errors import IngestError
+from fencepost.impl.ingest.service import landing as service_landing
 from fencepost.impl.ingest.service.landing import LANDED, LocalSpool
 from fencepost.impl.ingest.settings import Mode, SpoolBound
 from fencepost.impl.store import ANYTHING, Unusable
+from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Put
@@ -280,3 +284,26 @@ def test_a_bucket_that_fails_after_it_accepted_holds_no_other_up(tmp_path: Path)
     assert len(accepted(bucket)) == 2
     assert spool.backlog == 0
     spool.close()
+
+
+class Full(Disk):
+    """A disk without room."""
+
+    one_call = False
+
+    def write(self, fd: int, body: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_answered_503_with_one_line_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is accepted, and the agent keeps its batch."""
+    monkeypatch.setattr(service_landing, "FileStore", partial(FileStore, disk=Full()))
+    with serving(tmp_path, settings=SETTINGS, spool=tmp_path / "disk") as served:
+        answer = served.post(batch(), frame())
+        assert (answer.status_code, answer.json()["error"]) == (503, "store_unavailable")
+        lines = [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")]
+        assert all(line.exc_info is None for line in lines)
+        assert any("disk is full" in line.getMessage() for line in lines)
+        assert served.collector._acceptance.backlog == 0
