@@ -31,7 +31,7 @@ from fencepost.impl.ingest.frames import Limits as FrameLimits
 from fencepost.impl.ingest.keys import agent_path
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S
 from fencepost.impl.ingest.service.requests import token_file
-from fencepost.impl.ingest.settings import Mode
+from fencepost.impl.ingest.settings import SPOOL_BOUND, Mode, SpoolBound
 
 LIMITS = (
     ("connections", "--connections", "Maximum number of open connections."),
@@ -74,6 +74,23 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
         help="What accepts batches: the bucket, or this collector's own disk.",
     ),
     click.option("--spool", metavar="DIR", help="The disk that accepts, with local_spool."),
+    click.option(
+        "--spool-batches",
+        type=click.IntRange(1),
+        default=SPOOL_BOUND.batches,
+        show_default=True,
+        metavar="N",
+        help="Most batches that wait on the disk; beyond them agents get 503.",
+    ),
+    size_option("--spool-bytes", SPOOL_BOUND.bytes, "Most bytes that wait on the disk."),
+    click.option(
+        "--landing-threads",
+        type=click.IntRange(1),
+        default=SPOOL_BOUND.landing,
+        show_default=True,
+        metavar="N",
+        help="Batches on the disk that go to the bucket at once.",
+    ),
     click.option(
         "--landing-every",
         "landing_s",
@@ -139,6 +156,9 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
             settings=settings,
             limits=limits,
             spool=Path(options["spool"]) if options["spool"] else None,
+            spool_bound=SpoolBound(
+                options["spool_batches"], options["spool_bytes"], options["landing_threads"]
+            ),
             landing_s=options["landing_s"],
             maintenance_s=options["maintenance_s"],
             search_s=options["search_s"],
