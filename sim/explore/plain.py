@@ -81,7 +81,7 @@ class Plain:
                 if not options:
                     world.complete()
                     self.coverage.end(world)
-                    if self._observe is not None:
+                    if self._observe is not None and run.time_mattered <= self._timed:
                         self._observe(world)
                     break
                 actors = scheduler.enabled()
