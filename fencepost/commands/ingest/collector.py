@@ -21,6 +21,7 @@ from fencepost.commands.ingest.group import (
 )
 from fencepost.commands.messages import say
 from fencepost.commands.operating import Result, allow_connections, bind, print_error
+from fencepost.commands.recording import record_option, recorded_store
 from fencepost.commands.serving import TLS, check_tls, handed_out, is_local, revoked, token_errors
 from fencepost.commands.values import Address, listen_option, size_option
 from fencepost.impl.http.limits import Limits
@@ -120,6 +121,7 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     ),
     *TLS,
     click.option("--verbose", is_flag=True, help="Log a line for every request."),
+    record_option,
     limit_options,
     settings_options,
     json=False,
@@ -149,7 +151,9 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
         if not (is_local(listen.host) or options["certificate"]):
             print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
         plan = Plan(
-            store=parts.enter_context(opened(url, creates=True)),
+            store=recorded_store(
+                parts.enter_context(opened(url, creates=True)), options["record"], url, "ingest"
+            ),
             env=ENV,
             tokens=known,
             collector_id=collector_id or f"{socket.gethostname()}-{ENV.new_id()}",
