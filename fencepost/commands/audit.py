@@ -56,6 +56,7 @@ from fencepost.commands.watching import watch_option
 from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
+from fencepost.properties.promises import PROMISES, BadPromise, Promise, promised
 from fencepost.reports.audit_text import LONG, audit_text, mutants_text
 from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
 from fencepost.reports.text import amount, plural
@@ -83,6 +84,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         (
             *("--strategy", "--faults", "--max-schedules", "--depth", "--max-steps", "--jobs", "--resume"),
             *("--wait-rounds", "--replay", "--base", "--trace", "--mutants", "--flat"),
+            *("--promises", "--promises-only"),
         ),
     ),
     "--replay": (
@@ -136,6 +138,15 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     help="Faults of one run, at most.  [default: crash=1,reply_lost=1,request_lost=1,pause=1]",
 )
 @click.option(
+    "--promise",
+    "promises",
+    multiple=True,
+    metavar="KIND=TARGET",
+    help="Judge a ready property, as queue=jobs/ or lock=state.lock; --promises lists them.",
+)
+@click.option("--promises-only", is_flag=True, help="Judge the promises, and not the program's properties.")
+@click.option("--promises", "listing_promises", is_flag=True, help="List the kinds of promises.")
+@click.option(
     "--seed", type=click.IntRange(0), metavar="N", help="Seed of choices and identifiers.  [default: 0]"
 )
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
@@ -165,7 +176,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the counterexample and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems.")
-def command(listing: bool, **options: Any) -> int:
+def command(listing: bool, listing_promises: bool, **options: Any) -> int:
     """Run the real code of SYSTEM in every order, with every fault that the budget allows, and show the
     shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
@@ -186,6 +197,8 @@ def command(listing: bool, **options: Any) -> int:
     """
     if listing:
         return _list()
+    if listing_promises:
+        return _list_promises()
     if options["system"] is None:
         raise BadRequest("name the system to audit, as in: fencepost audit counter; --list lists them")
     _refuse_contradictions(options)
@@ -280,7 +293,17 @@ def _options(options: Mapping[str, Any]) -> Options:
         steps_max=options["max_steps"],
         wait_rounds=options["wait_rounds"],
         depth=options["depth"],
+        promises=tuple(one.name for one in read_promises(options["promises"])) or None,
+        promises_only=options["promises_only"] or None,
     )
+
+
+def read_promises(texts: Sequence[str]) -> list[Promise]:
+    """The promises of the command line."""
+    try:
+        return promised(texts)
+    except BadPromise as error:
+        raise BadRequest(f"--promise: {error}") from error
 
 
 def _named(options: Mapping[str, Any]) -> AuditRequest:
@@ -499,6 +522,16 @@ def _list() -> int:
                 console.print(f"  parameter {parameter.name}={parameter.default}")
             for mutant in found.mutants:
                 console.print(f"  mutant {mutant}")
+    return Exit.HOLDS
+
+
+def _list_promises() -> int:
+    console = console_for(stderr=False)
+    for name, made in PROMISES.items():
+        target = "=TOPIC" if made.topic_target else "=TARGET" if made.needs_target else "[=TARGET]"
+        console.print(Text.assemble((f"{name}{target}", "bold"), f"  {made.meaning}"))
+        for option, meaning in made.options.items():
+            console.print(f"  ,{option}=  {meaning}", highlight=False)
     return Exit.HOLDS
 
 

@@ -341,6 +341,7 @@ def declared_properties(setting: Setting) -> tuple[str, ...]:
         world.start(setting.program)
         names = [promise.name for promise in world.properties if promise.can_be_violated]
         names += [fold.name for fold in world.judge.folds] + [name for name, _ in world.judge.followers]
+        names += [promised.name for promised in world.judge.promises]
         return tuple(dict.fromkeys([*names, *(bound.property for bound in world.judge.bounds)]))
     finally:
         world.close()
