@@ -53,6 +53,7 @@ def audit_text(
         *map(Text, lines),
         *first(finding_lines(result), verbose=verbose, style="yellow"),
         *(Text(line, _colour(line)) for line in steps),
+        *(Text(line, _colour(line)) for line in ([] if quiet else suspicion_lines(result))),
         *reproduce(again, why),
     )
 
@@ -125,6 +126,14 @@ def counterexample_lines(result: AuditResult, *, verbose: bool = False) -> list[
         lines += [continued(f"{violation.property} is violated: {violation.reason}"), "", *_steps(violation)]
         lines += [f"  replay token: {violation.token}"] if number else []
         lines += _whole_bodies(violation) if verbose else []
+    return lines
+
+
+def suspicion_lines(result: AuditResult) -> list[str]:
+    """The schedules that break a ready promise."""
+    lines: list[str] = []
+    for one in result.suspicions:
+        lines += ["", continued(f"suspicious: {one.reason}"), *_steps(one)]
     return lines
 
 

@@ -64,6 +64,7 @@ from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
+from fencepost.sim.explore.suspecting import with_suspicions
 from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
@@ -319,7 +320,10 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     token = options["replay"]
 
     def search(request: AuditRequest) -> AuditOutcome:
-        return _explore(request) if token is None else run_token(request, token)
+        if token is not None:
+            return run_token(request, token)
+        found = _explore(request)
+        return found if system.path is None else with_suspicions(request, found)
 
     whole = system.path is not None and token is None and not name
     with hash_seed.OtherSeed(wanted=whole) as other:

@@ -116,6 +116,7 @@ class History:
             if place is not None:
                 self.first_sent.setdefault((seen.strand, seen.key, seen.digest), place)
         elif kind == SENT:
+            self.of(seen.key)
             place = self.known.get((seen.strand, seen.key), -1)
             looked = (seen.strand, seen.key) in self.read
             self.sent[seen.strand, seen.number] = (seen.key, place, looked)

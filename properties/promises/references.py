@@ -30,7 +30,7 @@ from fencepost.properties.promises.observation import (
 )
 from fencepost.properties.promises.promise import Promise
 from fencepost.properties.promises.register import Register
-from fencepost.properties.promises.targets import Target, number_in
+from fencepost.properties.promises.targets import Target, number_in, without_bucket
 
 
 class References(Promise):
@@ -74,13 +74,16 @@ class References(Promise):
     def _is_data(self, key: str) -> bool:
         return not self.target.holds(key) and (self._data is None or self._data.holds(key))
 
-    def names(self, body: bytes, key: str) -> bool:
-        """Return True if a body names an object."""
+    def names(self, namer: str, body: bytes, key: str) -> bool:
+        """Return True if the body of `namer` names the object `key`."""
         words = names_in(body)
-        parts = key.split("/")
-        found = {"/".join(parts[at:]) for at in range(len(parts))} & words
-        if any(not name.isdecimal() for name in found):
-            return True  # a number alone may count something else
+        folder = namer.rpartition("/")[0] + "/"
+        spelled = {key, without_bucket(key)}
+        if key.startswith(folder):
+            spelled.add(key[len(folder) :])
+        # A number alone may count something else.
+        if any(not name.isdecimal() and name in words for name in spelled):
+            return True
         if self._data is None or not self._data.holds(key):
             return False
         rest = self._data.below(key)
@@ -93,7 +96,7 @@ class References(Promise):
         return self._bodies
 
     def _naming(self, key: str) -> str | None:
-        return next((one for one in self.counting() if self.names(self._bodies[one], key)), None)
+        return next((one for one in self.counting() if self.names(one, self._bodies[one], key)), None)
 
     def observe(self, seen: Observation) -> str | None:
         if seen.kind in CHANGES and self.target.holds(seen.key):
@@ -118,7 +121,7 @@ class References(Promise):
     def _dangling(self, seen: Observation) -> str | None:
         for key in self.counting():
             for gone in sorted(self._gone):
-                if self.names(self._bodies[key], gone):
+                if self.names(key, self._bodies[key], gone):
                     return f"{key} names {gone}, which was deleted before {seen.process} wrote {seen.key}"
         return None
 
@@ -145,9 +148,8 @@ class References(Promise):
             return None
         if seen.exists or not self._is_data(seen.key) or self._grace_ns is None:
             return None
-        parts = seen.key.split("/")
-        for at in range(len(parts)):
-            when = self._read.get((seen.strand, "/".join(parts[at:])))
+        for name in (seen.key, without_bucket(seen.key)):
+            when = self._read.get((seen.strand, name))
             if when is not None and seen.t_ns - when < self._grace_ns:
                 ago = (seen.t_ns - when) / 1e9
                 return f"{seen.process} finds no {seen.key}, whose name it read {ago:.10g} s ago"
@@ -165,7 +167,7 @@ class References(Promise):
             for named, etags in sorted(self._etags.items()):
                 now = self._there.get(named, "")
                 stale = etags & words
-                if stale and now not in words and self.names(self._bodies[key], named):
+                if stale and now not in words and self.names(key, self._bodies[key], named):
                     return f"{key} gives the ETag {min(stale)[:6]} of {named}, which has {now[:6]} now"
         return None
 
@@ -228,7 +230,7 @@ class Manifest(References):
             return None
         folder = seen.key.rpartition("/")[0] + "/"
         beside = {key for key in self._stored.get(seen.process, ()) if key.startswith(folder)}
-        if any(self.names(seen.body, key) for key in beside):
+        if any(self.names(seen.key, seen.body, key) for key in beside):
             return None
         self._behind[seen.key] = frozenset(beside)
         gone = sorted(beside - set(self._there))

@@ -131,6 +131,8 @@ class AuditOutcome:
     """The parameter and the values for which costs were compared."""
     events: Sequence[Event] = ()
     """Of the run that failed or was replayed."""
+    suspicions: tuple[Counterexample, ...] = ()
+    """Schedules that break a ready promise, of a program that declares no property."""
     replayed: Sequence[str] | None = None
     """The lines of the one run, when a token was replayed."""
     token: str = ""
@@ -162,6 +164,7 @@ class AuditOutcome:
             seconds=self.seconds,
             violations=tuple(found.as_violation() for found in self.counterexamples),
             findings=self.findings,
+            suspicions=tuple(found.as_violation() for found in self.suspicions),
             coverage=coverage,
             cost={} if replays else self.cost(),
             complete=None if replays else self.complete,

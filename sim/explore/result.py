@@ -125,6 +125,8 @@ class AuditResult:
     seconds: float
     violations: tuple[Violation, ...]
     findings: tuple[str, ...] = ()
+    suspicions: tuple[Violation, ...] = ()
+    """Schedules that break a ready promise, of a program that declares no property. No part of the verdict."""
     coverage: AuditCoverage = AuditCoverage()
     cost: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     complete: bool | None = None
