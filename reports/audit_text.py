@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fencepost.reports.lcov import NUMBERS
 from fencepost.reports.media import continued, one_line, printable
 from fencepost.reports.text import (
     COLOURS,
@@ -40,9 +41,9 @@ def audit_text(
     """
     lines: list[str] = [] if quiet or result.strategy == "replay" else [*size_lines(result)]
     if verbose and lines:
-        lines += [*coverage_lines(result.coverage), *cost_lines(result)]
+        lines += [*coverage_lines(result.coverage), *outcome_lines(result.coverage), *cost_lines(result)]
     elif lines and result.real is None:
-        lines += _covered_briefly(result.coverage)
+        lines += [*_covered_briefly(result.coverage), *outcome_summary(result.coverage)]
     if result.model is not None and not quiet:
         shares = [*model_lines(result.model, gaps=gaps)]
         lines += shares if verbose or gaps else shares[:1]
@@ -103,6 +104,50 @@ def coverage_lines(coverage: AuditCoverage) -> list[str]:
             for name, happened in coverage.sometimes.items()
         ),
     ]
+
+
+def outcome_summary(coverage: AuditCoverage, *, verbose: bool = False) -> list[str]:
+    """Return the share of the outcomes that were met, on one line; nothing where they were not counted."""
+    counts = [count for row in coverage.requests for count in row.outcomes.values()]
+    if not counts:
+        return []
+    met, lines = sum(1 for count in counts if count), plural(len(coverage.requests), "request line")
+    tail = "" if met == len(counts) or verbose else "; -v shows which"
+    ran = [count for counts in coverage.executed.values() for count in counts.values()]
+    executed = f"; {sum(ran)} of {plural(len(ran), 'line')} executed" if ran else ""
+    return [f"  {met} of {plural(len(counts), 'outcome')} met at {lines}{executed}{tail}"]
+
+
+def outcome_lines(coverage: AuditCoverage) -> list[str]:
+    """Return the table of outcomes by request line: how often each was met, or `-` for one that never was."""
+    if not coverage.requests:
+        return []
+    columns = [name for name in NUMBERS if any(name in row.outcomes for row in coverage.requests)]
+    table = [["request line", "", *columns]]
+    for row in coverage.requests:
+        request = " ".join(filter(None, [row.kind, row.condition]))
+        cells = [
+            "" if name not in row.outcomes else str(row.outcomes[name] or "-") for name in columns
+        ]
+        table.append([f"{row.file}:{row.line} {row.function}", request, *cells])
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    lines = []
+    for row in table:
+        left = "  ".join(f"{cell:<{width}}" for cell, width in zip(row[:2], widths, strict=False))
+        right = "  ".join(f"{cell:>{width}}" for cell, width in zip(row[2:], widths[2:], strict=True))
+        lines.append(f"    {left}  {right}".rstrip())
+    lines = [*outcome_summary(coverage, verbose=True), *lines]
+    untried = sorted({name for row in coverage.requests for name in row.untried})
+    if untried:
+        lines.append(f"    not in the budget of faults: {', '.join(untried)}")
+    for row in coverage.requests:
+        for outcome, following in row.then.items():
+            lines.append(f"    {row.file}:{row.line} {row.kind}, after {outcome}: {', '.join(following)}")
+    for file, counts in coverage.executed.items():
+        missed = [line for line, count in counts.items() if not count]
+        if missed:
+            lines.append(f"    never executed: {file}:{', '.join(missed)}")
+    return lines
 
 
 def _covered_briefly(coverage: AuditCoverage) -> list[str]:

@@ -59,6 +59,7 @@ from fencepost.impl.store.events import Event
 from fencepost.properties.promises import PROMISES, BadPromise, Promise, promised
 from fencepost.reports.audit_text import LONG, audit_text, mutants_text
 from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
+from fencepost.reports.lcov import lcov
 from fencepost.reports.text import amount, plural
 from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
@@ -172,6 +173,12 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--flat", metavar="NAME=A,B", help="Find what costs more with parameter NAME=B than with A.")
 @click.option("--trace", type=TARGET, metavar="FILE", help="Write the failing run's events as JSON lines.")
+@click.option(
+    "--coverage",
+    type=TARGET,
+    metavar="FILE",
+    help="Write the executed lines, and the outcomes of each request line as branches, as lcov.",
+)
 @json_option
 @verbose_option
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
@@ -231,6 +238,8 @@ def command(listing: bool, listing_promises: bool, **options: Any) -> int:
         again = with_token(again, result.violations[0].token)
     elif options["resume"] and result.verdict == "undecided":
         again = command_line(without=("--json",), flags=PRINTING)
+    if options["coverage"]:
+        write_file(Path(options["coverage"]), lcov(result.coverage, result.system).encode(), "--coverage")
     quiet, gaps = options["quiet"], options["gaps"]
     text = audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet)
     return finish(result, text, json_file)
@@ -367,6 +376,8 @@ def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, .
         system.name,
         jobs=options["jobs"],
         checkpoint=options["resume"],
+        by_line=bool(options["coverage"] or options["json_file"] or options["verbose"]),
+        lines_run=bool(options["coverage"]),
     )
 
 
