@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from fencepost.properties.promises.lock import Lock
 from fencepost.properties.promises.log import Log
-from fencepost.properties.promises.noted import Agree, Gone, Kept
+from fencepost.properties.promises.noted import Agree, Gone, Kept, Report
 from fencepost.properties.promises.observation import Observation, digest_of
 from fencepost.properties.promises.once import Once
 from fencepost.properties.promises.promise import BadPromise, Promise, one_of
@@ -28,7 +28,7 @@ PROMISES: dict[str, type[Promise]] = {
     one.kind: one
     for one in (
         *(Register, Serializable, Once, Lock, Log, Manifest, References, Queue),
-        *(Agree, Kept, Gone),
+        *(Agree, Kept, Report, Gone),
     )
 }
 

@@ -9,6 +9,7 @@ A violation is
 - a record that is there twice: a process wrote it again under another number, after the first request had no
   reply or after it was refused by its own record. If bodies are JSON lists their elements are the records,
   and the same one in two objects is there twice.
+- a process that is refused by its own record, and fails: it took it for another's.
 - at the end of a run: a number that never was, between two that were.
 - `reader=NAME`: at the end, the process (a pattern) does not know of a record that was acknowledged and exists.
 - `rising=FIELD`: the field goes down from one record to the next.
@@ -40,11 +41,17 @@ class Log(Once):
         "reader": "name (pattern) of the processes that must know every acknowledged record at the end",
         "rising": "field of the records that must not go down from one number to the next",
         "gaps": "yes: numbers may be left out (default: no)",
+        "reuse": "yes: a number may be used again after its record was deleted (default: no)",
     }
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
         super().__init__(target, given)
         self._gaps = self.flag("gaps")
+        self.reuses = self.flag("reuse")
+        self._writer: dict[str, tuple[str, int]] = {}
+        """By key: the process that wrote the record, and its incarnation."""
+        self._refused_by_own: dict[str, str] = {}
+        """By process: its own record by which its last write was refused."""
         self._bodies: dict[str, bytes | None] = {}
         """By key, of the records that exist."""
         self._ever: set[str] = set()
@@ -68,6 +75,9 @@ class Log(Once):
         if seen.kind in (END, CRASH):
             if seen.kind == CRASH:
                 self._knows.pop(seen.process, None)
+            own = self._refused_by_own.pop(seen.process, None)
+            if own is not None and seen.kind == END and seen.failed:
+                return f"{seen.process} was refused by its own record {own}, and failed"
             return super().observe(seen)
         if seen.kind in (WRITE, DELETE, REFUSED) and self.target.holds(seen.key):
             if seen.kind == DELETE:
@@ -81,6 +91,8 @@ class Log(Once):
         return None
 
     def _learn(self, seen: Observation) -> None:
+        if seen.kind in (READ, LOOK) and self._refused_by_own.get(seen.process) == seen.key:
+            del self._refused_by_own[seen.process]
         reader = self.given.get("reader")
         if reader is None or not seen.acknowledged or not fnmatchcase(seen.process, reader):
             return
@@ -91,14 +103,19 @@ class Log(Once):
             knows.add(seen.key)
 
     def _refused(self, seen: Observation) -> None:
+        self._refused_by_own.pop(seen.process, None)
         body = self._bodies.get(seen.key)
         if seen.outcome in ("exists", "changed") and body is not None and body == seen.body:
             self._doubtful.add((seen.process, seen.digest, seen.key))
+            if self._writer.get(seen.key) == (seen.process, seen.incarnation):
+                self._refused_by_own[seen.process] = seen.key
 
     def _write(self, seen: Observation) -> str | None:
         reason = self._twice(seen) if seen.key not in self._bodies else None
         self._bodies[seen.key] = seen.body
         self._ever.add(seen.key)
+        self._writer[seen.key] = (seen.process, seen.incarnation)
+        self._refused_by_own.pop(seen.process, None)
         if seen.acknowledged:
             self._acknowledged.add(seen.key)
         else:
@@ -161,6 +178,8 @@ class Log(Once):
         return (
             super().state(),
             tuple(sorted(self._ever)),
+            tuple(sorted(self._writer.items())),
+            tuple(sorted(self._refused_by_own.items())),
             tuple(sorted(self._acknowledged)),
             tuple(sorted(self._doubtful)),
             tuple(sorted((*at, *where) for at, where in self._written.items())),

@@ -1,14 +1,16 @@
-"""Promises about what processes noted, and about objects that must go in the end.
+"""Promises about what processes noted or returned, and about objects that must go in the end.
 
     agree=TOPIC    everybody who notes something under the topic notes the same; without a value, one process does.
     kept=TOPIC     what was noted is found, at the end, as a name or record in the objects of `in=` (default: all).
+    report=KEY     a process that returned True has written what stands there at the end; one that returned False
+                   has not, unless it had no reply.
     gone=dirty/    at the end no such object is left; it must also go where processes run for ever.
 """
 
 from collections.abc import Hashable, Mapping
 
 from fencepost.properties.promises.contents import names_in
-from fencepost.properties.promises.observation import CHANGES, NOTE, WRITE, Observation
+from fencepost.properties.promises.observation import CHANGES, END, NOTE, WRITE, Observation
 from fencepost.properties.promises.promise import Promise
 from fencepost.properties.promises.targets import Target
 
@@ -80,6 +82,41 @@ class Kept(Promise):
 
 def _holds(body: bytes, value: str) -> bool:
     return value in names_in(body) or (not value.isdecimal() and value.encode() in body)
+
+
+class Report(Promise):
+    kind = "report"
+    meaning = "a process that returned True has written what stands there at the end, and one that returned False has not"
+
+    def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
+        super().__init__(target, given)
+        self._writers: dict[str, tuple[str, bool]] = {}
+        """By key: who wrote what stands there, and if the writer had a reply."""
+        self._results: dict[str, bool] = {}
+
+    def observe(self, seen: Observation) -> str | None:
+        if seen.kind == END and seen.strand == seen.process and isinstance(seen.value, bool) and not seen.failed:
+            self._results[seen.process] = seen.value
+        elif seen.kind in CHANGES and self.target.holds(seen.key):
+            if seen.kind == WRITE:
+                self._writers[seen.key] = (seen.process, seen.acknowledged)
+            else:
+                self._writers.pop(seen.key, None)
+        return None
+
+    def finish(self, *, whole: bool) -> str | None:
+        del whole
+        writers = {process for process, _ in self._writers.values()}
+        for process, result in sorted(self._results.items()):
+            if result and process not in writers:
+                others = " and ".join(sorted(writers)) or "nobody"
+                return f"{process} returned True, and what stands there is of {others}"
+            if not result and (process, True) in self._writers.values():
+                return f"{process} returned False, and what stands there is its own"
+        return None
+
+    def state(self) -> Hashable:
+        return (tuple(sorted(self._writers.items())), tuple(sorted(self._results.items())))
 
 
 class Gone(Promise):

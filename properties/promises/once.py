@@ -13,6 +13,8 @@ from fencepost.properties.promises.promise import Promise
 class Once(Promise):
     kind = "once"
     meaning = "every object is written once: its content never changes, and its name never comes back"
+    reuses = False
+    """True if a name may be used again after it was deleted."""
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
         super().__init__(target, given)
@@ -43,7 +45,7 @@ class Once(Promise):
         if before is None or before[0] == seen.digest:
             return None
         if not before[0]:
-            if seen.acknowledged:
+            if seen.acknowledged and not self.reuses:
                 self._again[seen.process] = (seen.key, before[1])
             return None
         return f"{seen.strand} overwrote {seen.key}, which {before[1]} had written"

@@ -78,7 +78,9 @@ class References(Promise):
         """Return True if the body of `namer` names the object `key`."""
         words = names_in(body)
         folder = namer.rpartition("/")[0] + "/"
-        spelled = {key, without_bucket(key)}
+        spelled = {key}
+        if key.partition("/")[0] == namer.partition("/")[0]:
+            spelled.add(without_bucket(key))  # in the same bucket, or the same folder
         if key.startswith(folder):
             spelled.add(key[len(folder) :])
         # A number alone may count something else.
