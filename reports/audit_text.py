@@ -309,7 +309,17 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
     mutants = [row for row in result.rows if row.safeguard]
     found = sum(1 for row in mutants if row.found)
     fixed = next((row.verdict for row in result.rows if not row.safeguard), "not audited")
-    parts = [f"{found} of {plural(len(mutants), 'mutant')} found", f"{result.system} as it is: {fixed}"]
+    if not mutants and len(result.rows) == 1:
+        why = result.rows[0].property or result.rows[0].bound
+        return Group(verdict_line(fixed, f"{result.system} as it is: {why}; no mutant is tried before it holds"))
+    tried = [row for row in mutants if row.tried]
+    survivors = sum(1 for row in tried if row.verdict == "holds")
+    undecided = sum(1 for row in tried if row.verdict == "undecided")
+    parts = [f"{found} of {plural(len(tried), 'mutant')} found"]
+    parts += [f"{survivors} survive{'s' if survivors == 1 else ''}"] if survivors else []
+    parts += [f"{undecided} undecided"] if undecided else []
+    parts += [f"{len(mutants) - len(tried)} not tried"] if len(tried) < len(mutants) else []
+    parts.append(f"{result.system} as it is: {fixed}")
     long = sum(1 for row in result.rows if row.long)
     if any(row.model for row in result.rows):
         parts.append(
@@ -317,7 +327,7 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
         )
     rows = result.rows
     if not verbose and len(rows) >= SCREEN:
-        rows = tuple(row for row in rows if row.unexpected or row.long or row.verdict == "undecided")
+        rows = tuple(row for row in rows if row.unexpected or row.long or not row.tried or row.verdict == "undecided")
     return Group(
         verdict_line(result.verdict, ", ".join(parts)),
         *(mutant_text(row, verbose=verbose) for row in rows),
@@ -354,6 +364,8 @@ def _consequence(row: Row) -> tuple[str, str]:
         return "UNDECIDED: a limit was hit first, or too little was covered", COLOURS["undecided"]
     if row.verdict == "error":
         return f"cannot be audited: {row.bound}", COLOURS["holds" if row.safeguard else "violated"]
+    if not row.tried:
+        return f"not tried: {row.bound}", ""
     if row.found:
         expected = COLOURS["holds" if row.safeguard else "violated"]
         return f"breaks {row.property} in {_length(row)}", COLOURS["undecided"] if row.long else expected
