@@ -3,9 +3,9 @@
     python -m bench.promises                 # every row
     python -m bench.promises counter lock    # the rows whose name has one of these words
 
-Every row is a broken program and its fix, audited with `--promises-only`, so that the properties which the programs
-declare are not judged. The broken one must be found, and the fixed one must not be violated. The table
-has the verdicts, the schedules and the seconds; the exit code is 1 when a row is not as it must be.
+Every row is a broken program and its fix, audited with `--promises-only`, so that the properties which the
+programs declare are not judged. The broken one must be found, and the fixed one must not be violated. The
+table has the verdicts, the schedules and the seconds; the exit code is 1 when a row is not as it must be.
 """
 
 import argparse
@@ -97,7 +97,13 @@ def audited(row: Row, function: str, seconds: float = SECONDS) -> dict[str, Any]
     try:
         found: dict[str, Any] = json.loads(ended.stdout)
     except ValueError:
-        return {"verdict": "error", "schedules": 0, "seconds": 0.0, "bound": ended.stderr[-200:], "violations": []}
+        return {
+            "verdict": "error",
+            "schedules": 0,
+            "seconds": 0.0,
+            "bound": ended.stderr[-200:],
+            "violations": [],
+        }
     return found
 
 
@@ -114,15 +120,18 @@ def table(rows: Sequence[Row]) -> Iterator[tuple[Row, bool, str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("words", nargs="*", help="words of the names of rows")
     words = parser.parse_args().words
     rows = [row for row in ROWS if not words or any(word in row.name for word in words)]
     started, good = time.perf_counter(), True
     for _, well, line in table(rows):
-        print(f"{'' if well else 'NOT AS IT MUST BE: '}{line}", flush=True)
+        sys.stdout.write(f"{'' if well else 'NOT AS IT MUST BE: '}{line}\n")
+        sys.stdout.flush()
         good = good and well
-    print(f"{len(rows)} rows, {time.perf_counter() - started:.0f} s")
+    sys.stdout.write(f"{len(rows)} rows, {time.perf_counter() - started:.0f} s\n")
     return 0 if good else 1
 
 

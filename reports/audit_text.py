@@ -126,9 +126,7 @@ def outcome_lines(coverage: AuditCoverage) -> list[str]:
     table = [["request line", "", *columns]]
     for row in coverage.requests:
         request = " ".join(filter(None, [row.kind, row.condition]))
-        cells = [
-            "" if name not in row.outcomes else str(row.outcomes[name] or "-") for name in columns
-        ]
+        cells = ["" if name not in row.outcomes else str(row.outcomes[name] or "-") for name in columns]
         table.append([f"{row.file}:{row.line} {row.function}", request, *cells])
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     lines = []
@@ -311,7 +309,9 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
     fixed = next((row.verdict for row in result.rows if not row.safeguard), "not audited")
     if not mutants and len(result.rows) == 1:
         why = result.rows[0].property or result.rows[0].bound
-        return Group(verdict_line(fixed, f"{result.system} as it is: {why}; no mutant is tried before it holds"))
+        return Group(
+            verdict_line(fixed, f"{result.system} as it is: {why}; no mutant is tried before it holds")
+        )
     tried = [row for row in mutants if row.tried]
     survivors = sum(1 for row in tried if row.verdict == "holds")
     undecided = sum(1 for row in tried if row.verdict == "undecided")
@@ -327,7 +327,9 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
         )
     rows = result.rows
     if not verbose and len(rows) >= SCREEN:
-        rows = tuple(row for row in rows if row.unexpected or row.long or not row.tried or row.verdict == "undecided")
+        rows = tuple(
+            row for row in rows if row.unexpected or row.long or not row.tried or row.verdict == "undecided"
+        )
     return Group(
         verdict_line(result.verdict, ", ".join(parts)),
         *(mutant_text(row, verbose=verbose) for row in rows),

@@ -1,7 +1,9 @@
-"""Outcome coverage in the form of lcov: lines that ran, and the outcomes of each request line as its branches.
+"""Outcome coverage in the form of lcov: lines that ran, and the outcomes of each request line as its
+branches.
 
-A request is a block of its line, and an outcome is a branch of the block, numbered by the order of columns in the
-table of `fencepost audit -v`; an outcome that the store's rules and the budget do not allow is no branch.
+A request is a block of its line, and an outcome is a branch of the block, numbered by the order of columns
+in the table of `fencepost audit -v`; an outcome that the store's rules and the budget do not allow is no
+branch.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 """`fencepost audit FILE:FUNCTION --mutate`: which protective steps of the user's code does nothing need?
 
 Every mutation of the user's modules (see `sim.mutation`) is audited in an operating-system process of its
-own, which loads them anew with the change. First comes the program as it is: if it does not hold, no mutant shows
-anything. Its schedules also show which lines run, and a mutant of code that no schedule executes is not tried but
-listed. A mutant that holds is a survivor: the step protects nothing, or
-the properties have a gap, or the faults that it protects from are not in the budget.
+own, which loads them anew with the change. First comes the program as it is: if it does not hold, no mutant
+shows anything. Its schedules also show which lines run, and a mutant of code that no schedule executes is
+not tried but listed. A mutant that holds is a survivor: the step protects nothing, or the properties have a
+gap, or the faults that it protects from are not in the budget.
 """
 
 import ast

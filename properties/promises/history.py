@@ -78,7 +78,7 @@ class History:
         return found[-1] if found else NOTHING
 
     def base(self, seen: Observation) -> tuple[int, bool] | None:
-        """Return the version on which a write is based, and whether its writer looked at it; None: on none."""
+        """Return the version on which a write is based, and if its writer looked at it; None: on none."""
         if seen.late and (seen.strand, seen.number) in self.sent:
             _, place, looked = self.sent[seen.strand, seen.number]
             return None if place < 0 else (place, looked)
@@ -101,9 +101,7 @@ class History:
         elif kind in (WRITE, DELETE):
             versions = self.of(seen.key)
             versions.append(
-                Version(
-                    seen.process, seen.strand, kind == WRITE, seen.body, seen.digest, seen.acknowledged
-                )
+                Version(seen.process, seen.strand, kind == WRITE, seen.body, seen.digest, seen.acknowledged)
             )
             if not seen.late:
                 self.known[seen.strand, seen.key] = len(versions) - 1
@@ -162,6 +160,8 @@ class History:
             tuple(sorted(self.listed)),
             tuple(sorted((at, place - oldest[at[1]]) for at, place in self.first_sent.items())),
             tuple(
-                sorted((at, key, place - oldest[key], looked) for at, (key, place, looked) in self.sent.items())
+                sorted(
+                    (at, key, place - oldest[key], looked) for at, (key, place, looked) in self.sent.items()
+                )
             ),
         )

@@ -1,8 +1,9 @@
 """Each object of the target is a lock while it exists: one holder, no holder robbed, released in the end.
 
-The holder is the process that wrote the object, from then until it deletes it, replaces it by another state, comes
-to its end, or crashes. A lease ends at the time that its body names in a field `expires`, `until`, `deadline`
-or similar (seconds or nanoseconds since 1970), or `ttl` seconds after it was written. A violation is
+The holder is the process that wrote the object, from then until it deletes it, replaces it by another
+state, comes to its end, or crashes. A lease ends at the time that its body names in a field `expires`,
+`until`, `deadline` or similar (seconds or nanoseconds since 1970), or `ttl` seconds after it was written. A
+violation is
 
 - a write or delete of another process while the holder is alive and its lease has not ended: it is robbed.
 - a holder that has come to its end, without a crash, and has left its lock, which never expires.

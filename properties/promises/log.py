@@ -11,12 +11,14 @@ A violation is
   and the same one in two objects is there twice.
 - a process that is refused by its own record, and fails: it took it for another's.
 - at the end of a run: a number that never was, between two that were.
-- `reader=NAME`: at the end, the process (a pattern) does not know of a record that was acknowledged and exists.
+- `reader=NAME`: at the end, the process (a pattern) does not know of a record that was acknowledged and
+  exists.
 - `rising=FIELD`: the field goes down from one record to the next.
 """
 
 from collections.abc import Hashable, Mapping
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from fencepost.properties.promises.contents import field_of, records_in
 from fencepost.properties.promises.observation import (
@@ -124,7 +126,9 @@ class Log(Once):
         return reason
 
     def _twice(self, seen: Observation) -> str | None:
-        there = {key for process, digest, key in self._doubtful if (process, digest) == (seen.process, seen.digest)}
+        there = {
+            key for process, digest, key in self._doubtful if (process, digest) == (seen.process, seen.digest)
+        }
         earlier = self._written.get((seen.process, seen.digest))
         if earlier is not None and earlier[1] != seen.incarnation:
             there.add(earlier[0])
@@ -149,7 +153,7 @@ class Log(Once):
         if self._gaps or any(body is not None and records_in(body) for body in self._bodies.values()):
             return None
         numbers = sorted({number for key in self._ever if (number := number_in(key)) is not None})
-        for one, other in zip(numbers, numbers[1:], strict=False):
+        for one, other in pairwise(numbers):
             if other != one + 1:
                 return f"there never was a record {one + 1}, between {one} and {other}"
         return None

@@ -1,10 +1,10 @@
 """Promises about what processes noted or returned, and about objects that must go in the end.
 
-    agree=TOPIC    everybody who notes something under the topic notes the same; without a value, one process does.
-    kept=TOPIC     what was noted is found, at the end, as a name or record in the objects of `in=` (default: all).
-    report=KEY     a process that returned True has written what stands there at the end; one that returned False
-                   has not, unless it had no reply.
-    gone=dirty/    at the end no such object is left; it must also go where processes run for ever.
+agree=TOPIC    all who note something under the topic note the same; without a value, one process notes
+kept=TOPIC     what was noted is found at the end, as a name or record, in the objects of `in=` (or all)
+report=KEY     a process that returned True has written what stands there at the end; one that returned
+               False has not, unless it had no reply
+gone=dirty/    at the end no such object is left; it must also go where processes run for ever
 """
 
 from collections.abc import Hashable, Mapping
@@ -17,7 +17,9 @@ from fencepost.properties.promises.targets import Target
 
 class Agree(Promise):
     kind = "agree"
-    meaning = "everybody who notes something under the topic notes the same; without a value, one process does"
+    meaning = (
+        "everybody who notes something under the topic notes the same; without a value, one process does"
+    )
     topic_target = True
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
@@ -86,7 +88,9 @@ def _holds(body: bytes, value: str) -> bool:
 
 class Report(Promise):
     kind = "report"
-    meaning = "a process that returned True has written what stands there at the end, and one that returned False has not"
+    meaning = (
+        "what stands there at the end is of a process that returned True, and of none that returned False"
+    )
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
         super().__init__(target, given)
@@ -95,7 +99,12 @@ class Report(Promise):
         self._results: dict[str, bool] = {}
 
     def observe(self, seen: Observation) -> str | None:
-        if seen.kind == END and seen.strand == seen.process and isinstance(seen.value, bool) and not seen.failed:
+        if (
+            seen.kind == END
+            and seen.strand == seen.process
+            and isinstance(seen.value, bool)
+            and not seen.failed
+        ):
             self._results[seen.process] = seen.value
         elif seen.kind in CHANGES and self.target.holds(seen.key):
             if seen.kind == WRITE:

@@ -1,8 +1,8 @@
 """What a promise sees of a run: one row for each effect, look, note and end, from any source.
 
-An audit makes observations of its steps, and the replay of a recorded trace makes them of its events. They say
-what happened in the store and what the process learnt of it, whichever SDK sent the request. Bodies may be
-missing in a recorded trace; a promise then decides by hashes, or not at all.
+An audit makes observations of its steps, and the replay of a recorded trace makes them of its events. They
+say what happened in the store and what the process learnt of it, whichever SDK sent the request. Bodies may
+be missing in a recorded trace; a promise then decides by hashes, or not at all.
 
     write     an object got this content (a put, a completed upload, a copy). Both `body` and `digest` are of
               the new content.

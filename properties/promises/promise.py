@@ -2,9 +2,9 @@
 
 Soundness in an audit. Exploration runs one order of every class of runs that differ only by swapping
 independent steps. So a promise either judges what no such swap changes (the order of reads and writes of one
-key, the order within one process, the end of the run), or it `orders` the observations on which it depends: the
-audit then explores every order of them. `state` has everything on which later judgements depend, and is the
-same in both orders of two independent steps.
+key, the order within one process, the end of the run), or it `orders` the observations on which it depends:
+the audit then explores every order of them. `state` has everything on which later judgements depend, and is
+the same in both orders of two independent steps.
 """
 
 from collections.abc import Hashable, Iterable, Mapping

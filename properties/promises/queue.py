@@ -9,7 +9,8 @@ A violation is
 - a job with both records, at once or one after the other.
 - a record that is written over with another content, or again after it was deleted: done twice.
 - at the end of a run: a job that was deleted, of which there is no record, and no other object has its name.
-- a job whose body has a field `state` or `status` that goes from a last state (done, dead, failed, ...) to another.
+- a job whose body has a field `state` or `status` that goes from a last state (done, dead, failed, ...) to
+  another.
 
 A job that is submitted again under its old name, after it was deleted, is a new one.
 """
@@ -22,7 +23,8 @@ from fencepost.properties.promises.promise import Promise
 from fencepost.properties.promises.targets import Target
 
 LAST = frozenset(
-    "done complete completed finished succeeded success ok dead failed error cancelled canceled given-up".split()
+    {"done", "complete", "completed", "finished", "succeeded", "success", "ok", "dead", "failed"}
+    | {"error", "cancelled", "canceled", "given-up"}
 )
 """States that no job leaves."""
 

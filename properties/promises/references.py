@@ -1,19 +1,20 @@
 """What an object names exists, as long as the object does.
 
 A body names an object by its key, with or without the folder, the bucket or leading zeros, in any text or
-number of its JSON, or as a word of its text. `data=` gives the folder of what may be named, and makes the audit
-cheaper. A violation is
+number of its JSON, or as a word of its text. `data=` gives the folder of what may be named, and makes the
+audit cheaper. A violation is
 
 - a named object that is deleted, or that is created only after it was named.
 - a write that names what was deleted.
-- at the end of a run in which every process ended well: a body that gives an ETag that a named object had and does
+- at the end of a run in which every process ended well: a body that gives an ETag that a named object had
+  and does
   not have any more.
 - `grace=SECONDS`: a process follows a name that it has read at most so long ago, and finds nothing.
 
 A `manifest` is the same for the objects that say what belongs to a table, a block or a snapshot, and more: no
-update of it is lost (see `register`), of numbered manifests the highest counts, and if bodies name nothing, as
-markers do, then what its writer stored beside it before must be there. With `garbage=no` every object
-of `data=` is named at the end of a run in which no process crashed.
+update of it is lost (see `register`), of numbered manifests the highest counts, and if bodies name nothing,
+as markers do, then what its writer stored beside it before must be there. With `garbage=no` every object of
+`data=` is named at the end of a run in which no process crashed.
 """
 
 from collections.abc import Hashable, Iterable, Mapping

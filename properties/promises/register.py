@@ -23,7 +23,9 @@ from fencepost.properties.promises.promise import Promise
 
 class Register(Promise):
     kind = "register"
-    meaning = "no acknowledged update is lost: whoever replaces or deletes an object has seen what it replaces"
+    meaning = (
+        "no acknowledged update is lost: whoever replaces or deletes an object has seen what it replaces"
+    )
     needs_target = False
 
     def __init__(self, target: str = "", given: Mapping[str, str] | None = None) -> None:
@@ -64,7 +66,9 @@ class Register(Promise):
                 else None
             )
         lost = _difference(base, theirs, seen)
-        return f"{seen.strand} overwrote {lost} that {theirs.strand} had written to {seen.key}" if lost else None
+        return (
+            f"{seen.strand} overwrote {lost} that {theirs.strand} had written to {seen.key}" if lost else None
+        )
 
     def state(self) -> Hashable:
         return self.history.state()

@@ -1,10 +1,10 @@
 """What each process read and wrote could have happened one process after the other.
 
-A transaction is everything that a process does with the objects of the target from its start to its end, or from
-the note `begin` to the note `commit` if it makes such notes. Of several looks at one key before a write of it
-only the last counts, as in a loop that tries again. Two transactions conflict where one writes a key
-that the other reads or writes; a cycle of conflicts is a violation: write skew, a read of half a change, a lost
-update. Transactions that crash or fail count if they wrote something.
+A transaction is everything that a process does with the objects of the target from its start to its end, or
+from the note `begin` to the note `commit` if it makes such notes. Of several looks at one key before a
+write of it only the last counts, as in a loop that tries again. Two transactions conflict where one writes
+a key that the other reads or writes; a cycle of conflicts is a violation: write skew, a read of half a
+change, a lost update. Transactions that crash or fail count if they wrote something.
 """
 
 from collections.abc import Hashable, Mapping
@@ -89,9 +89,7 @@ class Serializable(Promise):
                         self._edge(edges, writer, reader)
                         later = next((one for one in writers[place + 1 :] if one != reader), None)
                         own = reader in writers[place + 1 : place + 2]
-                        if later is not None and not own:
-                            self._edge(edges, reader, later)
-                        elif later is not None:
+                        if (later is not None and not own) or later is not None:
                             self._edge(edges, reader, later)
         found = _cycle_in(edges)
         if found is None:
@@ -99,9 +97,7 @@ class Serializable(Promise):
         names = [strand for strand, _ in found]
         return f"no order of {', '.join(names[:-1])} and {names[-1]} one after the other has these results"
 
-    def _edge(
-        self, edges: dict[Transaction, set[Transaction]], one: Transaction, other: Transaction
-    ) -> None:
+    def _edge(self, edges: dict[Transaction, set[Transaction]], one: Transaction, other: Transaction) -> None:
         if one != other and one in self._ended and other in self._ended:
             edges[one].add(other)
 

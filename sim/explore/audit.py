@@ -17,8 +17,8 @@ nothing. `error`: no violation, but the program cannot be audited; the result na
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 

@@ -26,9 +26,9 @@ from typing import Any
 
 import fencepost
 from fencepost.sim.explore.identity import digest_of, source_digest, sources
+from fencepost.sim.explore.outcome_coverage import OutcomeCoverage
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
-from fencepost.sim.explore.outcome_coverage import OutcomeCoverage
 from fencepost.sim.explore.runs import Costs, Coverage, Failure, Setting
 from fencepost.sim.explore.tokens import Target, name_choices
 from fencepost.sim.explore.watchdog import watching

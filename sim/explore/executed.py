@@ -1,7 +1,8 @@
 """The lines of a program's functions that some schedule executes.
 
-The functions that the program reaches are compiled again from their source, with a call before every statement that
-records its line, as `sim.threads.lines` does for pauses. Functions without source are left as they are.
+The functions that the program reaches are compiled again from their source, with a call before every
+statement that records its line, as `sim.threads.lines` does for pauses. Functions without source are left
+as they are.
 """
 
 import ast

@@ -1,9 +1,9 @@
 """Outcome coverage: which outcomes of each request line of the user's code the schedules met, and which not.
 
-The denominator of a line is what the store's rules allow for its request with its condition, as far as the budget
-of faults reaches: a read is 200 or 404, a create is 200 or 412, and with one lost reply in the budget also
-`lost after`. The line of a request is the innermost line of the user's code from which it always comes: where a
-helper sends the requests of several callers, the callers' lines count.
+The denominator of a line is what the store's rules allow for its request with its condition, as far as the
+budget of faults reaches: a read is 200 or 404, a create is 200 or 412, and with one lost reply in the
+budget also `lost after`. The line of a request is the innermost line of the user's code from which it
+always comes: where a helper sends the requests of several callers, the callers' lines count.
 """
 
 from collections import Counter
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost.impl.store.requests import Request
+from fencepost.sim.explore.callers import CALLERS_MAX
+from fencepost.sim.explore.callers import depths as depths_of
 from fencepost.sim.explore.result import RequestLine
 from fencepost.sim.world.budget import Budget
 from fencepost.sim.world.located import CodeLine
@@ -30,11 +32,13 @@ STATUS = {
     "past-end": "416",
     "throttled": "503",
 }
-FAULTS = {"request_lost": "lost before", "reply_lost": "lost after", "late": "late", "duplicated": "sent twice"}
+FAULTS = {
+    "request_lost": "lost before",
+    "reply_lost": "lost after",
+    "late": "late",
+    "duplicated": "sent twice",
+}
 COLUMNS = ("200", "404", "409", "412", "503", "lost before", "lost after", "late", "sent twice", "304", "416")
-CALLERS_MAX = 6
-"""Lines of callers by which the requests of a helper are told apart, at most."""
-
 Key = tuple[Chain, str, str]
 """Place, kind and condition of a request."""
 
@@ -66,7 +70,9 @@ class OutcomeCoverage:
             return
         key = ((chain, op.kind, condition_of(op)), outcome)
         self.met[key] += 1
-        if process.machine.threads is None and process.pending is not None or type(process.pending) is Finish:
+        if (process.machine.threads is None and process.pending is not None) or type(
+            process.pending
+        ) is Finish:
             following = self.then.setdefault(key, set())
             if len(following) < CALLERS_MAX:
                 following.add(_next(run, process.pending))
@@ -89,7 +95,11 @@ class OutcomeCoverage:
         return {
             "met": [[*_plain(key), outcome, count] for (key, outcome), count in self.met.items()],
             "then": [
-                [*_plain(key), outcome, [[text, line and [*line]] for text, line in sorted(following, key=str)]]
+                [
+                    *_plain(key),
+                    outcome,
+                    [[text, line and [*line]] for text, line in sorted(following, key=str)],
+                ]
                 for (key, outcome), following in self.then.items()
             ],
             "ran": sorted(self.ran),
@@ -112,7 +122,7 @@ class OutcomeCoverage:
 
     def table(self, budget: Budget) -> tuple[RequestLine, ...]:
         """Return a row for each request line, in order of files and lines."""
-        depths = _depths({key[0] for key, _ in self.met})
+        depths = depths_of({key[0] for key, _ in self.met})
         rows: dict[Key, tuple[Counter[str], dict[str, set[str]]]] = {}
         for (key, outcome), count in self.met.items():
             chain, kind, condition = key
@@ -171,7 +181,9 @@ def possible(kind: str, condition: str, budget: Budget | None) -> tuple[str, ...
     return tuple(name for name in COLUMNS if name in found)
 
 
-_READS = frozenset({"get", "head", "list", "list-versions", "list-uploads", "list-parts", "head-bucket", "list-buckets"})
+_READS = frozenset(
+    {"get", "head", "list", "list-versions", "list-uploads", "list-parts", "head-bucket", "list-buckets"}
+)
 _BY_KIND = {
     "get": ("404",),
     "head": ("404",),
@@ -184,7 +196,11 @@ _BY_KIND = {
 
 
 def _row(
-    where: Key, counts: Counter[str], following: Mapping[str, set[str]], budget: Budget, stack: tuple[str, ...]
+    where: Key,
+    counts: Counter[str],
+    following: Mapping[str, set[str]],
+    budget: Budget,
+    stack: tuple[str, ...],
 ) -> RequestLine:
     (place,), kind, condition = where
     names = dict.fromkeys([*possible(kind, condition, budget), *(name for name in COLUMNS if counts[name])])
@@ -208,28 +224,6 @@ def _next(run: RunState, op: Any) -> tuple[str, CodeLine | None]:
     chain = () if run.sites is None else run.sites.of(op)
     subject = op.subject.partition("/")[0] if op.kind == "note" else ""
     return f"{op.kind} {subject}".strip(), chain[-1] if chain else None
-
-
-def _depths(chains: set[Chain]) -> dict[Chain, int]:
-    """Return for each place the depth of the line that tells it from others: 1 for the innermost.
-
-    A helper is a line that is reached from several lines.
-    """
-    depths = dict.fromkeys(chains, 1)
-    for depth in range(1, CALLERS_MAX):
-        callers: dict[Chain, set[CodeLine]] = {}
-        for chain in chains:
-            if depths[chain] == depth and len(chain) > depth:
-                callers.setdefault(chain[-depth:], set()).add(chain[-depth - 1])
-        for chain in chains:
-            if depths[chain] == depth and len(callers.get(chain[-depth:], ())) > 1:
-                depths[chain] = depth + 1
-    return depths
-
-
-def outer_line(chain: Sequence[CodeLine], chains: set[Chain]) -> CodeLine:
-    """Return the line of a place that tells it from the others: a caller's, if a helper sends for several."""
-    return chain[-_depths({*chains, tuple(chain)})[tuple(chain)]]
 
 
 def _plain(key: Key) -> Iterator[Any]:

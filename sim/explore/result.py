@@ -150,7 +150,8 @@ class AuditResult:
     violations: tuple[Violation, ...]
     findings: tuple[str, ...] = ()
     suspicions: tuple[Violation, ...] = ()
-    """Schedules that break a ready promise, of a program that declares no property. No part of the verdict."""
+    """Schedules that break a ready promise, of a program that declares no property. No part of the verdict.
+    """
     coverage: AuditCoverage = AuditCoverage()
     cost: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     complete: bool | None = None

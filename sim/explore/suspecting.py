@@ -1,8 +1,8 @@
 """Ready promises, tried on a program that declares no property: what they find is a suspicion, no violation.
 
-An audit without a property shows that no process fails, and nothing about the data. So the promises that fit the
-keys of the program are tried for a few seconds. A fault that they find is shown with its schedule, and
-does not change the verdict: the author may have meant it. `--promise` makes it binding.
+An audit without a property shows that no process fails, and nothing about the data. So the promises that
+fit the keys of the program are tried for a few seconds. A fault that they find is shown with its schedule,
+and does not change the verdict: the author may have meant it. `--promise` makes it binding.
 """
 
 from dataclasses import replace
@@ -29,7 +29,8 @@ def with_suspicions(request: AuditRequest, outcome: AuditOutcome) -> AuditOutcom
     fitting = " ".join(f"--promise {text}" for text in texts)
     findings = [f"no property is declared: this shows that no process fails, and no more; try {fitting}"]
     findings += [
-        f"suspicious: {one.reason}; --promise {one.property.partition(' ')[0]} makes it binding" for one in found
+        f"suspicious: {one.reason}; --promise {one.property.partition(' ')[0]} makes it binding"
+        for one in found
     ]
     return replace(outcome, findings=(*outcome.findings, *findings), suspicions=tuple(found))
 

@@ -1,7 +1,8 @@
 """Promises in a world: the steps of a run as the observations that a promise judges.
 
-A promise that orders an observation makes the step read and write the promise itself, so that every order of two
-such steps is explored, as with monitors (see `folds`). The request alone decides that, never its outcome.
+A promise that orders an observation makes the step read and write the promise itself, so that every order
+of two such steps is explored, as with monitors (see `folds`). The request alone decides that, never its
+outcome.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Promised:
         self.promise.begin({key: (body, _digest(body)) for key, body in bodies.items()})
 
     def liveness(self) -> Property | None:
-        """Return the property that decides the promise where processes run for ever; None if it needs none."""
+        """Return the property that decides it where processes run for ever; None if it needs none."""
         target = self.promise.target
         if not isinstance(self.promise, Gone) or not self.promise.is_open:
             return None

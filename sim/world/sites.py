@@ -1,8 +1,8 @@
 """The places in the user's code from which requests come, kept while a search runs.
 
 A place is the chain of the user's frames, outermost first. Requests are remembered from run to run by the
-processes that issued them, so the place is found once, when the code really runs, and kept by the request itself.
-Of frames of libraries nothing is kept.
+processes that issued them, so the place is found once, when the code really runs, and kept by the request
+itself. Of frames of libraries nothing is kept.
 """
 
 import sys

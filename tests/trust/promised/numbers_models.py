@@ -1,6 +1,7 @@
 """n processes register k versions each.
 
 Broken: a writer that meets its own record takes the next number."""
+
 from botocore.exceptions import ClientError
 
 BUCKET = "models"
@@ -16,7 +17,10 @@ def register(s3, who, k, looks):
                 s3.put_object(Bucket=BUCKET, Key=f"m/{number}", Body=body, IfNoneMatch="*")
                 break
             except ClientError as error:
-                if error.response["Error"]["Code"] not in ("PreconditionFailed", "ConditionalRequestConflict"):
+                if error.response["Error"]["Code"] not in (
+                    "PreconditionFailed",
+                    "ConditionalRequestConflict",
+                ):
                     raise
             if looks and s3.get_object(Bucket=BUCKET, Key=f"m/{number}")["Body"].read() == body:
                 break
