@@ -57,13 +57,16 @@ from fencepost.commands.watching import watch_option
 from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
+from fencepost.properties.promises import PROMISES, BadPromise, Promise, promised
 from fencepost.reports.audit_text import LONG, audit_text, mutants_text
 from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
+from fencepost.reports.lcov import lcov
 from fencepost.reports.text import amount, plural
 from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
+from fencepost.sim.explore.suspecting import with_suspicions
 from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
@@ -84,6 +87,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         (
             *("--strategy", "--faults", "--max-schedules", "--depth", "--max-steps", "--jobs", "--resume"),
             *("--wait-rounds", "--replay", "--base", "--trace", "--mutants", "--flat"),
+            *("--promises", "--promises-only"),
         ),
     ),
     "--replay": (
@@ -144,6 +148,15 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     help="Faults of one run, at most.  [default: crash=1,reply_lost=1,request_lost=1,pause=1]",
 )
 @click.option(
+    "--promise",
+    "promises",
+    multiple=True,
+    metavar="KIND=TARGET",
+    help="Judge a ready property, as queue=jobs/ or lock=state.lock; --promises lists them.",
+)
+@click.option("--promises-only", is_flag=True, help="Judge the promises, and not the program's properties.")
+@click.option("--promises", "listing_promises", is_flag=True, help="List the kinds of promises.")
+@click.option(
     "--seed", type=click.IntRange(0), metavar="N", help="Seed of choices and identifiers.  [default: 0]"
 )
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
@@ -170,12 +183,18 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--flat", metavar="NAME=A,B", help="Find what costs more with parameter NAME=B than with A.")
 @click.option("--trace", type=TARGET, metavar="FILE", help="Write the failing run's events as JSON lines.")
+@click.option(
+    "--coverage",
+    type=TARGET,
+    metavar="FILE",
+    help="Write the executed lines, and the outcomes of each request line as branches, as lcov.",
+)
 @json_option
 @verbose_option
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the counterexample and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems.")
-def command(listing: bool, **options: Any) -> int:
+def command(listing: bool, listing_promises: bool, **options: Any) -> int:
     """Run the real code of SYSTEM in every order, with every fault that the budget allows, and show the
     shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
@@ -196,6 +215,8 @@ def command(listing: bool, **options: Any) -> int:
     """
     if listing:
         return _list()
+    if listing_promises:
+        return _list_promises()
     if options["system"] is None:
         raise BadRequest("name the system to audit, as in: fencepost audit counter; --list lists them")
     _refuse_contradictions(options)
@@ -227,6 +248,8 @@ def command(listing: bool, **options: Any) -> int:
         again = with_token(again, result.violations[0].token)
     elif options["resume"] and result.verdict == "undecided":
         again = command_line(without=("--json",), flags=PRINTING)
+    if options["coverage"]:
+        write_file(Path(options["coverage"]), lcov(result.coverage, result.system).encode(), "--coverage")
     quiet, gaps = options["quiet"], options["gaps"]
     text = audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet)
     return finish(result, text, json_file)
@@ -292,7 +315,17 @@ def _options(options: Mapping[str, Any]) -> Options:
         steps_max=options["max_steps"],
         wait_rounds=options["wait_rounds"],
         depth=options["depth"],
+        promises=tuple(one.name for one in read_promises(options["promises"])) or None,
+        promises_only=options["promises_only"] or None,
     )
+
+
+def read_promises(texts: Sequence[str]) -> list[Promise]:
+    """The promises of the command line."""
+    try:
+        return promised(texts)
+    except BadPromise as error:
+        raise BadRequest(f"--promise: {error}") from error
 
 
 def _named(options: Mapping[str, Any]) -> AuditRequest:
@@ -311,7 +344,10 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     token = options["replay"]
 
     def search(request: AuditRequest) -> AuditOutcome:
-        return _explore(request) if token is None else run_token(request, token)
+        if token is not None:
+            return run_token(request, token)
+        found = _explore(request)
+        return found if system.path is None else with_suspicions(request, found)
 
     whole = system.path is not None and token is None and not name
     with hash_seed.OtherSeed(wanted=whole) as other:
@@ -368,6 +404,8 @@ def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, .
         system.name,
         jobs=options["jobs"],
         checkpoint=options["resume"],
+        by_line=bool(options["coverage"] or options["json_file"] or options["verbose"]),
+        lines_run=bool(options["coverage"]),
     )
 
 
@@ -527,6 +565,16 @@ def _list() -> int:
                 console.print(f"  parameter {parameter.name}={parameter.default}")
             for mutant in found.mutants:
                 console.print(f"  mutant {mutant}")
+    return Exit.HOLDS
+
+
+def _list_promises() -> int:
+    console = console_for(stderr=False)
+    for name, made in PROMISES.items():
+        target = "=TOPIC" if made.topic_target else "=TARGET" if made.needs_target else "[=TARGET]"
+        console.print(Text.assemble((f"{name}{target}", "bold"), f"  {made.meaning}"))
+        for option, meaning in made.options.items():
+            console.print(f"  ,{option}=  {meaning}", highlight=False)
     return Exit.HOLDS
 
 

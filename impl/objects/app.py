@@ -25,7 +25,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,7 +33,8 @@ from starlette.types import Receive, Scope, Send
 from fencepost.impl.http.limits import ClientGone, Limits, client_watched
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, Service, json_response, raw_response
-from fencepost.impl.http.tokens import Headers
+from fencepost.impl.http.targets import path_of
+from fencepost.impl.http.tokens import Headers, Holder, Tokens
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import ANONYMOUS, Caller, Credentials
 from fencepost.impl.objects.operations import Content, Receiving
@@ -81,6 +81,7 @@ class ObjectServer(Service):
         *,
         domain: str = "",
         limits: Limits | None = None,
+        tokens: Tokens[Holder] | None = None,
         recording: HttpRecording | None = None,
     ) -> None:
         super().__init__(
@@ -91,7 +92,7 @@ class ObjectServer(Service):
         self._domain = domain
         self._log = logging.getLogger("fencepost.objects")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
-        self._rest = Rest(self, buckets, credentials, self._log)
+        self._rest = Rest(self, buckets, credentials, self._log, tokens)
         self._records = recording is not None
         self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
 
@@ -182,7 +183,7 @@ class ObjectServer(Service):
             name, text = raw_name.decode("latin-1"), _text(value)
             headers[name] = f"{headers[name]},{text}" if name in headers else text
         try:
-            path = unquote(raw_path.decode("ascii"), errors="strict")
+            path = path_of(raw_path)
             query = parse_query(query_string.decode("ascii"))
         except (UnicodeDecodeError, ValueError):
             refuse("InvalidURI")
@@ -235,7 +236,7 @@ class _Exchange:
     async def serve(self) -> None:
         scope = self._scope
         request = self._server.take_apart(
-            scope["method"], scope["raw_path"].split(b"?")[0], scope["query_string"], scope["headers"]
+            scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
         )
         with self._server.gate.enter(self._client()):
             await self._serve(request)
@@ -368,7 +369,7 @@ class _Exchange:
     async def fail(self, error: S3Error) -> None:
         if self._begun:  # the response is on its way: ending the connection is all that is left
             raise ClientGone
-        path = unquote(self._scope["path"])
+        path = self._scope["path"]
         status, headers, body = error_answer(error, self._scope["method"], path, self._id)
         if status == 503:
             headers["Retry-After"] = "1"

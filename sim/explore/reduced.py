@@ -60,9 +60,8 @@ class ReducedSearch:
         self._merge = merge
         self._first_only = first_only
         self._observe = observe
-        """Called at the end of every complete run."""
+        """Called at the end of every complete run whose times are those of the search."""
         self.timed = max(int(timed), CLOCKED if setting.budget.skew else UNTIMED)
-        self.coverage = Coverage()
         self.failures: list[Failure] = []
         self.findings: list[str] = []
         self.clear()
@@ -70,6 +69,7 @@ class ReducedSearch:
     def clear(self) -> None:
         """Forget everything that was explored."""
         self.reset(Footprints())
+        self.coverage = Coverage()
         self.schedules = 0
         """Runs to their end."""
         self.pruned = 0
@@ -85,6 +85,8 @@ class ReducedSearch:
         """The first so many nodes belong to other pieces of the search and do not vary."""
         self._memory = Memory()
         self._recall = Recall()
+        self._learnt = self.setting.learnt()
+        """Findings of other runs on which this search rests."""
 
     def reset(self, footprints: Footprints) -> None:
         """Start with an empty path and these names for what steps touch."""
@@ -107,13 +109,19 @@ class ReducedSearch:
             self._explore(stop)
 
     def _explore(self, stop: Callable[["ReducedSearch"], bool]) -> None:
+        setting = self.setting
+        setting.adopt()
         if not self.stack:
-            self.setting.deadlines.adopt()
+            self._learnt = setting.learnt()
+        elif self._learnt != setting.learnt() and not self.exhausted:
+            # Another search of this program learnt it meanwhile, and what was explored here was without it.
+            if self.base:
+                self.stale = True
+                return
+            self.clear()
         while not self.exhausted:
             world = self._run()
-            setting = self.setting
-            learnt = setting.deadlines.adopt() | setting.sharing.adopt() | setting.loops.adopt()
-            if learnt or world.run.time_mattered > self.timed:
+            if setting.adopt() or world.run.time_mattered > self.timed:
                 # Time matters more than was thought, or threads share more: more steps conflict. Or a loop is
                 # endless: it is held back. Start over.
                 self.timed = max(self.timed, world.run.time_mattered)
@@ -224,7 +232,7 @@ class ReducedSearch:
                     self._try_all_at_the_end()
                 self.schedules += 1
                 self.coverage.end(world)
-                if self._observe is not None:
+                if self._observe is not None and run.time_mattered <= self.timed:
                     self._observe(world)
                 return
             over = len(self.stack) - run.rushed >= steps_max and run.rushing is None

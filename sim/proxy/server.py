@@ -1,7 +1,8 @@
 """The proxy: a server that passes requests on, with the faults of its plan.
 
-A request is read whole. Then its fate is drawn, from a stream of its own for each kind of request and each
-fault, so that another rate of one fault does not change which requests meet another:
+A request is read whole, by the rules of our servers. Then its fate is drawn, from a stream of its own for
+each kind of request and each fault, so that another rate of one fault does not change which requests meet
+another:
 
 
     slow down     waits its latency, is answered 503; never forwarded
@@ -144,8 +145,8 @@ class Proxy:
         head = await read_head(reader)
         if head is None:
             return False
-        if len(head.first) != 3 or not head.first[2].startswith("HTTP/1."):
-            raise BadMessage(400, "only HTTP/1.0 and HTTP/1.1 pass")
+        if head.first[0].startswith("HTTP/"):
+            raise BadMessage(400, "it is a reply, and not a request")
         if head.fields.get("expect", "").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await read_body(reader, head, self.plan.body_bytes_max)

@@ -400,11 +400,12 @@ class _Part:
         for at in np.flatnonzero(backwards & self.one_order[run]).tolist():
             why = f"event {seen.seq[row[at]]} answers a request that was sent later"
             self._find("answered-before", int(row[at]), int(asked[at]), why)
+        begin, end = self._places(begin, np.where(exact, row, end))
         return _Requests(
             object=self.object[row],
             domain=np.where(self.one_order[run], NONE, process),
             begin=begin,
-            end=np.where(exact, row, end),
+            end=end,
             asked=asked,
             answered=answered,
             need=need,
@@ -592,7 +593,6 @@ class _Part:
         codes, seen = self.hash.codes, self.seen
         steps = []
         sent = []
-        begins, ends = self._places(requests)
         for at in range(len(requests)):
             asked, answered = int(requests.asked[at]), int(requests.answered[at])
             row = answered if answered >= 0 else asked
@@ -616,8 +616,8 @@ class _Part:
                 Step(
                     row=row,
                     domain=int(requests.domain[at]),
-                    begin=int(begins[at]),
-                    end=int(ends[at]),
+                    begin=int(requests.begin[at]),
+                    end=int(requests.end[at]),
                     need=Need(int(requests.need[at])),
                     value=int(requests.value[at]),
                     post=post,
@@ -638,16 +638,15 @@ class _Part:
         }
         return Register(steps, known, starts_empty=self.claims.starts_empty)
 
-    def _places(self, requests: _Requests) -> tuple[I64, I64]:
+    def _places(self, begin: I64, end: I64) -> tuple[I64, I64]:
         """The beginnings and ends, where a process has its restarts one after the other."""
-        begins, ends = requests.begin, requests.end
-        if (requests.domain == NONE).all():
-            return begins, ends
-        rows = np.unique(np.concatenate([begins[begins >= 0], ends[ends < len(self.seen)]]))
-        order = rows[np.lexsort((rows, self.seen.incarnation[rows]))]
-        place = np.full(len(self.seen) + 1, len(self.seen), np.int64)
-        place[order] = np.arange(len(order))
-        return np.where(begins >= 0, place[begins], begins), place[ends]
+        seen = self.seen
+        life = np.where(self.one_order[seen.run], 0, seen.incarnation)
+        if not life.any():
+            return begin, end
+        place = np.full(len(seen) + 1, len(seen), np.int64)
+        place[np.lexsort((life, seen.run))] = np.arange(len(seen))
+        return np.where(begin == NONE, begin, place[begin]), place[end]
 
     def _left(self, own: int, post: int, etags: set[int], hashes: Mapping[int, set[int]]) -> frozenset[int]:
         """The ETags that a write of this hash may leave; `post` is the one that its answer shows, if any."""
