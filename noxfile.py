@@ -26,6 +26,7 @@ BENCHMARKS = (
     "prediction",
     "proxy",
     "publish",
+    "recorder",
     "refinements",
     "replay",
     "spark",

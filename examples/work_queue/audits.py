@@ -7,7 +7,8 @@ fencepost audit examples/work_queue/audits.py:queue --set unfenced=1 --like trac
 import json
 import time
 
-from fencepost.examples.work_queue.work_queue import Queue, UnfencedQueue
+from fencepost.examples.work_queue.work_queue import FIELDS, Queue, UnfencedQueue
+from fencepost.impl.recording import json_fields
 from fencepost.sim.world import View, World
 
 LEASE_S = 60.0
@@ -30,6 +31,7 @@ def worker(world: World, name: str, *, fenced: bool, slow: bool) -> None:
 def queue(world: World, workers: int = 2, unfenced: int = 0) -> None:
     """A job, its claim and its record tell one story, whoever is slow or killed."""
     world.boto3_bucket("queue")
+    world.show_bodies(json_fields(FIELDS))
     Queue(world.boto3_client("s3"), "queue", "producer").submit(JOB, 1)
     for number in range(workers):
         how = {"fenced": number >= unfenced, "slow": number == 0}

@@ -19,9 +19,9 @@ class QueueMap(Refinement):
     """The claim shows everything but the deletions and the records, which have keys of their own."""
 
     keys = (
-        Keys("claim", "claims/(?P<job>.+)"),
-        Keys("job", "jobs/(?P<job>.+)"),
-        Keys("record", "(?P<fate>done|dead)/(?P<job>.+)"),
+        Keys("claim", "(?:.+/)?claims/(?P<job>[^/]+)"),
+        Keys("job", "(?:.+/)?jobs/(?P<job>[^/]+)"),
+        Keys("record", "(?:.+/)?(?P<fate>done|dead)/(?P<job>[^/]+)"),
     )
     runs = "key:job"
     roles = (Role("worker", ("process",), most=7),)

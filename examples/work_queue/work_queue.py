@@ -19,6 +19,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 ATTEMPTS = 3
+FIELDS = {r"(?:.+/)?claims/.+": ("state", "attempt")}
+"""The fields of bodies that a trace needs, for the map."""
 REFUSED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "404", "412")
 Document = Mapping[str, Any]
 

@@ -37,6 +37,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -235,27 +236,26 @@ class Recorder:
                 return False
             self._runs.add(run)
         begins = row["kind"] == BEGIN
-        whole: Row = {
-            "run": run,
-            "seq": 0 if begins else self._seqs.get(run, 0) + 1,
-            "t_ns": self._now(),
-            "process": process or self._process,
-            "incarnation": self._incarnation,
-        }
-        whole.update(
-            (name, value) for name, value in row.items() if value not in ("", -1) or name in ("op", "key")
-        )
-        line = (json.dumps(whole, separators=(",", ":")) + "\n").encode()
+        seq = 0 if begins else self._seqs.get(run, 0) + 1
+        head = f'{{"run":{_quoted(str(run))},"seq":{seq},"t_ns":{self._now()}'
+        who = f'"process":{_quoted(process or self._process)},"incarnation":{self._incarnation}'
+        # Several times as quick as `json.dumps`, which makes an encoder for each event.
+        rest = [
+            f'"{name}":{_quoted(value) if isinstance(value, str) else value}'
+            for name, value in row.items()
+            if value not in ("", -1) or name in ("op", "key")
+        ]
+        line = f"{head},{who},{','.join(rest)}}}\n".encode()
         size = len(line)
-        head = self._head
-        if size > self._ring_bytes - (head - self._tail):
+        start = self._head
+        if size > self._ring_bytes - (start - self._tail):
             return False
-        at = head % self._ring_bytes
+        at = start % self._ring_bytes
         first = min(size, self._ring_bytes - at)
         self._queue[_START + at : _START + at + first] = line[:first]
         if first < size:
             self._queue[_START : _START + size - first] = line[first:]
-        self._head = head + size
+        self._head = start + size
         struct.pack_into("<Q", self._queue, _HEAD_AT, self._head)
         if not begins:
             self._seqs[run] = self._seqs.get(run, 0) + 1

@@ -195,19 +195,18 @@ def _sorted(order: Order, requests: Sequence[_Request]) -> list[_Request]:
     """By this order, with that of each process and of ETags kept."""
     latest: dict[str, int] = {}
     made: dict[tuple[str, str], int] = {}
-    placed = []
+    placed: list[tuple[int, _Request]] = []
     for one in sorted(requests, key=lambda one: one.begin):
         place = max(order(one), latest.get(one.process, 0))
         latest[one.process] = place
-        placed.append([place, one.begin, one])
+        placed.append((place, one))
         if one.kind in _WRITES and one.outcome == "done" and one.etag:
             made[one.key, one.etag.strip('"')] = place
-    for item in placed:
-        one = item[2]
-        name = one.named or (one.etag if one.kind in ("get", "head") else "")
-        place = made.get((one.key, name.strip('"')), -1)
-        item[0] = max(item[0], place)
-    return [one for _, _, one in sorted(placed, key=lambda item: (item[0], item[1]))]
+    named = []
+    for place, one in placed:
+        etag = one.named or (one.etag if one.kind in ("get", "head") else "")
+        named.append((max(place, made.get((one.key, etag.strip('"')), -1)), one.begin, one))
+    return [one for _, _, one in sorted(named, key=lambda found: found[:2])]
 
 
 def _observed(one: _Request, shown: set[tuple[str, str]], exists: set[str]) -> Observation | None:
