@@ -143,7 +143,7 @@ class Recorder:
                 return False
             while self._late:
                 self._append(self._late.popleft())
-            accepted = False if self._dropped and not self._tell_gaps() else self._append(row, process)
+            accepted = False if self._dropped and not self._note_gaps() else self._append(row, process)
             if not accepted and phase != "response":
                 self._drop(run, key)
             is_filling = self._head - self._tail > self._ring_bytes // 2
@@ -204,7 +204,7 @@ class Recorder:
             if self._closed:
                 return
             if self._dropped:
-                self._tell_gaps()
+                self._note_gaps()
             while self._late:
                 self._append(self._late.popleft())
             self._closed = True
@@ -267,7 +267,7 @@ class Recorder:
         place = (run, key) if len(self._dropped) < _KEYS_MAX or (run, key) in self._dropped else (run, "")
         self._dropped[place] = self._dropped.get(place, 0) + 1
 
-    def _tell_gaps(self) -> bool:
+    def _note_gaps(self) -> bool:
         """Write the gaps; true if there was room for all."""
         while self._dropped:
             (run, key), count = next(iter(self._dropped.items()))
@@ -275,8 +275,8 @@ class Recorder:
             if not self._append({**row, "note": "the queue was full"}):
                 return False
             del self._dropped[run, key]
-            self._told += count
-            struct.pack_into("<Q", self._queue, _DROPPED_AT + 8, self._told)
+            self._noted += count
+            struct.pack_into("<Q", self._queue, _DROPPED_AT + 8, self._noted)
         return True
 
     def _run(self) -> None:
@@ -313,7 +313,7 @@ class Recorder:
         self._wake, self._pause = threading.Event(), threading.Event()
         self._late: deque[Row] = deque()
         self._dropped: dict[tuple[str, str], int] = {}
-        self._all_dropped = self._told = 0
+        self._all_dropped = self._noted = 0
         self._closed = False
         self._head = self._tail = self._written = 0
         self._op, self._number = -1, 0
@@ -362,7 +362,7 @@ class Recorder:
         file = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         with self._lock:  # no event may move `head` while the header is written
             self._runs.clear()
-            header = (self._incarnation, self._head, self._all_dropped, self._told, self._tail, number)
+            header = (self._incarnation, self._head, self._all_dropped, self._noted, self._tail, number)
             self._queue[: _HEADER.size] = _HEADER.pack(_MAGIC, *header)
         self._file, self._number, self._written = file, number, 0
 
@@ -429,16 +429,16 @@ def rest_of(path: Path, size: int) -> bytes:
 def _rest(raw: bytes, incarnation: int, number: int, size: int) -> bytes:
     if len(raw) <= _START or raw[:8] != _MAGIC:
         return b""
-    _, life, head, dropped, told, start, present = _HEADER.unpack_from(raw)
+    _, life, head, dropped, noted, start, present = _HEADER.unpack_from(raw)
     ring = len(raw) - _START
     if (life, present) != (incarnation, number) or not 0 <= head - (start + size) <= ring:
         return b""
     at = (start + size) % ring
     twice = raw[_START:] + raw[_START:]
     rest = twice[at : at + head - (start + size)]
-    if dropped > told:
+    if dropped > noted:
         gap = {"run": "", "seq": 0, "process": "", "op": -1, "phase": "note", "kind": GAP, "key": ""}
-        gap |= {"size": dropped - told, "note": "the queue was full when the process ended"}
+        gap |= {"size": dropped - noted, "note": "the queue was full when the process ended"}
         rest += (json.dumps(gap) + "\n").encode()
     return rest
 

@@ -80,7 +80,7 @@ class RunExplanation:
         sizes = sorted(self.runs.values())
         yield f"runs: named by {self.by}"
         if sizes:
-            yield f"  {len(sizes):,} runs of {sizes[0]:,} to {sizes[-1]:,} events"
+            yield f"  runs: {len(sizes):,}, of {sizes[0]:,} to {sizes[-1]:,} events"
         for run, count in self.runs.most_common(2):
             yield f"  {run or '(no name)'}: {count:,} events about {_some(self.keys_of[run])}"
             yield f"    by {_some(self.processes[run])}"
@@ -88,7 +88,7 @@ class RunExplanation:
             yield f"  no run: {count:,} {why}"
         yield "keys:"
         for one in self.kinds.values():
-            yield f"  {one.name:<10} {one.pattern}  {len(one.keys):,} keys"
+            yield f"  {one.name:<10} {one.pattern}  keys: {len(one.keys):,}"
             if one.read:
                 yield f"    read     {_counts(one.read)}"
             if one.ignored:
@@ -136,7 +136,7 @@ def _add(
         if len(found.keys_of[run]) <= _NAMES_MAX:
             found.keys_of[run].add(key)
         found.processes[run].add(process)
-        if phase not in ("response", "landed"):
+        if phase != "response":
             continue
         if key not in places:
             places[key] = _place(key, patterns)

@@ -124,10 +124,10 @@ def _look(files: Sequence[Path], report: Report) -> tuple[dict[str, _Seen], int]
             if phase not in ("response", "landed") or "/" not in key or kind not in _WRITES:
                 continue
             processes.add(process)
-            told, fields = asked.pop((process, life, op), (condition, words))
+            had, fields = asked.pop((process, life, op), (condition, words))
             seen = folders[key.partition("/")[0]]
             seen.keys.add(key)
-            seen.requests[kind, condition or told, outcome] += 1
+            seen.requests[kind, condition or had, outcome] += 1
             for word in (words or fields).split():
                 field, _, value = word.partition("=")
                 seen.fields[field].add(value)

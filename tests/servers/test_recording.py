@@ -101,7 +101,8 @@ def test_an_unfenced_worker_is_found_where_it_takes_a_job_from_another(
         found = replay(tmp_path / traces, "--model", QUEUE_MAP, folder=tmp_path)
         assert found["verdict"] == "violated"
         assert found["continuity"]["verdict"] == "holds", "the store did nothing wrong"
-        assert all(one["event"].startswith("worker-0: ") for one in found["violations"])
+        # Where its write overlaps another one, the model may reject the other as the first impossible one.
+        assert any(one["event"].startswith("worker-0: ") for one in found["violations"])
         reasons = {one["reason"].partition(":")[0] for one in found["violations"]}
         assert any("condition anything" in reason for reason in reasons), reasons
 
