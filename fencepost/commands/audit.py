@@ -49,7 +49,7 @@ from fencepost.commands.systems import (
     read_shipped,
     shipped,
 )
-from fencepost.commands.terminal import StatusLine, finish, verbose_option
+from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
 from fencepost.commands.watching import watch_option
@@ -108,6 +108,10 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "--flat audits several sizes, and {} is about one; leave out either",
         ("--mutants", "--resume", "--trace"),
     ),
+    "--engine": (
+        "--engine spark explores many schedules at once, and {} is not about that; leave out either",
+        ("--store", "--replay", "--base", "--flat", "--jobs", "--depth"),
+    ),
     "--base": (
         "--base compares two searches, and {} is about one run; leave out either",
         ("--replay", "--resume", "--trace"),
@@ -149,6 +153,14 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 )
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Depth of pct's bugs.  [default: 3]")
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
+@engine_option("Where schedules are explored.")
+@click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
+@click.option(
+    "--py-files",
+    multiple=True,
+    metavar="FILE,...",
+    help="Modules, folders and zip files that executors need besides the program's folder.",
+)
 @click.option(
     "--resume", type=TARGET, metavar="FILE", help="Save the search here when it is stopped, and continue it."
 )
@@ -181,6 +193,9 @@ def command(listing: bool, **options: Any) -> int:
     With --over-http each process is a real one, of any language: world.spawn(function) runs in an interpreter
     of its own, world.spawn_command([...]) starts a program. Schedules are sampled.
 
+    With --engine spark the executors of a cluster share the search, or take the audits of --mutants and
+    --mutate, or the samples of --over-http. The verdict and the counterexample are those of --jobs.
+
     With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
     removed afterwards: it breaks, or nothing is decided.
     """
@@ -194,10 +209,12 @@ def command(listing: bool, **options: Any) -> int:
     if options["base"] is not None:
         return compare_with_base(options["system"], options["base"], json_file)
     if options["mutants"]:
-        mutants = _mutants(options)
+        with _elsewhere(options) as session:
+            mutants = _mutants(options)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     if options["mutate"]:
-        mutants = mutate(options["system"], lambda: _named(options), options["budget"])
+        with _elsewhere(options) as session:
+            mutants = mutate(options["system"], lambda: _named(options), options["budget"])
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     if options["mutant"] and is_own(options["system"]):
         system = find_mutant(options["system"], options["mutant"])
@@ -208,7 +225,8 @@ def command(listing: bool, **options: Any) -> int:
         return Exit.HOLDS
     with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
         if options["over_http"]:
-            result = _over_http(system, options)
+            with _elsewhere(options) as session:
+                result = _over_http(system, options)
         else:
             result = _real(system, options, console) if options["store"] else _search(system, options)
     again = ""
@@ -226,7 +244,7 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
     given = {
         f"--{name.replace('_', '-')}"
         for name, value in options.items()
-        if value not in (None, False, ()) and (name, value) != ("jobs", 1)
+        if value not in (None, False, ()) and (name, value) not in (("jobs", 1), ("engine", "local"))
     }
     if options["replay"] is not None and not options["replay"].strip():
         raise BadRequest("--replay is given an empty token; paste the one that a failure printed")
@@ -242,8 +260,11 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
     for option in ("--resume", "--jobs"):
         if option in given and strategy != "exhaustive":
             raise BadRequest(f"{option} is for the exhaustive strategy, not for {strategy}; leave out either")
-    if {"--resume", "--jobs"} <= given:
-        raise BadRequest("--resume keeps the search of one process; leave out either it or --jobs")
+    for option in ("--master", "--py-files"):
+        if option in given and "--engine" not in given:
+            raise BadRequest(f"{option} belongs to --engine spark")
+    if "--engine" in given and strategy != "exhaustive" and not options["over_http"]:
+        raise BadRequest(f"--engine spark shares the exhaustive strategy, not {strategy}; leave out either")
     if "--depth" in given and strategy != "pct":
         raise BadRequest("--depth is the depth of pct; give --strategy pct with it")
 
@@ -293,6 +314,9 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     name, sizes = ("", []) if options["flat"] is None else _read_flat(options["flat"])
     sized = [(*options["settings"], f"{name}={value}") for value in sizes] or [options["settings"]]
     requests = [_request(system, options, settings) for settings in sized]
+    if options["engine"] == "spark":
+        with _elsewhere(options) as session:
+            return _search_elsewhere(system, options, session)
     token = options["replay"]
 
     def search(request: AuditRequest) -> AuditOutcome:
@@ -307,6 +331,39 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
         # Without a failing run, the run without any fault.
         _write_trace(found.events or run_token(requests[0], "default").events, options["trace"])
     return replace(found.result(), hash_seeds=seeds)
+
+
+def _search_elsewhere(system: Audited, options: Mapping[str, Any], session: Any) -> results.AuditResult:
+    """Explore on the executors of a cluster."""
+    from fencepost.commands.cluster import executors, subject_of
+
+    request = _request(system, options, options["settings"])
+    with hash_seed.OtherSeed(wanted=system.path is not None) as other:
+        # The records are made by a process of this machine while executors explore.
+        subject = subject_of(session, options["system"], options, system.path)
+        found = _explore(replace(request, pool=executors(session, subject)))
+        decided = found.counterexamples or found.error_at is not None or found.verdict == "error"
+        seeds = () if decided else other.compare(system.name, request)
+    if options["trace"]:
+        _write_trace(found.events or run_token(request, "default").events, options["trace"])
+    return replace(found.result(), hash_seeds=seeds)
+
+
+def request_of_options(system: Audited, options: Mapping[str, Any]) -> AuditRequest:
+    """Return the request of a command, made again on an executor."""
+    return _request(system, {**options, "jobs": 1, "resume": None}, options["settings"])
+
+
+@contextlib.contextmanager
+def _elsewhere(options: Mapping[str, Any]) -> Iterator[Any]:
+    """A Spark session with --engine spark, else None. Spark is imported only on request."""
+    if options["engine"] != "spark":
+        yield None
+        return
+    from fencepost.commands.cluster import cluster
+
+    with cluster(options) as session:
+        yield session
 
 
 def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:

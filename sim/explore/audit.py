@@ -28,6 +28,7 @@ from fencepost.sim.explore.counterexample import Counterexample, counterexample_
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.finer import FIRST_PART, between_lines
 from fencepost.sim.explore.liveness import lasso
+from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.rehearsal import rehearse
@@ -70,6 +71,8 @@ class AuditRequest:
     depth: int = 3
     jobs: int = 1
     """Operating-system processes that share an exhaustive search."""
+    pool: Pool | None = None
+    """Workers elsewhere that share it, instead of processes of this machine."""
     checkpoint: str | None = None
     """The file in which an exhaustive search is saved when a limit stops it."""
     resume: bool = False
@@ -81,14 +84,17 @@ class AuditRequest:
     """True if other broken properties are looked for after the first one."""
 
     def __post_init__(self) -> None:
-        if (self.checkpoint or self.jobs > 1) and self.strategy != "exhaustive":
+        if (self.checkpoint or self.in_pieces) and self.strategy != "exhaustive":
             raise ValueError(f"jobs and checkpoint are for the exhaustive strategy, not for {self.strategy}")
-        if self.checkpoint and self.jobs > 1:
-            raise ValueError("a checkpoint holds one search: give either jobs or checkpoint")
         if self.resume and not self.checkpoint:
             raise ValueError("resume needs the checkpoint file to continue from")
         if self.strategy not in STRATEGIES:
             raise ValueError(f"strategy {self.strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
+
+    @property
+    def in_pieces(self) -> bool:
+        """True if several workers share the search."""
+        return self.jobs > 1 or self.pool is not None
 
     @cached_property
     def setting(self) -> Setting:
@@ -353,7 +359,7 @@ def _explored(
     schedules = request.schedules
     seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
     if request.resume and request.checkpoint:
-        load(searching, request.checkpoint)
+        (Together.load if isinstance(searching, Together) else load)(searching, request.checkpoint)
     if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
@@ -408,7 +414,11 @@ def _searcher(request: AuditRequest, setting: Setting) -> Any:
 
 
 def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
-    return ReducedSearch(setting) if request.checkpoint else Deepening(setting, jobs=request.jobs)
+    if request.checkpoint is None:
+        return Deepening(setting, jobs=request.jobs, pool=request.pool)
+    if request.in_pieces:
+        return Together(setting, request.jobs, pool=request.pool, checkpoint=request.checkpoint)
+    return ReducedSearch(setting)
 
 
 def _judge(

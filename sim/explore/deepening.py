@@ -6,16 +6,18 @@ run was cut, the program is searched with few steps first, then with twice as ma
 of these gets a number of runs only; the last is not limited. Programs whose runs all end are searched once.
 
 A search that is not done after some runs is interrupted by small ones: without faults, and with one kind of
-fault at a time. Most mistakes need no more, and the search of all faults together comes to them late.
+fault at a time. Most mistakes need no more, and the search of all faults together comes to them late. All of
+these run in this process, so that what they find is the same with any number of workers; only then the
+search goes on in pieces, see `pieces`.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
 
-from fencepost.sim.explore.checkpoint import Together
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.endless import try_favourites
 from fencepost.sim.explore.liveness import lasso_after_fault
+from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.faults import KINDS
@@ -44,9 +46,10 @@ Stop = Callable[[ReducedSearch], bool]
 class Deepening:
     """The same as `ReducedSearch` for who explores; `explore` returns the search that decided."""
 
-    def __init__(self, setting: Setting, *, jobs: int = 1) -> None:
+    def __init__(self, setting: Setting, *, jobs: int = 1, pool: Pool | None = None) -> None:
         self.setting = setting
         self._jobs = jobs
+        self._pool = pool
         self.schedules = 0
         """To their end, so far."""
         self.coverage = Coverage()
@@ -56,15 +59,17 @@ class Deepening:
 
     def explore(self, stop: Stop) -> ReducedSearch:
         try_favourites(self.setting)
-        whole = self._search(self.setting)
+        whole: ReducedSearch | Together = ReducedSearch(self.setting)
         found, decided = self._explore(whole, stop, lambda search: bool(search.cut) or self._is_long(search))
+        if self._in_pieces and not decided:
+            whole = self._search(self.setting, timed=found.timed)
         if not decided and found.cut:
             self.lasso = lasso_after_fault(self.setting)
             if self.lasso is not None:
                 return found
         if not decided and not found.cut:
-            for budget in fewer(self.setting.budget):
-                part = self._search(replace(self.setting, budget=budget), timed=found.timed)
+            for budget in fewer(self.setting.budget) if self.setting.budget.most() else ():
+                part = ReducedSearch(replace(self.setting, budget=budget), timed=found.timed)
                 other, decided = self._explore(part, stop, lambda search: search.runs >= RUNS_FEWER)
                 if other.failures:
                     return other
@@ -79,10 +84,16 @@ class Deepening:
         return found if decided else self._explore(whole, stop, lambda _: False)[0]
 
     def _is_long(self, search: ReducedSearch) -> bool:
-        return self._jobs == 1 and search.runs >= RUNS_BEFORE and self.setting.budget.most() > 0
+        return search.runs >= RUNS_BEFORE and (self._in_pieces or self.setting.budget.most() > 0)
+
+    @property
+    def _in_pieces(self) -> bool:
+        return self._jobs > 1 or self._pool is not None
 
     def _search(self, setting: Setting, timed: int = UNTIMED) -> ReducedSearch | Together:
-        return Together(setting, self._jobs, timed) if self._jobs > 1 else ReducedSearch(setting, timed=timed)
+        if self._in_pieces:
+            return Together(setting, self._jobs, timed, pool=self._pool)
+        return ReducedSearch(setting, timed=timed)
 
     def _explore(
         self, search: ReducedSearch | Together, stop: Stop, enough: Stop

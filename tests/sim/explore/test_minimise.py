@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ANYTHING, Outcome
-from fencepost.sim.explore import Setting, audit, checkpoint, counterexample, deepening, replay
+from fencepost.sim.explore import Setting, audit, counterexample, deepening, pieces, replay
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.world import NO_FAULTS, View, World, places
@@ -66,7 +66,8 @@ def endless(world: World) -> None:
 
 def test_several_processes_search_with_limits_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only one process did; several went on and on near the limit of steps."""
-    monkeypatch.setattr(checkpoint, "REPORT_RUNS", 1)
+    monkeypatch.setattr(pieces, "RUNS_FIRST", 1)
+    monkeypatch.setattr(pieces, "RUNS_MAX", 1)
     monkeypatch.setattr(deepening, "RUNS_EACH", 20)
     limits: list[int] = []
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
-from fencepost.sim.explore.checkpoint import load, save, split, unpack
+from fencepost.sim.explore.checkpoint import load, save, unpack
+from fencepost.sim.explore.pieces import split
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
