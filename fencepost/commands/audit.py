@@ -63,6 +63,7 @@ from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
 from fencepost.sim.explore.audit import audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
+from fencepost.sim.mutation import Mutation
 from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
@@ -208,13 +209,9 @@ def command(listing: bool, **options: Any) -> int:
     console = console_for(stderr=json_file == "-")
     if options["base"] is not None:
         return compare_with_base(options["system"], options["base"], json_file)
-    if options["mutants"]:
+    if options["mutants"] or options["mutate"]:
         with _elsewhere(options) as session:
-            mutants = _mutants(options)
-        return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
-    if options["mutate"]:
-        with _elsewhere(options) as session:
-            mutants = mutate(options["system"], lambda: _named(options), options["budget"])
+            mutants = _mutants(options, session) if options["mutants"] else _mutate(options, session)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     if options["mutant"] and is_own(options["system"]):
         system = find_mutant(options["system"], options["mutant"])
@@ -225,8 +222,7 @@ def command(listing: bool, **options: Any) -> int:
         return Exit.HOLDS
     with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
         if options["over_http"]:
-            with _elsewhere(options) as session:
-                result = _over_http(system, options)
+            result = _over_http(system, options)
         else:
             result = _real(system, options, console) if options["store"] else _search(system, options)
     again = ""
@@ -375,6 +371,8 @@ def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResu
             raise BadRequest(f"--faults {kind}: --over-http does not control clocks, messages or disks")
     request = _request(system, options, options["settings"])
     request = replace(request, strategy=options["strategy"] or "pct")
+    if options["engine"] == "spark":
+        return _samples_elsewhere(system, request, options)
     if options["replay"] is not None:
         found = follow_over_http(request, options["replay"])
     else:
@@ -383,6 +381,43 @@ def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResu
     if options["trace"]:
         _write_trace(found.events, options["trace"])
     return found.result()
+
+
+def _samples_elsewhere(
+    system: Audited, request: AuditRequest, options: Mapping[str, Any]
+) -> results.AuditResult:
+    """Sample on the executors of a cluster: each draws its schedules by a seed of its own."""
+    from fencepost.commands.cluster import Samples, subject_of
+    from fencepost.sim.spark.jobs import each
+
+    started = time.perf_counter()
+    with _elsewhere(options) as session, _Line() as line:
+        subject = subject_of(session, options["system"], options, system.path)
+        count = max(2, session.sparkContext.defaultParallelism)
+        share = None if request.schedules is None else -(-request.schedules // count)
+        found: list[results.AuditResult] = []
+        jobs = [Samples(subject, request.seed + number, share) for number in range(count)]
+        for result in each(session, jobs, lambda job: job):
+            found.append(result)
+            line.show_text(f"{sum(one.schedules for one in found):,} schedules")
+            if result.violations or result.verdict == "error":
+                break
+    return sampled_by_seeds(found, time.perf_counter() - started)
+
+
+def sampled_by_seeds(found: Sequence[results.AuditResult], seconds: float) -> results.AuditResult:
+    """Return the samples of several seeds as one result: the first that fails, or the sum of all."""
+    last = found[-1]
+    schedules = sum(one.schedules for one in found)
+    findings = tuple(dict.fromkeys(finding for one in found for finding in one.findings))
+    if last.violations or last.verdict == "error":
+        if last.seed != found[0].seed:
+            findings = (f"drawn with --seed {last.seed}, which the token needs", *last.findings)
+        return replace(last, schedules=schedules, seconds=seconds, findings=findings)
+    bound = f"{schedules} schedules sampled with {len(found)} seeds, which proves nothing about others"
+    return replace(
+        last, seed=found[0].seed, bound=bound, schedules=schedules, seconds=seconds, findings=findings
+    )
 
 
 def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, ...]) -> AuditRequest:
@@ -417,16 +452,48 @@ def _read_flat(text: str) -> tuple[str, list[str]]:
     return name, found
 
 
-def _mutants(options: Mapping[str, Any]) -> MutantsResult:
+def _mutants(options: Mapping[str, Any], session: Any) -> MutantsResult:
     """Every mutant of the system, and the system; one row each."""
-    name, chosen = options["system"], _options(options)
-    found = (
-        mutant_row(name, mutant, options["settings"], options["processes"], chosen, options["jobs"])
-        for mutant in [*mutants_of(name), None]
-    )
+    name = options["system"]
+    mutants = [*mutants_of(name), None]
+    if session is None:
+        found: Iterator[Row] = (mutant_row_of(name, mutant, options) for mutant in mutants)
+    else:
+        from fencepost.commands.cluster import MutantRow, subject_of
+        from fencepost.sim.spark.jobs import each
+
+        subject = subject_of(session, name, options, None)
+        found = each(session, mutants, lambda mutant: MutantRow(subject, mutant))
     rows, complete = collect(found, lambda row: f"{row.safeguard or row.system}: {row.verdict}")
     verdict = verdict_of(rows, complete=complete)
     return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=unbroken(rows, complete=complete))
+
+
+def mutant_row_of(name: str, mutant: str | None, options: Mapping[str, Any]) -> Row:
+    """The audit of one mutant with the options of the command."""
+    jobs = options["jobs"] if options["engine"] == "local" else 1
+    return mutant_row(name, mutant, options["settings"], options["processes"], _options(options), jobs)
+
+
+def _mutate(options: Mapping[str, Any], session: Any) -> MutantsResult:
+    """Every mutation of the user's modules, and the program; one row each."""
+
+    def elsewhere(found: list[Mutation | None], path: Path, seconds: float) -> Iterator[Row]:
+        from fencepost.commands.cluster import MutationRow, subject_of
+        from fencepost.sim.spark.jobs import each
+
+        name = options["system"]
+        subject = subject_of(session, name, {**options, "system": name}, path)
+        deadline = time.perf_counter() + seconds
+
+        def job(one: Mutation | None) -> MutationRow:
+            left = deadline - time.perf_counter()
+            return MutationRow(subject, "" if one is None else one.name, name, left)
+
+        return each(session, found, job)
+
+    run = elsewhere if session is not None else None
+    return mutate(options["system"], lambda: _named(options), options["budget"], run)
 
 
 def mutant_row(

@@ -31,8 +31,15 @@ Ask = Callable[[], AuditRequest]
 """Finds the program and makes its request; in the process of a mutant."""
 
 
-def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
-    """Audit every mutant of the program's modules, and the program; one row each."""
+Rows = Callable[[list[Mutation | None], Path, float], Iterator[Row]]
+"""Audits these mutations of the program in a file within so many seconds: a row each, in order."""
+
+
+def mutate(name: str, ask: Ask, seconds: float | None, elsewhere: Rows | None = None) -> MutantsResult:
+    """Audit every mutant of the program's modules, and the program; one row each.
+
+    `elsewhere`: they run there, and not in this machine's processes.
+    """
     if not is_own(name):
         raise BadRequest(
             "--mutate changes code of your own, path/to/file.py:function; of --list, give --mutants"
@@ -44,10 +51,12 @@ def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
     if not found:
         raise BadRequest(f"{path} and the modules that it imports have no step that --mutate could leave out")
     deadline = time.perf_counter() + (seconds or SECONDS)
-    rows, complete = collect(
-        (_row(name, files, one, ask, deadline) for one in (*found, None)),
-        lambda row: f"{row.safeguard or row.system}: {row.verdict}",
+    audited = (
+        (row_of(name, files, one, ask, deadline - time.perf_counter()) for one in (*found, None))
+        if elsewhere is None
+        else elsewhere([*found, None], path, seconds or SECONDS)
     )
+    rows, complete = collect(audited, lambda row: f"{row.safeguard or row.system}: {row.verdict}")
     verdict = verdict_of(rows, complete=complete)
     return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=unbroken(rows, complete=complete))
 
@@ -95,9 +104,8 @@ def _imported(file: Path) -> Iterator[Path]:
                 yield Path(module.__file__).resolve()
 
 
-def _row(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, deadline: float) -> Row:
-    """One audit, in a process of its own."""
-    left = deadline - time.perf_counter()
+def row_of(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, left: float) -> Row:
+    """One audit, in a process of its own; `left`: seconds for all that are left."""
     unknown = Row(
         safeguard="" if mutation is None else mutation.name,
         system=name,

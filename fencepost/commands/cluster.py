@@ -7,18 +7,21 @@ the piece and what earlier runs showed.
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fencepost.commands.audit_mutate import find_mutant
+from fencepost.commands.audit_mutate import find_mutant, modules, row_of
 from fencepost.commands.exit_codes import BadRequest
+from fencepost.commands.rows import Row
 from fencepost.commands.systems import Audited, find_system, is_own
 from fencepost.commands.user_files import is_file_name, neighbours, split
 from fencepost.sim.explore import AuditRequest
 from fencepost.sim.explore.pieces import Knowledge, Piece, Report, Workers, adopt, explored
 from fencepost.sim.explore.reporting import silence
+from fencepost.sim.explore.result import AuditResult
 from fencepost.sim.explore.runs import Setting
+from fencepost.sim.mutation import mutations
 from fencepost.sim.spark.code import Code, CodeAway, code_of
 from fencepost.sim.spark.jobs import TASK_FAILURES, Jobs
 from fencepost.sim.spark.session import SparkAway, start
@@ -183,3 +186,82 @@ class Executors:
 def executors(session: Any, subject: Subject) -> Callable[[Setting, Knowledge], Workers]:
     """Return what makes the workers of a search on this cluster."""
     return lambda setting, knowledge: Executors(session, subject, setting, knowledge)
+
+
+# Many audits side by side.
+
+
+@dataclass(frozen=True)
+class MutantRow:
+    """A job: the audit of one known mistake of a system, or of the system; its result is a row."""
+
+    subject: Subject
+    mutant: str | None
+
+    def __call__(self) -> Row:
+        from fencepost.commands.audit import mutant_row_of
+
+        with here(self.subject):
+            return mutant_row_of(self.subject.name, self.mutant, self.subject.options)
+
+
+@dataclass(frozen=True)
+class MutationRow:
+    """A job: the audit of one mutation of the user's modules, or of the program; its result is a row."""
+
+    subject: Subject
+    mutation: str
+    """Its name; empty for the program as it is."""
+    shown: str
+    """The program's name on the driver."""
+    seconds: float
+
+    def __call__(self) -> Row:
+        from fencepost.commands.audit import request_of_options
+
+        subject = self.subject
+        with here(subject) as prefix:
+            path = subject.system(prefix).path
+            assert path is not None, "a program of the user's own"
+            files = modules(path)
+            known = {one.name: one for file in files for one in mutations(file)}
+            one = known[self.mutation] if self.mutation else None
+
+            def ask() -> AuditRequest:
+                return request_of_options(subject.system(prefix), subject.options)
+
+            row = row_of(self.shown, files, one, ask, self.seconds)
+            return replace(row, file=row.file.removeprefix(prefix))
+
+
+@dataclass(frozen=True)
+class ZooRows:
+    """A job: some rows of the zoo."""
+
+    code: Any
+    """A Spark broadcast."""
+    rows: Callable[[], tuple[Row, ...]]
+
+    def __call__(self) -> tuple[Row, ...]:
+        with self.code.value.installed():
+            return self.rows()
+
+
+@dataclass(frozen=True)
+class Samples:
+    """A job: schedules of real processes, drawn by a seed of their own; its result is that of the audit."""
+
+    subject: Subject
+    seed: int
+    schedules: int | None
+
+    def __call__(self) -> AuditResult:
+        from fencepost.commands.audit import request_of_options
+        from fencepost.sim.over_http.search import run_over_http
+
+        with here(self.subject) as prefix:
+            request = request_of_options(self.subject.system(prefix), self.subject.options)
+            limit = request.schedules if self.schedules is None else self.schedules
+            strategy = self.subject.options["strategy"] or "pct"
+            request = replace(request, strategy=strategy, seed=self.seed, schedules=limit)
+            return run_over_http(request).result()

@@ -69,8 +69,8 @@ class Deepening:
                 return found
         if not decided and not found.cut:
             for budget in fewer(self.setting.budget) if self.setting.budget.most() else ():
-                part = ReducedSearch(replace(self.setting, budget=budget), timed=found.timed)
-                other, decided = self._explore(part, stop, lambda search: search.runs >= RUNS_FEWER)
+                small = ReducedSearch(replace(self.setting, budget=budget), timed=found.timed)
+                other, decided = self._explore(small, stop, lambda search: search.runs >= RUNS_FEWER)
                 if other.failures:
                     return other
                 if decided and not other.exhausted:

@@ -90,7 +90,8 @@ def code_of(program: Path | None, more: Iterable[Path] = ()) -> Code:
     folders: list[str] = []
     if program is not None:
         _take(program.resolve().parent, files, folders, whole=True)
-        for module in [*sys.modules.values()]:
+        loaded: list[object] = [*sys.modules.values()]
+        for module in loaded:
             if isinstance(module, ModuleType) and is_users(module) and getattr(module, "__file__", None):
                 _take(Path(str(module.__file__)).resolve(), files, folders, whole=False)
     for path in more:
