@@ -209,11 +209,11 @@ def disorderly(setting: Setting, seed: int, stop: Any = lambda _: False, **optio
 
 def test_any_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first failure in the order of pieces, and the counts of the pieces before it alone."""
-    monkeypatch.setattr(pieces, "RUNS_FIRST", 3)
-    monkeypatch.setattr(pieces, "RUNS_MAX", 20)
+    monkeypatch.setattr(pieces, "RUNS_FIRST", 20)
+    monkeypatch.setattr(pieces, "RUNS_MAX", 60)
     for fails in (True, False):
         seen = set()
-        for seed in range(3):
+        for seed in range(2):
             setting = Setting(partial(rivals, fails=fails), NO_FAULTS)
             whole = disorderly(setting, seed).whole
             steps = [str(step) for failure in whole.failures for step in failure.steps]
@@ -227,8 +227,8 @@ def test_a_search_in_pieces_goes_on_with_those_that_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is explored twice, and nothing is left out: the counts are those of a search without a stop."""
-    monkeypatch.setattr(pieces, "RUNS_FIRST", 3)
-    monkeypatch.setattr(pieces, "RUNS_MAX", 20)
+    monkeypatch.setattr(pieces, "RUNS_FIRST", 20)
+    monkeypatch.setattr(pieces, "RUNS_MAX", 60)
     monkeypatch.setattr(pieces, "SAVE_S", 0.0)
     file = tmp_path / "search.json"
     program = partial(rivals, fails=False)
@@ -239,7 +239,7 @@ def test_a_search_in_pieces_goes_on_with_those_that_are_left(
         if runs:
             together.load(str(file))
         together._pool = lambda setting, _, seed=seed: Disorderly(setting, Random(seed))
-        whole = together.explore(lambda at, runs=runs: at.runs > runs + 30)
+        whole = together.explore(lambda at, runs=runs: at.runs > runs + 150)
         save(whole, file)
         runs = whole.runs
         if whole.exhausted:
