@@ -43,7 +43,7 @@ STEPS_KEPT = 4_096
 """Steps after which the trace of the world is forgotten: nobody looks back."""
 POLL_NS = 1_000_000
 """Time until a process that found no message looks again."""
-AT_ONCE_MAX = 200_000
+AT_ONCE_MAX = 20_000
 """Steps that take no time: so many in a row never end."""
 
 
