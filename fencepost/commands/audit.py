@@ -60,7 +60,7 @@ from fencepost.reports.audit_text import LONG, audit_text, mutants_text
 from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
 from fencepost.reports.text import amount, plural
 from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
-from fencepost.sim.explore.audit import audit_sizes
+from fencepost.sim.explore.audit import SEARCHES, audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
 from fencepost.sim.mutation import Mutation
@@ -259,7 +259,7 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
     for option in ("--master", "--py-files"):
         if option in given and "--engine" not in given:
             raise BadRequest(f"{option} belongs to --engine spark")
-    if "--engine" in given and strategy != "exhaustive" and not options["over_http"]:
+    if "--engine" in given and strategy not in SEARCHES and not options["over_http"]:
         raise BadRequest(f"--engine spark shares the exhaustive strategy, not {strategy}; leave out either")
     if "--depth" in given and strategy != "pct":
         raise BadRequest("--depth is the depth of pct; give --strategy pct with it")

@@ -89,10 +89,11 @@ class Differing:
     steps_max: int
     muted: frozenset[str]
     lines: frozenset[str]
+    faults_max: int | None
 
     @classmethod
     def of(cls, setting: Setting) -> "Differing":
-        return cls(setting.budget, setting.steps_max, setting.muted, setting.lines)
+        return cls(setting.budget, setting.steps_max, setting.muted, setting.lines, setting.faults_max)
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ class ExplorePiece:
                 varied.muted,
                 varied.lines,
                 wait_rounds=request.wait_rounds,
+                faults_max=varied.faults_max,
                 kept=variables,
             )
             adopt(setting, self.knowledge)
