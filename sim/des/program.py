@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.errors import StoreError
@@ -82,7 +82,7 @@ class _Way:
 class TimedWorld(World):
     """A world whose processes repeat what they do, and whose properties nobody judges."""
 
-    repeats: ClassVar[bool] = False
+    repeats = False
 
     def __init__(self, driver: "_Driver", setup: ProgramSetup) -> None:
         super().__init__(seed=setup.seed, timed=STAMPED)
