@@ -25,6 +25,7 @@ BENCHMARKS = (
     "objects",
     "objects-costs",
     "prediction",
+    "program-prediction",
     "proxy",
     "publish",
     "refinements",
