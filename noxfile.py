@@ -32,6 +32,7 @@ BENCHMARKS = (
     "replay",
     "spark",
     "streams",
+    "streams-readers",
     "streams-replay",
     "tlaplus",
 )
@@ -172,11 +173,11 @@ def sdks(session: nox.Session, client: str) -> None:
     if client == "aioboto3":
         session.install("-e", ".[test]")
         session.install("aioboto3")  # by itself: pip takes long to find releases that suit both
-        session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
+        session.run("pytest", "-m", QUICK, "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
     else:
         session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
         files = ("tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py")
-        session.run("pytest", *files, "tests/trust/test_front_ends.py", *session.posargs)
+        session.run("pytest", "-m", QUICK, *files, "tests/trust/test_front_ends.py", *session.posargs)
 
 
 @nox.session

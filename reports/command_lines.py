@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 
 SEARCHING = (
     *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
-    *("--depth", "--jobs", "--resume", "--replay", "--base"),
+    *("--depth", "--jobs", "--resume", "--replay", "--base", "--coverage"),
 )
 """Options of an audit's search, each with a value: they do not go with --replay."""
 PRINTING = ("--quiet", "--gaps", "-v", "--verbose")

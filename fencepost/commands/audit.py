@@ -56,13 +56,16 @@ from fencepost.commands.watching import watch_option
 from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.events import Event
+from fencepost.properties.promises import PROMISES, BadPromise, Promise, promised
 from fencepost.reports.audit_text import LONG, audit_text, mutants_text
 from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
+from fencepost.reports.lcov import lcov
 from fencepost.reports.text import amount, plural
 from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
 from fencepost.sim.explore.audit import SEARCHES, audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
+from fencepost.sim.explore.suspecting import with_suspicions
 from fencepost.sim.mutation import Mutation
 from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
@@ -84,6 +87,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         (
             *("--strategy", "--faults", "--max-schedules", "--depth", "--max-steps", "--jobs", "--resume"),
             *("--wait-rounds", "--replay", "--base", "--trace", "--mutants", "--flat"),
+            *("--promises", "--promises-only"),
         ),
     ),
     "--replay": (
@@ -141,6 +145,15 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     help="Faults of one run, at most.  [default: crash=1,reply_lost=1,request_lost=1,pause=1]",
 )
 @click.option(
+    "--promise",
+    "promises",
+    multiple=True,
+    metavar="KIND=TARGET",
+    help="Judge a ready property, as queue=jobs/ or lock=state.lock; --promises lists them.",
+)
+@click.option("--promises-only", is_flag=True, help="Judge the promises, and not the program's properties.")
+@click.option("--promises", "listing_promises", is_flag=True, help="List the kinds of promises.")
+@click.option(
     "--seed", type=click.IntRange(0), metavar="N", help="Seed of choices and identifiers.  [default: 0]"
 )
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
@@ -173,12 +186,18 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--flat", metavar="NAME=A,B", help="Find what costs more with parameter NAME=B than with A.")
 @click.option("--trace", type=TARGET, metavar="FILE", help="Write the failing run's events as JSON lines.")
+@click.option(
+    "--coverage",
+    type=TARGET,
+    metavar="FILE",
+    help="Write the executed lines, and the outcomes of each request line as branches, as lcov.",
+)
 @json_option
 @verbose_option
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the counterexample and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems.")
-def command(listing: bool, **options: Any) -> int:
+def command(listing: bool, listing_promises: bool, **options: Any) -> int:
     """Run the real code of SYSTEM in every order, with every fault that the budget allows, and show the
     shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
@@ -202,6 +221,8 @@ def command(listing: bool, **options: Any) -> int:
     """
     if listing:
         return _list()
+    if listing_promises:
+        return _list_promises()
     if options["system"] is None:
         raise BadRequest("name the system to audit, as in: fencepost audit counter; --list lists them")
     _refuse_contradictions(options)
@@ -231,6 +252,8 @@ def command(listing: bool, **options: Any) -> int:
         again = with_token(again, result.violations[0].token)
     elif options["resume"] and result.verdict == "undecided":
         again = command_line(without=("--json",), flags=PRINTING)
+    if options["coverage"]:
+        write_file(Path(options["coverage"]), lcov(result.coverage, result.system).encode(), "--coverage")
     quiet, gaps = options["quiet"], options["gaps"]
     text = audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet)
     return finish(result, text, json_file)
@@ -297,7 +320,17 @@ def _options(options: Mapping[str, Any]) -> Options:
         steps_max=options["max_steps"],
         wait_rounds=options["wait_rounds"],
         depth=options["depth"],
+        promises=tuple(one.name for one in read_promises(options["promises"])) or None,
+        promises_only=options["promises_only"] or None,
     )
+
+
+def read_promises(texts: Sequence[str]) -> list[Promise]:
+    """The promises of the command line."""
+    try:
+        return promised(texts)
+    except BadPromise as error:
+        raise BadRequest(f"--promise: {error}") from error
 
 
 def _named(options: Mapping[str, Any]) -> AuditRequest:
@@ -316,7 +349,10 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     token = options["replay"]
 
     def search(request: AuditRequest) -> AuditOutcome:
-        return _explore(request) if token is None else run_token(request, token)
+        if token is not None:
+            return run_token(request, token)
+        found = _explore(request)
+        return found if system.path is None else with_suspicions(request, found)
 
     whole = system.path is not None and token is None and not name
     with hash_seed.OtherSeed(wanted=whole) as other:
@@ -337,7 +373,9 @@ def _search_elsewhere(system: Audited, options: Mapping[str, Any], session: Any)
     with hash_seed.OtherSeed(wanted=system.path is not None) as other:
         # The records are made by a process of this machine while executors explore.
         subject = subject_of(session, options["system"], options, system.path)
-        found = _explore(replace(request, pool=executors(session, subject)))
+        request = replace(request, pool=executors(session, subject))
+        found = _explore(request)
+        found = found if system.path is None else with_suspicions(request, found)
         decided = found.counterexamples or found.error_at is not None or found.verdict == "error"
         seeds = () if decided else other.compare(system.name, request)
     if options["trace"]:
@@ -432,6 +470,8 @@ def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, .
         system.name,
         jobs=options["jobs"],
         checkpoint=options["resume"],
+        by_line=bool(options["coverage"] or options["json_file"] or options["verbose"]),
+        lines_run=bool(options["coverage"]),
     )
 
 
@@ -478,7 +518,7 @@ def mutant_row_of(name: str, mutant: str | None, options: Mapping[str, Any]) -> 
 def _mutate(options: Mapping[str, Any], session: Any) -> MutantsResult:
     """Every mutation of the user's modules, and the program; one row each."""
 
-    def elsewhere(found: list[Mutation | None], path: Path, seconds: float) -> Iterator[Row]:
+    def elsewhere(found: list[Mutation], path: Path, seconds: float) -> Iterator[Row]:
         from fencepost.commands.cluster import MutationRow, subject_of
         from fencepost.sim.spark.jobs import each
 
@@ -486,9 +526,8 @@ def _mutate(options: Mapping[str, Any], session: Any) -> MutantsResult:
         subject = subject_of(session, name, {**options, "system": name}, path)
         deadline = time.perf_counter() + seconds
 
-        def job(one: Mutation | None) -> MutationRow:
-            left = deadline - time.perf_counter()
-            return MutationRow(subject, "" if one is None else one.name, name, left)
+        def job(one: Mutation) -> MutationRow:
+            return MutationRow(subject, one.name, name, deadline - time.perf_counter())
 
         return each(session, found, job)
 
@@ -623,6 +662,16 @@ def _list() -> int:
                 console.print(f"  parameter {parameter.name}={parameter.default}")
             for mutant in found.mutants:
                 console.print(f"  mutant {mutant}")
+    return Exit.HOLDS
+
+
+def _list_promises() -> int:
+    console = console_for(stderr=False)
+    for name, made in PROMISES.items():
+        target = "=TOPIC" if made.topic_target else "=TARGET" if made.needs_target else "[=TARGET]"
+        console.print(Text.assemble((f"{name}{target}", "bold"), f"  {made.meaning}"))
+        for option, meaning in made.options.items():
+            console.print(f"  ,{option}=  {meaning}", highlight=False)
     return Exit.HOLDS
 
 

@@ -26,7 +26,8 @@ from fencepost.sim.spark.code import Code, CodeAway, code_of
 from fencepost.sim.spark.jobs import TASK_FAILURES, Jobs
 from fencepost.sim.spark.session import SparkAway, start
 from fencepost.sim.world import Budget, places
-from fencepost.sim.world.variables import OwnVariables
+from fencepost.sim.world.deadlines import Deadlines
+from fencepost.sim.world.loops import Loops
 
 
 @dataclass(frozen=True)
@@ -124,36 +125,26 @@ class ExplorePiece:
             if name not in _REQUESTS:
                 _REQUESTS.clear()
                 _REQUESTS[name] = request_here(self.subject, prefix)
-            request, variables = _REQUESTS[name]
-            varied = self.setting
-            setting = Setting(
-                request.program,
-                varied.budget,
-                request.seed,
-                varied.steps_max,
-                muted=varied.muted,
-                lines=varied.lines,
-                wait_rounds=request.wait_rounds,
-                faults_max=varied.faults_max,
-                kept=variables,
+            # Pieces of one search must not know what other searches showed.
+            setting = replace(
+                _REQUESTS[name].setting, **vars(self.setting), deadlines=Deadlines(), loops=Loops()
             )
             adopt(setting, self.knowledge)
             _SETTINGS[self.generation] = setting
         return _SETTINGS[self.generation]
 
 
-_REQUESTS: dict[str, tuple[AuditRequest, OwnVariables]] = {}
+_REQUESTS: dict[str, AuditRequest] = {}
 _SETTINGS: dict[str, Setting] = {}
 
 
-def request_here(subject: Subject, prefix: str) -> tuple[AuditRequest, OwnVariables]:
+def request_here(subject: Subject, prefix: str) -> AuditRequest:
     """Return the request of the command, on an executor; its variables are as no run has changed them."""
     from fencepost.commands.audit import request_of_options
 
     request = request_of_options(subject.system(prefix), subject.options)
-    variables = request.setting.variables
-    variables.watch()
-    return request, variables
+    request.setting.variables.watch()
+    return request
 
 
 class Executors:
@@ -209,11 +200,10 @@ class MutantRow:
 
 @dataclass(frozen=True)
 class MutationRow:
-    """A job: the audit of one mutation of the user's modules, or of the program; its result is a row."""
+    """A job: the audit of one mutation of the user's modules, by its name; its result is a row."""
 
     subject: Subject
     mutation: str
-    """Its name; empty for the program as it is."""
     shown: str
     """The program's name on the driver."""
     seconds: float
@@ -227,7 +217,7 @@ class MutationRow:
             assert path is not None, "a program of the user's own"
             files = modules(path)
             known = {one.name: one for file in files for one in mutations(file)}
-            one = known[self.mutation] if self.mutation else None
+            one = known[self.mutation]
 
             def ask() -> AuditRequest:
                 return request_of_options(subject.system(prefix), subject.options)

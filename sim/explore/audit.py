@@ -17,6 +17,7 @@ nothing. `error`: no violation, but the program cannot be audited; the result na
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,7 @@ from fencepost.sim.explore import tokens
 from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
+from fencepost.sim.explore.executed import recording
 from fencepost.sim.explore.finer import FIRST_PART, between_lines
 from fencepost.sim.explore.liveness import lasso
 from fencepost.sim.explore.pieces import Pool, Together
@@ -43,6 +45,7 @@ from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
 from fencepost.sim.world.loops import WAIT_ROUNDS
 from fencepost.sim.world.process import Diverged, Stuck
+from fencepost.sim.world.sites import Sites
 
 STRATEGIES = ("portfolio", "exhaustive", "plain", "random", "pct", "hypothesis")
 SEARCHES = ("portfolio", "exhaustive")
@@ -85,6 +88,10 @@ class AuditRequest:
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
+    by_line: bool = False
+    """True if outcomes are counted by the line of the user's code that sent the request."""
+    lines_run: bool = False
+    """True if the lines of the user's code that run are recorded too."""
     others: bool = True
     """True if other broken properties are looked for after the first one."""
     enough: str = "all"
@@ -109,7 +116,10 @@ class AuditRequest:
 
     @cached_property
     def setting(self) -> Setting:
-        return Setting(self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds)
+        sites = Sites() if self.by_line or self.lines_run else None
+        return Setting(
+            self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds, sites=sites
+        )
 
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """Return the same audit, in which operations may cost at most so much."""
@@ -150,6 +160,8 @@ class AuditOutcome:
     """The parameter and the values for which costs were compared."""
     events: Sequence[Event] = ()
     """Of the run that failed or was replayed."""
+    suspicions: tuple[Counterexample, ...] = ()
+    """Schedules that break a ready promise, of a program that declares no property."""
     replayed: Sequence[str] | None = None
     """The lines of the one run, when a token was replayed."""
     token: str = ""
@@ -166,7 +178,7 @@ class AuditOutcome:
 
     def result(self) -> AuditResult:
         """Return the outcome as plain values, for reports and JSON."""
-        coverage = self.coverage.summary()
+        coverage = self.coverage.summary(self.request.budget)
         replays = self.replayed is not None
         if replays:  # one run is not compared with others
             coverage = AuditCoverage(coverage.outcomes, coverage.faults, coverage.steps)
@@ -181,6 +193,7 @@ class AuditOutcome:
             seconds=self.seconds,
             violations=tuple(found.as_violation() for found in self.counterexamples),
             findings=self.findings,
+            suspicions=tuple(found.as_violation() for found in self.suspicions),
             coverage=coverage,
             cost={} if replays else self.cost(),
             complete=None if replays else self.complete,
@@ -241,7 +254,11 @@ def search(
 
     `progress` ends the search between two runs, `interrupted` also in the middle of one.
     """
-    with places.held(request.program):
+    sites = request.setting.sites
+    if request.lines_run:
+        declared_properties(request.setting)  # loads the modules that the program imports itself
+    executed = recording(request.program, sites) if request.lines_run and sites else nullcontext()
+    with places.held(request.program), executed:
         return _search(request, progress, interrupted)
 
 
@@ -377,6 +394,7 @@ def declared_properties(setting: Setting) -> tuple[str, ...]:
         world.start(setting.program)
         names = [promise.name for promise in world.properties if promise.can_be_violated]
         names += [fold.name for fold in world.judge.folds] + [name for name, _ in world.judge.followers]
+        names += [promised.name for promised in world.judge.promises]
         return tuple(dict.fromkeys([*names, *(bound.property for bound in world.judge.bounds)]))
     finally:
         world.close()

@@ -16,6 +16,7 @@ from typing import Any
 
 import fencepost
 from fencepost.sim.explore.identity import digest_of, source_digest, sources
+from fencepost.sim.explore.outcome_coverage import OutcomeCoverage
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Costs, Coverage
@@ -176,6 +177,7 @@ def pack_coverage(coverage: Coverage) -> dict[str, Any]:
         "tested": dict(coverage.tested),
         "unjudged": sorted(coverage.unjudged),
         "costs": coverage.costs.packed(),
+        "by_line": coverage.by_line.packed(),
     }
 
 
@@ -198,4 +200,5 @@ def unpack_coverage(data: dict[str, Any]) -> Coverage:
         tested=Counter(data["tested"]),
         unjudged=set(data["unjudged"]),
         costs=Costs.unpacked(data["costs"]),
+        by_line=OutcomeCoverage.unpacked(data["by_line"]),
     )

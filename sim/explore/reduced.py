@@ -60,9 +60,8 @@ class ReducedSearch:
         self._merge = merge
         self._first_only = first_only
         self._observe = observe
-        """Called at the end of every complete run."""
+        """Called at the end of every complete run whose times are those of the search."""
         self.timed = max(int(timed), CLOCKED if setting.budget.skew else UNTIMED)
-        self.coverage = Coverage()
         self.failures: list[Failure] = []
         self.findings: list[str] = []
         self.clear()
@@ -70,6 +69,7 @@ class ReducedSearch:
     def clear(self) -> None:
         """Forget everything that was explored."""
         self.reset(Footprints())
+        self.coverage = Coverage()
         self.schedules = 0
         """Runs to their end."""
         self.pruned = 0
@@ -236,7 +236,7 @@ class ReducedSearch:
                     self._try_all_at_the_end()
                 self.schedules += 1
                 self.coverage.end(world)
-                if self._observe is not None:
+                if self._observe is not None and run.time_mattered <= self.timed:
                     self._observe(world)
                 return
             over = len(self.stack) - run.rushed >= steps_max and run.rushing is None

@@ -81,6 +81,8 @@ def held(program: Any) -> Iterator[None]:
 def apply(program: Any = None) -> None:
     """Put every replacement in its places."""
     global _applied
+    if _applied and _searched == _now():
+        return
     if _searched != _now():
         _restore([*_of_modules, *_others])  # what is found must be the real things
         _search()
