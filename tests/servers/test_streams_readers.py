@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.streams_readers import allow_files, reading, silent
 from bench.streams import ours
+from bench.streams_readers import allow_files, reading, silent
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 READERS = 2000

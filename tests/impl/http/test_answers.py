@@ -130,19 +130,21 @@ async def listening(service: Service) -> AsyncIterator[tuple[str, int]]:
 GET = b"GET /x HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-async def ask(address: tuple[str, int]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def ask(
+    address: tuple[str, int], limit: int = 1024
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """One request, of which nothing is read: the client keeps little by itself."""
     connected = socket.socket()
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connected.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connected, address)
-    reader, writer = await asyncio.open_connection(sock=connected, limit=1024)
+    reader, writer = await asyncio.open_connection(sock=connected, limit=limit)
     writer.write(GET)
     return reader, writer
 
 
 async def drained(reader: asyncio.StreamReader, pause_s: float) -> None:
-    while await reader.read(65536):
+    while await reader.read(1 << 14):
         await asyncio.sleep(pause_s)
 
 
@@ -176,11 +178,11 @@ def test_a_client_that_reads_a_little_is_cut_off_as_well() -> None:
     """Each byte that it takes puts off the end of its connection: the rate is bounded, too."""
 
     async def run() -> None:
-        service = Answering(8 * MIB, write_s=0.3, read_bytes_s=16 * MIB)
+        service = Answering(8 * MIB, write_s=0.5, read_bytes_s=16 * MIB)
         async with listening(service) as address:
-            reader, writer = await ask(address)
+            reader, writer = await ask(address, 1 << 14)
             with pytest.raises(ConnectionResetError):
-                await drained(reader, 0.05)
+                await drained(reader, 0.002)
             await settled(lambda: not service.answers.memory.held)
             writer.close()
 

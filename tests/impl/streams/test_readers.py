@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import itertools
+import threading
 from typing import Any
 
 import pytest
@@ -125,6 +126,61 @@ def test_a_long_event_is_in_memory_once_while_nobody_reads_it(kind: str) -> None
     run(act)
 
 
+@pytest.mark.parametrize("query", ["?offset=-1&live=sse", "?offset=-1"])
+def test_readers_that_come_one_after_another_share_it_as_well(query: str) -> None:
+    async def act() -> None:
+        server = server_of("application/json", b'"' + b"x" * 2 * MIB + b'",')
+        followers = []
+        for _ in range(20):
+            followers.append(one := Follower(server, f"/s{query}"))
+            one.reads.clear()
+            while len(one.got) < 1:
+                await asyncio.sleep(0.001)
+        for one in followers:
+            one.reads.set()
+        while any(len(one.got) < 2 for one in followers):
+            await asyncio.sleep(0)
+        assert len({id(one.got[1].obj) for one in followers}) == 1
+        for one in followers:
+            one.gone.set()
+        await asyncio.gather(*(one.task for one in followers))
+        assert server.answers.memory.held == 0
+        server.close()
+
+    run(act)
+
+
+def test_readers_that_come_at_once_share_it_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finds nothing that it could share before it reads."""
+
+    async def act() -> None:
+        server = server_of("text/plain", b"x" * 2 * MIB)
+        show, all_have_read = server._tailing._show, threading.Barrier(4)
+
+        def slowly(*args: Any) -> Any:
+            found = show(*args)
+            all_have_read.wait(20)
+            return found
+
+        monkeypatch.setattr(server._tailing, "_show", slowly)
+        followers = [Follower(server) for _ in range(4)]
+        for one in followers:
+            one.reads.clear()
+        async with asyncio.timeout(20):
+            while not all(one.got for one in followers):
+                await asyncio.sleep(0.001)
+        assert server.answers.memory.held < 3 * MIB
+        monkeypatch.setattr(server._tailing, "_show", show)
+        for one in followers:
+            one.reads.set()
+            one.gone.set()
+        await asyncio.gather(*(one.task for one in followers))
+        assert server.answers.memory.held == 0
+        server.close()
+
+    run(act)
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "application/json"])
 def test_a_long_event_arrives_whole_and_its_control_event_with_its_end(kind: str) -> None:
     async def act() -> None:
@@ -160,7 +216,7 @@ def test_readers_are_served_in_batches_between_which_others_have_their_turn() ->
 
         async def watch() -> None:
             while True:
-                behind.append(sum(len(one.got) > 1 for one in followers))
+                behind.append(sum(len(one.got) > 2 for one in followers))
                 await asyncio.sleep(0)
 
         watching = asyncio.create_task(watch())
