@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.store import ABSENT, ANYTHING
+from fencepost.impl.store import ABSENT
 from fencepost.impl.store import requests as req
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting
