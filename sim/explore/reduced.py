@@ -85,6 +85,8 @@ class ReducedSearch:
         """The first so many nodes belong to other pieces of the search and do not vary."""
         self._memory = Memory()
         self._recall = Recall()
+        self._learnt = self.setting.learnt()
+        """Findings of other runs on which this search rests."""
 
     def reset(self, footprints: Footprints) -> None:
         """Start with an empty path and these names for what steps touch."""
@@ -107,13 +109,19 @@ class ReducedSearch:
             self._explore(stop)
 
     def _explore(self, stop: Callable[["ReducedSearch"], bool]) -> None:
+        setting = self.setting
+        setting.adopt()
         if not self.stack:
-            self.setting.deadlines.adopt()
+            self._learnt = setting.learnt()
+        elif self._learnt != setting.learnt() and not self.exhausted:
+            # Another search of this program learnt it meanwhile, and what was explored here was without it.
+            if self.base:
+                self.stale = True
+                return
+            self.clear()
         while not self.exhausted:
             world = self._run()
-            setting = self.setting
-            learnt = setting.deadlines.adopt() | setting.sharing.adopt() | setting.loops.adopt()
-            if learnt or world.run.time_mattered > self.timed:
+            if setting.adopt() or world.run.time_mattered > self.timed:
                 # Time matters more than was thought, or threads share more: more steps conflict. Or a loop is
                 # endless: it is held back. Start over.
                 self.timed = max(self.timed, world.run.time_mattered)

@@ -41,6 +41,8 @@ class Setting:
     seed: int = 0
     steps_max: int = 400
     """A run longer than this is cut and reported: some process is spinning."""
+    faults_max: int | None = None
+    """Faults of one run, of any kind; None: the budget alone limits them."""
     muted: frozenset[str] = frozenset()
     """Properties that are not judged: a violation of each is known, and others are looked for."""
     lines: frozenset[str] = frozenset()
@@ -69,6 +71,19 @@ class Setting:
         """Threads that share memory, as the runs so far showed."""
         return Sharing(self.program)
 
+    def adopt(self) -> bool:
+        """Take up from the next run on what was learnt; return True if anything is new."""
+        return self.deadlines.adopt() | self.sharing.adopt() | self.loops.adopt()
+
+    def learnt(self) -> tuple[Any, ...]:
+        """Return what decides which steps a run offers and which conflict, besides the program."""
+        timed = self.budget.pause or self.budget.skew
+        return (
+            (self.deadlines.tried, self.deadlines.skews) if timed else (),
+            self.sharing.writers,
+            self.loops.held(),
+        )
+
     def world(
         self,
         footprints: Footprints | None = None,
@@ -96,6 +111,7 @@ class Setting:
             loops=self.loops,
             wait_rounds=self.wait_rounds,
             lines=self.lines,
+            faults_max=self.faults_max if budget is None else None,
         )
         world.run.keep_apart(self.variables, watched=watched)
         return world

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from _thread import get_ident
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +144,20 @@ _LIBRARIES = tuple(
 )
 
 
+def _targets() -> Iterator[str]:
+    """Yield the other folders of installed packages, as `pip install --target` makes them."""
+    for folder in sys.path:
+        with contextlib.suppress(OSError):
+            if folder and any(Path(folder).glob("*.dist-info")):
+                yield f"{folder.rstrip('/')}/"
+
+
+_TARGETS = tuple(_targets())
+
+
 def is_library_file(file: str) -> bool:
-    return file.startswith(_LIBRARIES) or "/site-packages/" in file or "/dist-packages/" in file
+    installed = "/site-packages/" in file or "/dist-packages/" in file
+    return installed or file.startswith(_LIBRARIES) or file.startswith(_TARGETS)
 
 
 def is_users(module: Any) -> bool:

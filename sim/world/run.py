@@ -142,7 +142,7 @@ class RunState:
         self.stamped = False
         """True if objects get the time at which they landed."""
         self.ticks_left = settings.ticks
-        self.budget_left = settings.budget.left()
+        self.budget_left = settings.budget.left(settings.faults_max)
         self.offers = fault.offers(self.budget_left)
         """Alternatives of the steps of processes with this budget, see `budget.offers`."""
         self.observed = False
