@@ -222,7 +222,7 @@ def test_threads_that_change_places_within_one_line() -> None:
 
 
 def test_a_result_that_comes_in_the_middle_of_a_round() -> None:
-    """Two tasks that are ready together each wake another; a thread could hand over its result between them."""
+    """Two tasks that are ready together each wake another; a thread may hand over its result between."""
 
     async def wake(event: asyncio.Event) -> None:
         event.set()
