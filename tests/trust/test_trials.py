@@ -25,6 +25,13 @@ Row = tuple[str, str, tuple[str, ...], str]
 
 LASSO: Row = ("dirty_for_ever", "broken", (), "violated")
 """The row whose counterexample is a crash, and a loop without an end after it."""
+
+
+def sized(n: int, k: int) -> tuple[str, ...]:
+    """Return the options of so many processes with so many operations each."""
+    return ("--set", f"n={n}", "--set", f"k={k}")
+
+
 QUICK: list[Row] = [
     ("bounded_wait", "broken", ("--set", "tries=5"), "violated"),
     ("bounded_wait", "broken", ("--set", "tries=6"), "violated"),
@@ -76,12 +83,24 @@ LONG: list[Row] = [
     ("shared_etag", "broken_upload", NONE, "violated"),
     ("shared_etag", "broken_upload", (), "violated"),
     ("sink_file_boundaries", "broken", (), "violated"),
+    *(
+        ("several_writers", f"{what}_broken", sized(n, k), "violated")
+        for what in ("log", "register", "swap")
+        for n, k in ((2, 1), (2, 2), (3, 1), (3, 2))
+        if (what, k) != ("log", 1)
+    ),
+    ("several_writers", "log_fixed", NONE, "holds"),
+    ("several_writers", "register_fixed", NONE, "holds"),
+    ("several_writers", "swap_fixed", NONE, "holds"),
     ("sink_file_boundaries", "fixed", ("--faults", "none,crash=1"), "holds"),
 ]
 UNDECIDED = [
     ("gives_up_waiting", "fixed"),
     ("grace_from_write", "fixed"),
     ("renewal_writes_back", "fixed"),
+    ("several_writers", "log_fixed"),
+    ("several_writers", "register_fixed"),
+    ("several_writers", "swap_fixed"),
     ("shared_etag", "fixed"),
     ("sink_file_boundaries", "fixed"),
 ]
