@@ -28,7 +28,7 @@ from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.executed import recording
-from fencepost.sim.explore.finer import FIRST_PART, between_lines
+from fencepost.sim.explore.finer import FIRST_PART, EarlyLook, between_lines
 from fencepost.sim.explore.liveness import lasso
 from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.plain import Plain
@@ -412,14 +412,18 @@ def _explored(
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
     first = limit if seconds is None else stop_after(seconds * FIRST_PART, schedules)
+    early = EarlyLook(request)
 
     def stop(at: Any) -> bool:
         now = at.now if isinstance(at, Portfolio) else at
         has_second = isinstance(now, ReducedSearch) and bool(now.setting.sharing.names)
         is_over = bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
+        if has_second and not is_over:
+            is_over = early.finds(now, at.runs, first)
         return is_over or request.setting.variables.has_learnt
 
-    return searching.explore(stop) or searching
+    found = searching.explore(stop) or searching
+    return early.failed or found
 
 
 def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
