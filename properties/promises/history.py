@@ -80,8 +80,8 @@ class History:
     def base(self, seen: Observation) -> tuple[int, bool] | None:
         """Return the version on which a write is based, and if its writer looked at it; None: on none."""
         if seen.late and (seen.strand, seen.number) in self.sent:
-            _, place, looked = self.sent[seen.strand, seen.number]
-            return None if place < 0 else (place, looked)
+            _, known, looked = self.sent[seen.strand, seen.number]
+            return None if known < 0 else (known, looked)
         self.of(seen.key)
         place = self.known.get((seen.strand, seen.key))
         if place is None:

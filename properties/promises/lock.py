@@ -14,6 +14,7 @@ violation is
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fencepost.properties.promises.contents import parsed
 from fencepost.properties.promises.observation import CHANGES, CRASH, END, REFUSED, WRITE, Observation
@@ -34,7 +35,7 @@ class Held:
 class Lock(Promise):
     kind = "lock"
     meaning = "a lock has one holder, no holder is robbed, and it is released or expires in the end"
-    options: Mapping[str, str] = {
+    options: ClassVar[Mapping[str, str]] = {
         "ttl": "seconds after which a lock may be taken from its holder",
         "released": "no: the holder keeps it when it ends, as a leader does (default: yes)",
     }
@@ -146,7 +147,8 @@ def expiry_in(body: bytes) -> int | None:
         if is_time and str(name).lower().startswith(EXPIRES):
             for scale in (1, 10**3, 10**6, 10**9):
                 if 10**17 < value * scale < 10**19:
-                    return round(value * scale)
+                    ends: int = round(value * scale)
+                    return ends
     return None
 
 

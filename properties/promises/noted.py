@@ -8,6 +8,7 @@ gone=dirty/    at the end no such object is left; it must also go where processe
 """
 
 from collections.abc import Hashable, Mapping
+from typing import ClassVar
 
 from fencepost.properties.promises.contents import names_in
 from fencepost.properties.promises.observation import CHANGES, END, NOTE, WRITE, Observation
@@ -44,7 +45,7 @@ class Agree(Promise):
 class Kept(Promise):
     kind = "kept"
     meaning = "what was noted under the topic is found in the objects at the end"
-    options: Mapping[str, str] = {"in": "the objects that must hold it (default: all)"}
+    options: ClassVar[Mapping[str, str]] = {"in": "the objects that must hold it (default: all)"}
     topic_target = True
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
