@@ -51,7 +51,7 @@ class History:
     read: set[tuple[str, str]] = field(default_factory=set)
     """Strands and keys that were looked at by a request, and not only written."""
     listed: set[tuple[str, str]] = field(default_factory=set)
-    """Strand and prefix: it knows that keys below did not exist which came later."""
+    """Strand and prefix: keys below that came later did not exist when the strand listed them."""
     first_sent: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """By strand, key and content: the version that was known when a refused write sent it first."""
     sent: dict[tuple[str, int], tuple[str, int, bool]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ violation is
 
 - a write or delete of another process while the holder is alive and its lease has not ended: it is robbed.
 - a holder that has come to its end, without a crash, and has left its lock, which never expires.
-- processes that asked for the lock in vain, and have all ended without one that ever had it.
+- a lock that was requested and never held, when every process has ended.
 
 `released=no` is for locks that are kept, as by an elected leader.
 """
@@ -54,7 +54,7 @@ class Lock(Promise):
         self._left: dict[str, str] = {}
         """By key: the holder that ended without a crash and left its lock."""
         self._asked: dict[str, str] = {}
-        """By key that was never held: a process that asked for it in vain."""
+        """By key that was never held: a process whose request for it was refused."""
         self._ever: set[str] = set()
 
     def begin(self, objects: Mapping[str, tuple[bytes | None, str]]) -> None:

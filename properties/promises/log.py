@@ -64,7 +64,7 @@ class Log(Once):
         self._written: dict[tuple[str, str], tuple[str, int]] = {}
         """By process and content: where it was written, and in which incarnation."""
         self._knows: dict[str, set[str]] = {}
-        """By reader: the keys that it knows."""
+        """By reader: the keys that it has read, listed or written."""
 
     def begin(self, objects: Mapping[str, tuple[bytes | None, str]]) -> None:
         super().begin(objects)

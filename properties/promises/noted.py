@@ -1,6 +1,6 @@
 """Promises about what processes noted or returned, and about objects that must go in the end.
 
-agree=TOPIC    all who note something under the topic note the same; without a value, one process notes
+agree=TOPIC    all notes of the topic are equal; without a value, one process notes
 kept=TOPIC     what was noted is found at the end, as a name or record, in the objects of `in=` (or all)
 report=KEY     a process that returned True has written what stands there at the end; one that returned
                False has not, unless it had no reply
@@ -18,9 +18,7 @@ from fencepost.properties.promises.targets import Target
 
 class Agree(Promise):
     kind = "agree"
-    meaning = (
-        "everybody who notes something under the topic notes the same; without a value, one process does"
-    )
+    meaning = "all notes of the topic are equal; without a value, one process notes it"
     topic_target = True
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
@@ -96,7 +94,7 @@ class Report(Promise):
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
         super().__init__(target, given)
         self._writers: dict[str, tuple[str, bool]] = {}
-        """By key: who wrote what stands there, and if the writer had a reply."""
+        """By key: the writer of the present content, and if the writer had a reply."""
         self._results: dict[str, bool] = {}
 
     def observe(self, seen: Observation) -> str | None:

@@ -1,4 +1,4 @@
-"""What an object names exists, as long as the object does.
+"""Everything that an object names exists, as long as the object does.
 
 A body names an object by its key, with or without the folder, the bucket or leading zeros, in any text or
 number of its JSON, or as a word of its text. `data=` gives the folder of what may be named, and makes the
