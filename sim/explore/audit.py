@@ -28,9 +28,10 @@ from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.executed import recording
-from fencepost.sim.explore.finer import FIRST_PART, between_lines
+from fencepost.sim.explore.finer import FIRST_PART, EarlyLook, between_lines
 from fencepost.sim.explore.like import Like, RecordedStep
 from fencepost.sim.explore.liveness import lasso
+from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.portfolio import ENOUGH, Portfolio, is_reached
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -79,6 +80,8 @@ class AuditRequest:
     depth: int = 3
     jobs: int = 1
     """Operating-system processes that share an exhaustive search."""
+    pool: Pool | None = None
+    """Workers elsewhere that share it, instead of processes of this machine."""
     checkpoint: str | None = None
     """The file in which an exhaustive search is saved when a limit stops it."""
     resume: bool = False
@@ -98,20 +101,23 @@ class AuditRequest:
     """The stage that must hold for a pass, see `portfolio`. Without limits the search ends there."""
 
     def __post_init__(self) -> None:
-        if (self.checkpoint or self.jobs > 1) and self.strategy not in SEARCHES:
+        if (self.checkpoint or self.in_pieces) and self.strategy not in SEARCHES:
             raise ValueError(f"jobs and checkpoint are for the exhaustive strategy, not for {self.strategy}")
         if self.enough not in ENOUGH:
             raise ValueError(f"enough={self.enough!r} is unknown; choose from {', '.join(ENOUGH)}")
         if self.enough != "all" and (self.strategy != "portfolio" or self.checkpoint):
             raise ValueError("enough names a stage of the portfolio; leave strategy and checkpoint out")
-        if self.checkpoint and self.jobs > 1:
-            raise ValueError("a checkpoint holds one search: give either jobs or checkpoint")
         if self.resume and not self.checkpoint:
             raise ValueError("resume needs the checkpoint file to continue from")
         if (self.strategy == "like") != bool(self.like):
             raise ValueError("the strategy like follows a trace: give both or neither")
         if self.strategy not in (*STRATEGIES, "like"):
             raise ValueError(f"strategy {self.strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
+
+    @property
+    def in_pieces(self) -> bool:
+        """True if several workers share the search."""
+        return self.jobs > 1 or self.pool is not None
 
     @cached_property
     def setting(self) -> Setting:
@@ -406,19 +412,23 @@ def _explored(
     schedules = request.schedules
     seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
     if request.resume and request.checkpoint:
-        load(searching, request.checkpoint)
+        (Together.load if isinstance(searching, Together) else load)(searching, request.checkpoint)
     if request.strategy not in (*SEARCHES, "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
     first = limit if seconds is None else stop_after(seconds * FIRST_PART, schedules)
+    early = EarlyLook(request)
 
     def stop(at: Any) -> bool:
         now = at.now if isinstance(at, Portfolio) else at
         has_second = isinstance(now, ReducedSearch) and bool(now.setting.sharing.names)
         is_over = bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
+        if has_second and not is_over:
+            is_over = early.finds(now, at.runs, first)
         return is_over or request.setting.variables.has_learnt
 
-    return searching.explore(stop) or searching
+    found = searching.explore(stop) or searching
+    return early.failed or found
 
 
 def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
@@ -465,12 +475,15 @@ def _searcher(request: AuditRequest, setting: Setting) -> Any:
 
 
 def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
+    jobs, pool = request.jobs, request.pool
+    if request.checkpoint and request.in_pieces:
+        return Together(setting, jobs, pool=pool, checkpoint=request.checkpoint)
     if request.checkpoint:
         return ReducedSearch(setting)
     if request.strategy == "exhaustive":
-        return Deepening(setting, jobs=request.jobs)
+        return Deepening(setting, jobs=jobs, pool=pool)
     is_limited = request.seconds is not None or request.schedules is not None
-    return Portfolio(setting, jobs=request.jobs, until="all" if is_limited else request.enough)
+    return Portfolio(setting, jobs=jobs, pool=pool, until="all" if is_limited else request.enough)
 
 
 def _judge(
