@@ -16,6 +16,7 @@ BENCHMARKS = (
     "cluster",
     "explore",
     "files",
+    "incidents",
     "ingest",
     "ingest-http",
     "kernel",
