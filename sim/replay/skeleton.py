@@ -138,11 +138,10 @@ def _look(files: Sequence[Path], report: Report) -> tuple[dict[str, _Seen], int]
 
 
 def _import(name: str, machine: type[Machine]) -> list[str]:
-    if name.endswith(f":{machine.__name__}"):
-        return [
-            "",
-            f"from {Path(name.rpartition(':')[0]).stem} import {machine.__name__}  # this folder's file",
-        ]
+    """The line that imports the machine: from the user's file beside the map, or from where it ships."""
+    file, _, named = name.rpartition(":")
+    if file.endswith(".py"):
+        return ["", f"from {Path(file).stem} import {named}"]
     return [f"from {machine.__module__} import {machine.__name__}"]
 
 
