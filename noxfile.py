@@ -178,7 +178,11 @@ def sdks(session: nox.Session, client: str) -> None:
         session.run("pytest", "-m", QUICK, "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
     else:
         session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
-        files = ("tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py")
+        files = (
+            "tests/sim/boto/test_aio.py",
+            "tests/sim/boto/test_wire.py",
+            "tests/impl/recording/test_aio.py",
+        )
         session.run("pytest", "-m", QUICK, *files, "tests/trust/test_front_ends.py", *session.posargs)
 
 
