@@ -12,6 +12,7 @@ from fencepost.properties.refinement import (
     Refinement,
     RequestRules,
     Role,
+    where,
 )
 
 
@@ -39,9 +40,11 @@ class QueueMap(Refinement):
             case "claim", "put":
                 return self._of_claim(seen, w)
             case "claim", "delete":
-                return self.does("claim_deleted") + self.does("given_back") + STUTTER
+                gone = where("there is none", lambda s: s.claim == "none", STUTTER)
+                return self.does("claim_deleted") + self.does("given_back") + gone
             case "job", "delete":
-                return self.does("job_deleted") + STUTTER
+                gone = where("it is gone", lambda s: ~s.job, STUTTER)
+                return self.does("job_deleted") + gone
             case "record", "put":
                 return self.does("recorded_done") + self.does("recorded_dead")
         return STUTTER

@@ -27,6 +27,7 @@ numbered 0, so that the events of two files are never mistaken for those of one 
 
 import atexit
 import fcntl
+import hashlib
 import json
 import mmap
 import os
@@ -232,7 +233,8 @@ class Recorder:
         """Copy a line into the queue, if there is room."""
         run = row.pop("run", "")
         if run not in self._runs and row["kind"] != BEGIN:
-            if not self._append({"run": run, "phase": "note", "kind": BEGIN, "key": "", "op": -1}):
+            begin: Row = {"run": run, "phase": "note", "kind": BEGIN, "key": "", "op": -1}
+            if not self._append({**begin, "trace_fields": f"clock={_CLOCK}"}):
                 return False
             self._runs.add(run)
         begins = row["kind"] == BEGIN
@@ -471,6 +473,18 @@ def _close_file(path: Path) -> None:
     """Give a file that is complete its name."""
     if path.exists():
         path.rename(path.with_suffix(""))
+
+
+def _clock() -> str:
+    """The same for all processes of a machine, whose clock is one."""
+    try:
+        name = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        name = socket.gethostname()
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
+
+
+_CLOCK = _clock()
 
 
 def _host_and_pid() -> str:

@@ -35,7 +35,7 @@ _VERBS = {
     "matches": ("replac", "renew", "prolong", "take", "swap", "updat", "complet", "heartbeat", "writ", "put"),
     "delete": ("delet", "remov", "releas", "give", "collect", "free", "drop"),
 }
-_IMPORTED = ("STUTTER", "Actions", "Keys", "Observation", "Refinement", "Role")
+_IMPORTED = ("STUTTER", "Actions", "Keys", "Observation", "Refinement", "Role", "where")
 _FIELD_VALUES_MAX = 12
 """A trace field with more values is a name, not a state."""
 
@@ -218,7 +218,7 @@ def _branch(folder: str, kind: str, condition: str, model: Model, *, alone: bool
     chosen = [one for one in best if _fits(one, folder, kind, condition) == top]
     proposed = " + ".join(_does(one, model) for one in chosen) or "STUTTER"
     if kind == "delete" and chosen:
-        proposed += " + STUTTER"  # of an object that was gone
+        proposed += " + where('it is gone', lambda s: True, STUTTER)"  # the user knows the field
     if alone:
         return [f"            return {proposed}"]
     return [f'            if seen.condition == "{condition}":', f"                return {proposed}"]
