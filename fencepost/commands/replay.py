@@ -82,7 +82,7 @@ SLOTS = 8
 @click.option(
     "--promise",
     "promises",
-    metavar="PROMISE",
+    metavar="KIND=TARGET",
     multiple=True,
     help="Judge a ready promise, as `audit --promise` does: queue=jobs/.",
 )
@@ -210,13 +210,15 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 def replay_foreign(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     """Judge logs of others: by the promises of a layout, or as the traces that they can be."""
+    from fencepost.sim.replay.access_rules import layout
     from fencepost.sim.trace import Problem, discover, write_parquet
     from fencepost.sim.trace.foreign import read_foreign
 
     problems: list[Problem] = []
+    promised = layout(options["layout"]) if options["layout"] else None
     table = read_foreign(discover(options["traces"]), options["source"], problems.append)
-    if options["layout"]:
-        return judge_by_layout(options, table, problems)
+    if promised is not None:
+        return judge_by_layout(options, promised, table, problems)
     file = folder / f"{options['source']}.parquet"
     write_parquet(file, table)
     result = replay_traces({**options, "traces": (str(file),)}, folder)
@@ -232,21 +234,24 @@ def replay_foreign(options: Mapping[str, Any], folder: Path) -> ReplayResult:
 
 def replay_access_log(options: Mapping[str, Any]) -> ReplayResult:
     """Judge S3 server access logs by the promises of a layout."""
+    from fencepost.sim.replay.access_rules import layout
     from fencepost.sim.trace import Problem, discover, read_access_log
 
     problems: list[Problem] = []
+    promised = layout(options["layout"])
     table = read_access_log(discover(options["traces"]), problems.append)
-    return judge_by_layout(options, table, problems)
+    return judge_by_layout(options, promised, table, problems)
 
 
-def judge_by_layout(options: Mapping[str, Any], table: Any, problems: "list[Problem]") -> ReplayResult:
+def judge_by_layout(
+    options: Mapping[str, Any], promised: Any, table: Any, problems: "list[Problem]"
+) -> ReplayResult:
     """Judge whole requests by the promises of a layout."""
-    from fencepost.sim.replay.access_rules import NOT_JUDGED, layout, violations
+    from fencepost.sim.replay.access_rules import NOT_JUDGED, violations
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.statistics import statistics
     from fencepost.sim.trace.columns import events
 
-    promised = layout(options["layout"])
     begun = perf_counter()
     found = violations(table, promised)
     table = in_order(table)
