@@ -185,7 +185,7 @@ def process(endpoint: tuple[str, str, str], traces: str, name: str, gates: Any, 
 def recorded(folder: Path, rounds: int) -> dict[str, str]:
     """Run all races; by the name of a race, the round that went wrong."""
     context = get_context("fork")
-    wrong: dict[str, str] = {}
+    broken: dict[str, str] = {}
     with seaweedfs_process(folder / "weed") as server:
         endpoint = server.address, server.access_key, server.secret_key
         gates = context.Barrier(len(NAMES) + 1)
@@ -203,11 +203,11 @@ def recorded(folder: Path, rounds: int) -> dict[str, str]:
                 begin(bucket, race)
                 gates.wait()
                 gates.wait()
-                if race.act.__name__ not in wrong and not race.is_right(bucket.get):
-                    wrong[race.act.__name__] = bucket.number
+                if race.act.__name__ not in broken and not race.is_right(bucket.get):
+                    broken[race.act.__name__] = bucket.number
         for worker in workers:
             worker.join()
-    return wrong
+    return broken
 
 
 def again(race: Race, traces: str, number: str, schedules: int) -> dict[str, Any]:
@@ -251,13 +251,13 @@ def main() -> None:
     options = parser.parse_args()
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        wrong = recorded(Path(folder), options.rounds)
+        broken = recorded(Path(folder), options.rounds)
         for race in RACES:
             name = race.act.__name__
-            if name not in wrong:
+            if name not in broken:
                 rows[name] = {"verdict": f"never went wrong in {options.rounds} rounds"}
                 continue
-            rows[name] = again(race, f"{folder}/traces", wrong[name], options.schedules)
+            rows[name] = again(race, f"{folder}/traces", broken[name], options.schedules)
     count = sum(row["verdict"] == "violated" for row in rows.values())
     write(
         "incidents",

@@ -29,7 +29,7 @@ def worker(world: World, name: str, *, fenced: bool, slow: bool) -> None:
 
 
 def queue(world: World, workers: int = 2, unfenced: int = 0) -> None:
-    """The record of a job is that of its claim, whoever is slow or killed."""
+    """The record of a job is that of its claim, also when a worker is slow or killed."""
     world.boto3_bucket("queue")
     world.show_bodies(json_fields(FIELDS))
     Queue(world.boto3_client("s3"), "queue", "producer").submit(JOB, 1)

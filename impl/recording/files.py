@@ -5,10 +5,10 @@
     traces/.ann.queue                   what is not in it yet
 
 An event is a line. The caller copies it into a queue of fixed size and goes on; a thread moves the queue to
-the file. The queue is a mapped file: its pages belong to the kernel, so after kill -9 they hold every event
-that was accepted, and the next life of the process, or a reader, takes the missing end of the open file
-from there. Only a machine that loses power can lose events. Copying into memory waits for no disk: a disk
-that hangs fills the queue.
+the file. The queue is a mapped file, whose pages belong to the kernel. After kill -9 they hold every event
+that was accepted. The next life of the process, or a reader, takes the missing end of the open file from
+there. Only a machine that loses power can lose events. Copying into memory waits for no disk: a disk that
+hangs fills the queue.
 
 An event that finds the queue full is dropped. The key of each dropped request is kept, and the trace gets a
 note of the kind `gap` with that key and the number of requests, as soon as there is room. A gap without a

@@ -6,7 +6,7 @@ early and reads late, the reverse, some that are drawn, and those in which the r
 comes first or last. A promise is broken only if it is broken in each of them; if one keeps it, the trace does
 not decide.
 
-What a trace leaves out is resolved in favour of it. A write without an answer took effect if a later read
+Doubts are resolved in favour of the trace. A write without an answer took effect if a later read
 of the key shows its hash, and did not otherwise. Listings have no contents in a trace and are left out. The
 end of a process is not recorded, so nothing is claimed of what should have happened by the end; a process
 that begins another life has crashed. Bodies are known where the recorder kept them (the trace field

@@ -1,4 +1,4 @@
-"""How the events of a trace group into runs, and how a map reads them: for somebody who writes a map.
+"""Explains how events group into runs and how a map reads them, for the author of a map.
 
 A map that reads nothing accepts everything, and no verdict covers events that belong to no run. This says for
 each kind of key how many events there are and which of them the map reads, how large runs are, how many names

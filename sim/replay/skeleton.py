@@ -47,7 +47,7 @@ _COLUMNS = (
 
 
 class _Seen:
-    """What a trace has of one folder."""
+    """The keys, requests and fields of one folder in a trace."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
@@ -183,7 +183,7 @@ def _is_shown(action: str, folders: dict[str, _Seen]) -> bool:
 
 
 def _fits(action: str, folder: str, kind: str, condition: str) -> int:
-    """How well the name of an action fits a request: by the name of the folder, and by its verb."""
+    """Weigh how well the name of an action fits a request, by the name of the folder and by its verb."""
     words = action.lower().split("_")
     verbs = {verb for verb, stems in _VERBS.items() if any(word.startswith(stems) for word in words)}
     wanted = _verb(kind, condition)

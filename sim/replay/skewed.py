@@ -59,7 +59,7 @@ def _explained(run: pa.Table, judge: Judge, skew_ns: int | None, known_clocks: M
     known = len(set(clocks.values())) > 1
     bound = skew_ns if skew_ns is not None else SKEW_NS if known else 0
     if skew_ns is not None and not known:
-        # The user has said that clocks differ; where no host is known, each process may have its own.
+        # The user names a bound; where no host is known, each process may have its own.
         clocks = {name: name for name in present}
     names = sorted(set(clocks.values()))
     if not bound or len(names) < 2:
