@@ -348,7 +348,7 @@ def _received(pipe: Connection, worker: Any) -> dict[str, Any]:
 def _work(setting: Setting, pipe: Connection) -> None:
     """A worker: receive a piece, explore it, send the results; or the error that ends it."""
     try:
-        with watching(None):
+        with watching():
             _work_on(setting, pipe)
     except (Exception, Stuck) as error:  # noqa: BLE001 - the audit reports it
         at = getattr(error, "at", None) or users_lines_of(error)

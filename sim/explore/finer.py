@@ -7,14 +7,13 @@ one of them (see `sim.threads.lines`). The second search is without faults and t
 or `SECONDS`. The bound of the verdict names what was left out.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.sampling import stop_after
-from fencepost.sim.explore.watchdog import watching
+from fencepost.sim.explore.watchdog import Limit, watching
 from fencepost.sim.threads import lines
 from fencepost.sim.world import NO_FAULTS
 
@@ -61,8 +60,9 @@ def between_lines(
     setting = replace(searched.setting, lines=names, budget=NO_FAULTS, steps_max=request.steps_max)
     search = ReducedSearch(setting)
     most = request.schedules or max(SCHEDULES, searched.schedules)
-    with watching(time.perf_counter() + seconds, interrupted):
-        search.explore(stop_after(seconds, most))
+    limit = Limit(seconds, cpu=request.cpu)
+    with watching(limit.is_over, interrupted):
+        search.explore(stop_after(seconds, most, limit))
     if search.failures:
         return Between(failed=search)
     if search.exhausted and not search.cut:

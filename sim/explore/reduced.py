@@ -95,7 +95,7 @@ class ReducedSearch:
         self._endured: set[Any] = set()
         """The states in which a power loss is explored already."""
         self._races = RaceTracker(self.stack)
-        self._sleep = SleepSets(self.stack, on=self._sleeping)
+        self._sleep = SleepSets(self.stack, self.setting.budget, on=self._sleeping)
         self._states = StateCache(self.stack, self._races, footprints, reversing=self._reversing)
 
     @property

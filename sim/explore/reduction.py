@@ -24,7 +24,7 @@ from typing import Any
 
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.faults import ALTERNATIVES
-from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget
 from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
 from fencepost.sim.world.loops import IN_VAIN
 from fencepost.sim.world.record import StepRecord
@@ -205,7 +205,23 @@ class RaceTracker:
                 return
 
 
-_USELESS = {found.repeats: name for name, found in ALTERNATIVES.items() if found.repeats}
+def _repetitions(budget: Budget) -> dict[str, str]:
+    """Return the alternatives that repeat another one if the request changed nothing.
+
+    The other one must not cost more: where fewer replies than requests may be lost, a lost request leaves
+    faults for later that a lost reply does not.
+    """
+
+    def affords(one: str, other: str) -> bool:
+        return not one or getattr(budget, one) >= getattr(budget, other)
+
+    return {
+        found.repeats: name
+        for name, found in ALTERNATIVES.items()
+        if found.repeats and affords(ALTERNATIVES[found.repeats].kind, found.kind)
+    }
+
+
 HELD = (IN_VAIN,)
 """Alternatives of a process that is held back: its turn comes when a race requires it."""
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
@@ -214,9 +230,10 @@ _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 class SleepSets:
     """Decides which choice a node tries next, and which it may leave out."""
 
-    def __init__(self, stack: list[Node], *, on: bool) -> None:
+    def __init__(self, stack: list[Node], budget: Budget, *, on: bool) -> None:
         self._stack = stack
         self._on = on
+        self._repetitions = _repetitions(budget)
         self.daemons: frozenset[int] = frozenset()
         """Their turn comes when no other actor is awake: what they could go on with never ends."""
 
@@ -271,7 +288,7 @@ class SleepSets:
         if not node.w:
             # The request changed nothing: losing it is losing the reply, and sending it twice is sending it
             # once.
-            useless = _USELESS.get(node.alternative)
+            useless = self._repetitions.get(node.alternative)
             if useless in node.todo:
                 node.todo.remove(useless)
                 # It sleeps as long as what it equals.

@@ -100,7 +100,7 @@ def test_an_error_in_a_worker_is_an_error_of_the_audit() -> None:
     def act() -> None:
         raise LookupError("no such thing")
 
-    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2)
+    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, strategy="exhaustive", jobs=2)
     assert result.verdict == "error"
     assert "raised LookupError: no such thing" in result.bound
     assert result.error_at is not None
@@ -112,7 +112,7 @@ def test_a_worker_that_is_killed_is_an_error_of_the_audit(signal_number: int) ->
     def act() -> None:
         os.kill(os.getpid(), signal_number)
 
-    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2)
+    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, strategy="exhaustive", jobs=2)
     assert result.verdict == "error"
     assert "a worker ended without a result (exit code -9)" in result.bound
 
