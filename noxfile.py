@@ -23,6 +23,7 @@ BENCHMARKS = (
     "million-runs",
     "objects",
     "objects-costs",
+    "portfolio",
     "prediction",
     "proxy",
     "publish",
