@@ -270,6 +270,21 @@ class SleepSets:
         node.backtrack.update(node.alternatives)
         return any(self._enter(node, actor) for actor in node.alternatives)
 
+    def useless_beside(self, alternative: str) -> str | None:
+        """Return the alternative that repeats this one if the step changed nothing, if there is one."""
+        return self._repetitions.get(alternative)
+
+    def ways(self, node: Node) -> list[Choice]:
+        """Return everything that can be tried at a node, the actor first that a search tries first."""
+        last = self._stack[-1].actor if self._stack else -1
+        actors = sorted(node.alternatives, key=lambda actor: (actor in _BY_RULE, actor != last))
+        return [
+            (actor, alternative)
+            for actor in actors
+            for alternative in node.alternatives[actor]
+            if (actor, alternative) not in node.sleep
+        ]
+
     def _enter(self, node: Node, actor: int) -> bool:
         """Make the first alternative of `actor` that does not sleep the step of this node."""
         node.tried.add(actor)
@@ -288,7 +303,7 @@ class SleepSets:
         if not node.w:
             # The request changed nothing: losing it is losing the reply, and sending it twice is sending it
             # once.
-            useless = self._repetitions.get(node.alternative)
+            useless = self.useless_beside(node.alternative)
             if useless in node.todo:
                 node.todo.remove(useless)
                 # It sleeps as long as what it equals.
