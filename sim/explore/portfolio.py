@@ -211,12 +211,12 @@ class Portfolio:
             share = runs
             for stage in [one for one in self.stages if not one.decided]:
                 self._explore(stage, stop, None if self._is_last(stage) else share)
-                if stage.stopped or self.lasso is not None or stage.violated or self._is_done():
+                if self._ends_with(stage):
                     return self._found()
                 if stage is self.stages[0] and not self._is_looked:
                     self._is_looked = True
                     self._look_between_lines(stage, stop)
-                    if stage.violated or stage.stopped:
+                    if self._ends_with(stage):
                         return self._found()
                 if not self._is_sampled and self.runs >= RUNS_BEFORE and not stage.decided:
                     self._is_sampled = True
@@ -226,6 +226,10 @@ class Portfolio:
                 share = max(1, share // 2) if not stage.decided else share
             runs *= 2
         return self._found()
+
+    def _ends_with(self, stage: Stage) -> bool:
+        """Return True if nothing is to be explored after what this stage just did."""
+        return stage.stopped or stage.violated or self.lasso is not None or self._is_done()
 
     def _is_last(self, stage: Stage) -> bool:
         """Return True if the stage needs not take turns any more."""
