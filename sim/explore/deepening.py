@@ -9,10 +9,10 @@ of these gets a number of runs only; the last is not limited. Programs whose run
 from collections.abc import Callable
 from dataclasses import replace
 
-from fencepost.sim.explore.checkpoint import Together
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.endless import try_favourites
 from fencepost.sim.explore.liveness import lasso_after_fault
+from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.world.stamps import UNTIMED
@@ -46,9 +46,12 @@ class Deepening:
     It can be called again to continue, with another number of runs.
     """
 
-    def __init__(self, setting: Setting, *, jobs: int = 1, lassos: Lassos | None = None) -> None:
+    def __init__(
+        self, setting: Setting, *, jobs: int = 1, pool: Pool | None = None, lassos: Lassos | None = None
+    ) -> None:
         self.setting = setting
         self._jobs = jobs
+        self._pool = pool
         self._lassos = lassos
         self._whole: ReducedSearch | None = None
         self._part: ReducedSearch | None = None
@@ -123,8 +126,8 @@ class Deepening:
             self.stopped = stop(at)
             return self.stopped or enough(at) or (last is not None and self.runs >= last)
 
-        if self._jobs > 1 and last is None:
-            search = Together(setting, self._jobs, self.timed).explore(look)
+        if (self._jobs > 1 or self._pool is not None) and last is None:
+            search = Together(setting, self._jobs, self.timed, pool=self._pool).explore(look)
         else:
             search = search or ReducedSearch(setting, timed=self.timed)
             self.now = search

@@ -32,6 +32,7 @@ from typing import Any
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.deepening import Deepening, Lassos
 from fencepost.sim.explore.endless import try_favourites
+from fencepost.sim.explore.pieces import Pool
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.result import AuditVerdict, StageResult
 from fencepost.sim.explore.runs import Coverage, Failure, Setting
@@ -61,8 +62,17 @@ Stop = Callable[[Any], bool]
 class Stage(Deepening):
     """The schedules with at most so many faults."""
 
-    def __init__(self, name: str, title: str, setting: Setting, *, jobs: int, lassos: Lassos) -> None:
-        super().__init__(setting, jobs=jobs, lassos=lassos)
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        setting: Setting,
+        *,
+        jobs: int = 1,
+        pool: Pool | None = None,
+        lassos: Lassos | None = None,
+    ) -> None:
+        super().__init__(setting, jobs=jobs, pool=pool, lassos=lassos)
         self.name = name
         self.title = title
         self.seconds = 0.0
@@ -110,16 +120,16 @@ class Stage(Deepening):
         )
 
 
-def stages_of(setting: Setting, *, jobs: int, lassos: Lassos) -> list[Stage]:
-    """Return the stages of a setting, the one with all faults last."""
+def stages_of(setting: Setting, **how: Any) -> list[Stage]:
+    """Return the stages of a setting, the one with all faults last; `how`: as for each stage."""
     found = []
     for faults in range(min(setting.budget.most(), len(_NAMES))):
         fewer = replace(setting, faults_max=faults)
         if not faults:
             fewer = replace(setting, budget=_without(setting.budget, _kinds(setting.budget)))
-        found.append(Stage(_NAMES[faults], _TITLES[faults], fewer, jobs=jobs, lassos=lassos))
+        found.append(Stage(_NAMES[faults], _TITLES[faults], fewer, **how))
     title = f"with {setting.budget.sentence()}" if found else _TITLES[0]
-    return [*found, Stage("all", title, setting, jobs=jobs, lassos=lassos)]
+    return [*found, Stage("all", title, setting, **how)]
 
 
 def _kinds(budget: Budget) -> list[str]:
@@ -140,13 +150,15 @@ def is_reached(stages: list[StageResult] | tuple[StageResult, ...], enough: str)
 class Portfolio:
     """Explores the stages. `explore` returns the search that decided, or the last stage's."""
 
-    def __init__(self, setting: Setting, *, jobs: int = 1, until: str = "all") -> None:
+    def __init__(
+        self, setting: Setting, *, jobs: int = 1, pool: Pool | None = None, until: str = "all"
+    ) -> None:
         self.setting = setting
-        self._jobs = jobs
+        self._in_pieces = jobs > 1 or pool is not None
         self._until = until
         """The stage at which the search ends, if it holds."""
         self._lassos = Lassos(setting)
-        self.stages = stages_of(setting, jobs=jobs, lassos=self._lassos)
+        self.stages = stages_of(setting, jobs=jobs, pool=pool, lassos=self._lassos)
         self.now: Any = None
         """The search that ran last."""
         self._sampled_runs = 0
@@ -204,7 +216,7 @@ class Portfolio:
     def _is_last(self, stage: Stage) -> bool:
         """Return True if the stage needs not take turns any more."""
         left = [one for one in self.stages if not one.decided]
-        return self._is_sampled and (left == [stage] or self._jobs > 1)
+        return self._is_sampled and (left == [stage] or self._in_pieces)
 
     def _is_done(self) -> bool:
         if self.stages[-1].decided:

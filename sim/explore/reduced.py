@@ -24,8 +24,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.sim.explore.endless import judge_endless, learn_starving, learn_waiting, waits_for_ever
-from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
-from fencepost.sim.explore.runs import Coverage, Failure, Setting, divergence
+from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets, useless_beside
+from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, divergence
 from fencepost.sim.explore.states import Memory, StateCache
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, places
 from fencepost.sim.world.footprints import CLOCK, EVERYTHING
@@ -83,6 +83,10 @@ class ReducedSearch:
         """True if the whole search must start over, of which this is a piece."""
         self.base = 0
         """The first so many nodes belong to other pieces of the search and do not vary."""
+        self.left: list[Any] = []
+        """Pieces that are left, of a search in pieces, see `pieces`; it has no path of its own."""
+        self.part = 0.0
+        """Part of the tree that its pieces explored."""
         self._memory = Memory()
         self._recall = Recall()
         self._learnt = self.setting.learnt()
@@ -151,7 +155,7 @@ class ReducedSearch:
         """Return the part of the known tree that is done: every branch counts alike."""
         if self.exhausted:
             return 1.0
-        part, share = 0.0, 1.0
+        part, share = self.part, 1.0
         for node in self.stack:
             width = len(node.done) + 1 + len(node.todo)
             width += sum(len(node.alternatives[actor]) for actor in node.backtrack - node.tried)
@@ -395,11 +399,16 @@ class ReducedSearch:
         )
         return len(races)
 
-    def children(self, path: list[Node]) -> list[list[Node]]:
-        """Return all ways to extend `path` by one step, as paths of their own; empty when the run is over."""
+    def children(self, path: list[Node], since: Node | None = None) -> list[list[Node]]:
+        """Return all ways to extend `path` by one step, as paths of their own; empty when the run is over.
+
+        `since`: the node after the path, at which some ways are tried already: only the others are returned.
+        The order is that in which a search tries them first.
+        """
         found: list[list[Node]] = []
         self.widen(path)
         node: Node | None = None
+        ways: list[Choice] = []
         shown = Coverage()
         while True:
             world = self.setting.world(self.footprints, timed=self.timed, sharing=True)
@@ -414,29 +423,31 @@ class ReducedSearch:
                     races = self._look_back(record, place)
                 if world.violation is not None:
                     return []
-                enabled = world.enabled()
-                fresh = self._node(world, enabled, record)
+                fresh = self._node(world, world.enabled(), record)
                 if node is None:
                     node = fresh
-                    if path:
-                        shown.step(world)
-                        shown.conflicts = races
-                    shown.judge(world, tested)
-                choices = [
-                    (actor, alternative)
-                    for actor in enabled
-                    for alternative in fresh.alternatives[actor]
-                    if (actor, alternative) not in node.sleep
-                ]
-                if len(found) == len(choices):
+                    if since is None:
+                        if path:
+                            shown.step(world)
+                            shown.conflicts = races
+                        shown.judge(world, tested)
+                    else:
+                        node.alternatives, node.sleep = since.alternatives, dict(since.sleep)
+                        node.done = dict(since.done)
+                    ways = self._sleep.ways(node)
+                while ways and ways[0] in node.done:
+                    ways.pop(0)
+                if not ways:
                     if found:
                         self.coverage.add(shown)  # no piece takes this step: each begins after it
                     return found
-                child = Node(fresh.alternatives, dict(node.sleep), fresh.memories, fresh.judgement)
+                child = Node(node.alternatives, dict(node.sleep), fresh.memories, fresh.judgement)
                 child.done = dict(node.done)
-                child.actor, child.alternative = choices[len(found)]
+                child.actor, child.alternative = ways.pop(0)
                 child.enter(world.step(child.actor, child.alternative))
                 node.done[child.actor, child.alternative] = (child.r, child.w)
+                if not child.w and (useless := useless_beside(child.alternative)):
+                    node.done[child.actor, useless] = (child.r, child.w)
                 found.append([*path, child])
             finally:
                 self.stack.clear()

@@ -74,6 +74,26 @@ class Violation:
     """Of a run without end: the number of the step from which it goes round again."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RequestLine:
+    """A line of the user's code that sends a request, with the outcomes that schedules met there."""
+
+    file: str
+    line: int
+    function: str
+    kind: str
+    condition: str = ""
+    """`if absent` or `if matches`; empty without a condition."""
+    outcomes: Counts
+    """Every outcome that the store's rules and the budget of faults allow, with how often it was met."""
+    then: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By outcome: what the code did next."""
+    untried: tuple[str, ...] = ()
+    """Outcomes that the store's rules allow and the budget does not."""
+    stack: tuple[str, ...] = ()
+    """Lines of helpers below it, innermost last."""
+
+
 @dataclass(frozen=True)
 class AuditCoverage:
     """The situations that the runs met, with how often."""
@@ -85,6 +105,10 @@ class AuditCoverage:
     sometimes: Mapping[str, bool] = field(default_factory=dict)
     tested: Counts = field(default_factory=dict)
     """By property: how often it was judged in a state in which its condition (`when`) was met."""
+    requests: tuple[RequestLine, ...] = ()
+    """Outcome coverage, by line of the user's code."""
+    executed: Mapping[str, Counts] = field(default_factory=dict)
+    """By file and line: 1 if some schedule executed it, else 0; empty if it was not recorded."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +167,9 @@ class AuditResult:
     seconds: float
     violations: tuple[Violation, ...]
     findings: tuple[str, ...] = ()
+    suspicions: tuple[Violation, ...] = ()
+    """Schedules that break a ready promise, of a program that declares no property. No part of the verdict.
+    """
     coverage: AuditCoverage = AuditCoverage()
     cost: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     complete: bool | None = None

@@ -66,6 +66,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.impl.recording.files import GAP
 from fencepost.properties.refinement.rules import Events
 from fencepost.properties.refinement.symbols import operations
 from fencepost.properties.refinement.text import I64, Mask, Text, firsts
@@ -95,7 +96,8 @@ VERSIONED = "are of objects with deleted versions, or of unknown kinds of reques
 OTHER_WRITERS = "are of objects with an ETag that nothing in the trace wrote"
 GIVEN_UP = "are of objects whose history is too entangled to decide"
 NOTHING_SHOWN = "have an answer that tells nothing of the object"
-REASONS = (NO_ETAG, NO_ANSWER, REPEATED, VERSIONED, OTHER_WRITERS, GIVEN_UP, NOTHING_SHOWN)
+GAPS = "are of objects about which the recorder dropped requests"
+REASONS = (NO_ETAG, NO_ANSWER, REPEATED, VERSIONED, GAPS, OTHER_WRITERS, GIVEN_UP, NOTHING_SHOWN)
 
 
 @dataclass(frozen=True)
@@ -300,7 +302,22 @@ class _Part:
         answered = np.concatenate([landings, ended[alone]])
         asked = np.concatenate([asked[op_landed], asked[alone]])
         found = self._read(asked, answered, len(landings))
-        return found, {REPEATED: self._repeated(twice, row), VERSIONED: self._versioned(found)}
+        return found, {
+            REPEATED: self._repeated(twice, row),
+            VERSIONED: self._versioned(found),
+            GAPS: self._with_gaps(),
+        }
+
+    def _with_gaps(self) -> Mask:
+        """The objects about which requests are missing; all objects of a run where their keys are unknown."""
+        seen = self.seen
+        objects = np.zeros(self.objects, np.bool_)
+        gaps = np.flatnonzero(seen.phase.is_in(("note",)) & seen.kind.is_in((GAP,)))
+        if len(gaps):
+            objects[self.object[gaps]] = True
+            whole = gaps[seen.key.codes[gaps] == seen.key.number("")]
+            objects[self.object[np.isin(seen.run, seen.run[whole])]] = True
+        return objects
 
     def _repeated(self, twice: Mask, row: I64) -> Mask:
         """The objects with requests whose order is unclear, because numbers are used twice."""

@@ -129,7 +129,7 @@ class Executor:
             flight = run.flights[actor]
             record = run.begin_step(flight.born)
             self.requests.take_flight(record, flight, alternative)
-        if monitor.followers or monitor.folds:
+        if monitor.followers or monitor.folds or monitor.promises:
             monitor.follow(record)
         if monitor.bounds:
             monitor.check_bounds()

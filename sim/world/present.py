@@ -144,20 +144,28 @@ _LIBRARIES = tuple(
 )
 
 
-def _targets() -> Iterator[str]:
-    """Yield the other folders of installed packages, as `pip install --target` makes them."""
-    for folder in sys.path:
-        with contextlib.suppress(OSError):
-            if folder and any(Path(folder).glob("*.dist-info")):
-                yield f"{folder.rstrip('/')}/"
+def _installed() -> tuple[str, ...]:
+    """Return the folders of the import path that hold installed packages: `pip install --target`, layers.
+
+    The working directory is none: a project may keep what it needs beside its own code.
+    """
+    here = Path.cwd()
+    folders = [Path(entry) for entry in sys.path if entry]
+    return tuple(
+        f"{folder}/"
+        for folder in folders
+        if folder.is_dir() and not here.is_relative_to(folder) and any(folder.glob("*.dist-info"))
+    )
 
 
-_TARGETS = tuple(_targets())
+_INSTALLED = _installed()
 
 
 def is_library_file(file: str) -> bool:
-    installed = "/site-packages/" in file or "/dist-packages/" in file
-    return installed or file.startswith(_LIBRARIES) or file.startswith(_TARGETS)
+    """Return True if a file belongs to the standard library or to an installed package."""
+    if file.startswith(_INSTALLED):
+        return True
+    return file.startswith(_LIBRARIES) or "/site-packages/" in file or "/dist-packages/" in file
 
 
 def is_users(module: Any) -> bool:

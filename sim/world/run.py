@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fencepost.sim.threads.sharing import Sharing
     from fencepost.sim.world.deadlines import Deadlines
     from fencepost.sim.world.loops import Loops
+    from fencepost.sim.world.sites import Sites
     from fencepost.sim.world.variables import OwnVariables
 
 
@@ -96,6 +97,7 @@ class RunState:
         "settings",
         "setup",
         "sharing",
+        "sites",
         "stamped",
         "start_ns",
         "stays_on",
@@ -215,6 +217,8 @@ class RunState:
         """True if a thread could have handed an event loop a result in the middle of a round."""
         self.located: dict[tuple[int, int], tuple[CodeLine, ...]] | None = None
         """Lines of user code by process and number of the operation, see `located`; None: not recorded."""
+        self.sites: Sites | None = None
+        """Places of the requests of the search, if they are kept."""
         self.violation: Violation | None = None
         self.findings: list[str] = []
         self.os_thread = get_ident()
@@ -307,6 +311,10 @@ class RunState:
     def keep_lines(self) -> None:
         """Record the lines of user code that issue each operation."""
         self.located = {}
+
+    def keep_sites(self, sites: Sites) -> None:
+        """Keep the place in the user's code of every request."""
+        self.sites = sites
 
     def forbid(self, kinds: tuple[str, ...]) -> None:
         """Take the budget for these kinds of faults away."""

@@ -55,3 +55,5 @@ class Settings:
     """Hosts that the program declared to be S3, see `sim.boto.wire`."""
     trace_fields: TraceFields | None = None
     """Fields of bodies that events show, see `impl.store.events`."""
+    promises_only: bool = False
+    """Judge promises, and none of the program's own properties."""

@@ -184,7 +184,7 @@ def test_two_processes_come_to_the_same_verdicts() -> None:
 
 def test_contradictory_options_are_refused() -> None:
     counter = MODULES["counter"].fixed
-    for options in ({"strategy": "pct", "jobs": 2}, {"checkpoint": "x", "jobs": 2}, {"resume": True}):
+    for options in ({"strategy": "pct", "jobs": 2}, {"strategy": "pct", "checkpoint": "x"}, {"resume": True}):
         with pytest.raises(ValueError, match=r"jobs|checkpoint"):
             audit(counter, **options)
     with pytest.raises(ValueError, match="choose from"):

@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import AuditRequest, Setting, audit
-from fencepost.sim.explore.checkpoint import Together
+from fencepost.sim.explore.pieces import Together
 from fencepost.sim.explore.reporting import run_token
 from fencepost.sim.world import NO_FAULTS, World, places
 from fencepost.sim.world.deadlines import GROWTHS_MAX, LENGTHS_MAX, Deadlines, Lengths
