@@ -125,8 +125,8 @@ def what_breaks(
 ) -> Broken:
     """Return the first change that breaks each property; stop when each is broken, or after `seconds`.
 
-    Raise ModelError if a property is violated without any change. At `sizes` of the caller's choice it is left
-    out: what shall be reachable may need larger ones.
+    Raise ModelError if a property is violated without any change. At `sizes` of the caller it is left out:
+    what shall be reachable may need larger ones.
     """
     from fencepost.model.kernel.compiled.build import has_compiler
 
