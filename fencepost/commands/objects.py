@@ -24,6 +24,7 @@ from fencepost.commands.operating import (
     allow_connections,
     bind,
 )
+from fencepost.commands.recording import fields_option, http_recording, process_option, record_option
 from fencepost.commands.serving import TLS, add_token_commands, check_tls, open_tokens
 from fencepost.commands.values import Address, listen_option
 from fencepost.impl.environment import SystemEnvironment
@@ -85,6 +86,9 @@ SERVING: tuple[Parameter, ...] = (
         show_default=True,
         help="Time to finish the requests in flight on SIGTERM.",
     ),
+    record_option,
+    fields_option,
+    process_option,
 )
 PASSED_ON = click.Command("", params=[])
 for _option in reversed(SERVING):
@@ -149,7 +153,9 @@ def supervise(
     arguments = ["--workers", str(workers)]
     for parameter in PASSED_ON.params:
         value = options.get(parameter.name or "")
-        arguments += [parameter.opts[0], str(value)] if value is not None else []
+        values = value if isinstance(value, tuple) else () if value is None else (value,)
+        for one in values:
+            arguments += [parameter.opts[0], str(one)]
 
     def start(inherited: tuple[int, int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  this program
@@ -236,7 +242,15 @@ def _serve(
 
     domain = options["domain"] or ""
     tokens = open_tokens(options["tokens"], "objects")
-    service = ObjectServer(buckets, credentials, domain=domain, limits=limits_of(options), tokens=tokens)
+    recording = http_recording(options, "objects", domain)
+    service = ObjectServer(
+        buckets,
+        credentials,
+        domain=domain,
+        limits=limits_of(options),
+        tokens=tokens,
+        recording=recording,
+    )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 
     def listening(url: str) -> None:
@@ -256,6 +270,8 @@ def _serve(
         service.close()
         maintenance.close()
         buckets.close()
+        if recording is not None:
+            recording.close()
 
 
 def limits_of(options: dict[str, Any]) -> Any:

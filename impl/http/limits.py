@@ -1,6 +1,7 @@
 """The limits of a server, so that neither one client nor all together can exhaust it.
 
-    connections      open at once; the next one gets 503 and is closed
+    connections      open at once; the next one takes the place of one without a whole request, see `places`
+    client_heads     unfinished heads of one address; the next one takes the place of the oldest
     requests         in flight at once, all clients; the next one gets 503
     client_requests  the same for one client; the next one gets 429, so that no client starves the others
     threads          threads that wait for the store; requests beyond them wait in memory
@@ -22,8 +23,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mutabl
 from dataclasses import dataclass, fields
 from typing import Any
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.tokens import Headers
+
+LENGTH_MAX = 10**18
+"""A greater `Content-Length` is no number of bytes."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -34,6 +39,7 @@ class Limits:
 
     body_bytes: int = 8 * 1024 * 1024
     connections: int = 2000
+    client_heads: int = 1000
     requests: int = 64
     client_requests: int = 16
     threads: int = 16
@@ -59,6 +65,11 @@ class Limits:
     """For the requests in flight when the server is stopped."""
     retry_after_s: int = 1
     """The `Retry-After` of a refused client."""
+
+    @property
+    def lingering(self) -> int:
+        """The number of refused connections that stay open for `linger_s`."""
+        return max(16, self.connections // 4)
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -184,9 +195,10 @@ def _check_length(headers: Headers, limit: int) -> None:
         raise Refusal(
             "length_required", "the request has no Content-Length; send one, or send the body chunked"
         )
-    if lengths and (not lengths[0].isdigit() or len(lengths[0]) > 18):
+    length = whole_number(lengths[0], LENGTH_MAX) if lengths else 0
+    if length is None:
         raise Refusal("bad_request", f"Content-Length {_shown(lengths)} is not a number")
-    if lengths and int(lengths[0]) > limit:
+    if length > limit:
         raise _too_large(limit)
 
 

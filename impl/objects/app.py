@@ -46,6 +46,8 @@ from fencepost.impl.objects.wire.elements import http_moment
 from fencepost.impl.objects.wire.errors import S3Error, error_answer, refuse
 from fencepost.impl.objects.wire.requests import bucket_of_host, parse_query, place
 from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
+from fencepost.impl.recording.asgi import recorded
+from fencepost.impl.recording.http import HttpRecording
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 from fencepost.impl.store.files.disk import WouldWait
 
@@ -80,6 +82,7 @@ class ObjectServer(Service):
         domain: str = "",
         limits: Limits | None = None,
         tokens: Tokens[Holder] | None = None,
+        recording: HttpRecording | None = None,
     ) -> None:
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
@@ -90,6 +93,8 @@ class ObjectServer(Service):
         self._log = logging.getLogger("fencepost.objects")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
         self._rest = Rest(self, buckets, credentials, self._log, tokens)
+        self._records = recording is not None
+        self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_host = scope["type"] == "http" and self._bucket_of_host(scope["headers"]) is not None
@@ -97,11 +102,11 @@ class ObjectServer(Service):
             await super().__call__(scope, receive, send)
         else:
             is_rest = scope["path"].startswith(PREFIX) and not is_host
-            await self.observed(self._rest if is_rest else self._s3, scope, receive, send)
+            await self.observed(self._rest if is_rest else self._answer_s3, scope, receive, send)
 
     def at_once(self, head: Head) -> bytes | None:
         """Small objects that are in memory; every other request, and every refusal, takes the usual way."""
-        if head.method not in ("GET", "HEAD"):
+        if head.method not in ("GET", "HEAD") or self._records:
             return None
         begun = time.perf_counter()
         try:

@@ -35,6 +35,7 @@ from urllib.parse import parse_qs, quote
 from starlette.types import Message, Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Gate, Limits, client_watched, read_body
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
 from fencepost.impl.http.targets import path_of
 from fencepost.impl.http.tokens import Forbidden, Holder, Tokens
@@ -599,9 +600,10 @@ def _is_public(known: Attributes) -> bool:
 
 
 def _number(text: str, most: int) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise RestRefusal("bad_request", f"limit {text[:20]!r} is not a number from 1 to {most}")
-    return int(text)
+    number = whole_number(text, most, least=1)
+    if number is None:
+        raise RestRefusal("bad_request", f"limit {text[:20]!a} is not a number from 1 to {most}")
+    return number
 
 
 def _moment(ns: int) -> datetime:

@@ -13,7 +13,7 @@ from fencepost.impl.streams.errors import Refusal, Refused
 
 JSON = "application/json"
 INTEGER_MAX = 2**53 - 1
-_NUMBER = re.compile("0|[1-9][0-9]{0,15}")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
 def base_type(content_type: str) -> str:

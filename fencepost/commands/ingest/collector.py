@@ -21,6 +21,7 @@ from fencepost.commands.ingest.group import (
 )
 from fencepost.commands.messages import say
 from fencepost.commands.operating import Result, allow_connections, bind, print_error
+from fencepost.commands.recording import record_option, recorded_store
 from fencepost.commands.serving import TLS, check_tls, handed_out, is_local, revoked, token_errors
 from fencepost.commands.values import Address, listen_option, size_option
 from fencepost.impl.http.limits import Limits
@@ -31,7 +32,7 @@ from fencepost.impl.ingest.frames import Limits as FrameLimits
 from fencepost.impl.ingest.keys import agent_path
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S
 from fencepost.impl.ingest.service.requests import token_file
-from fencepost.impl.ingest.settings import Mode
+from fencepost.impl.ingest.settings import SPOOL_BOUND, Mode, SpoolBound
 
 LIMITS = (
     ("connections", "--connections", "Maximum number of open connections."),
@@ -75,6 +76,23 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     ),
     click.option("--spool", metavar="DIR", help="The disk that accepts, with local_spool."),
     click.option(
+        "--spool-batches",
+        type=click.IntRange(1),
+        default=SPOOL_BOUND.batches,
+        show_default=True,
+        metavar="N",
+        help="Most batches that wait on the disk; beyond them agents get 503.",
+    ),
+    size_option("--spool-bytes", SPOOL_BOUND.bytes, "Most bytes that wait on the disk."),
+    click.option(
+        "--landing-threads",
+        type=click.IntRange(1),
+        default=SPOOL_BOUND.landing,
+        show_default=True,
+        metavar="N",
+        help="Batches on the disk that go to the bucket at once.",
+    ),
+    click.option(
         "--landing-every",
         "landing_s",
         type=click.FloatRange(0.001),
@@ -103,6 +121,7 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     ),
     *TLS,
     click.option("--verbose", is_flag=True, help="Log a line for every request."),
+    record_option,
     limit_options,
     settings_options,
     json=False,
@@ -132,13 +151,18 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
         if not (is_local(listen.host) or options["certificate"]):
             print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
         plan = Plan(
-            store=parts.enter_context(opened(url, creates=True)),
+            store=recorded_store(
+                parts.enter_context(opened(url, creates=True)), options["record"], url, "ingest"
+            ),
             env=ENV,
             tokens=known,
             collector_id=collector_id or f"{socket.gethostname()}-{ENV.new_id()}",
             settings=settings,
             limits=limits,
             spool=Path(options["spool"]) if options["spool"] else None,
+            spool_bound=SpoolBound(
+                options["spool_batches"], options["spool_bytes"], options["landing_threads"]
+            ),
             landing_s=options["landing_s"],
             maintenance_s=options["maintenance_s"],
             search_s=options["search_s"],

@@ -123,7 +123,7 @@ def copy_range(p: P, size: int | None = None) -> tuple[int, int | None]:
     """
     if "CopySourceRange" not in p:
         return 0, None
-    found = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})", p["CopySourceRange"])
+    found = re.fullmatch(r"bytes=([0-9]{1,18})-([0-9]{1,18})", p["CopySourceRange"])
     if found is None or int(found[1]) > int(found[2]) or (size is not None and int(found[2]) >= size):
         refuse("InvalidArgument", argument="x-amz-copy-source-range", value=p["CopySourceRange"])
     return int(found[1]), int(found[2]) + 1
