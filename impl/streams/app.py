@@ -74,11 +74,11 @@ class _Call:
     holder: Holder | None
     client: str
     held: ExitStack
-    """What is given back after the response is sent."""
+    """Releases memory after the response is sent."""
 
 
 class _Sending:
-    """What an event stream sends now, in memory until it is sent."""
+    """The events that an event stream sends now, held in memory until they are sent."""
 
     def __init__(self, tailing: Tailing, shown: Shown) -> None:
         self._tailing = tailing
@@ -347,7 +347,7 @@ class StreamServer(Service):
         return self._body_of(shown, found)
 
     async def _read(self, call: _Call, offset: str, form: Form) -> Shown:
-        """What is at the offset; released after the response."""
+        """Return the bytes at the offset; they are released after the response."""
         shown = await self._tailing.read(call.name, offset, form, call.client, self.limits.body_s)
         call.held.callback(self._tailing.release, shown)
         return shown
