@@ -1,8 +1,8 @@
 """Readers of streams: each chunk is read, encoded and held in memory once for all of them.
 
-A reader that waits holds no thread. Readers that wait at one offset for one form are a group. After the stream
-has moved, one read serves the group, a batch in each turn of the event loop: no other request waits for a
-large group. A task for each stream with readers compares its manifest with the store's every `poll_s`,
+A reader that waits holds no thread. Readers that wait at one offset for one form are a group. After the
+stream has moved, one read serves the group, a batch in each turn of the event loop: no other request waits
+for a large group. A task for each stream with readers compares its manifest with the store's every `poll_s`,
 because another node may have moved it.
 
 A chunk that is longer than a piece of an answer is kept while a reader gets it, and found by its place in the
