@@ -33,7 +33,15 @@ from fencepost.impl.http.tokens import Holder
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.streams import framing
 from fencepost.impl.streams.access import Access
-from fencepost.impl.streams.errors import Fenced, Refusal, Refused, RetentionError, StreamError, other_type
+from fencepost.impl.streams.errors import (
+    Damaged,
+    Fenced,
+    Refusal,
+    Refused,
+    RetentionError,
+    StreamError,
+    other_type,
+)
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.names import name_of
 from fencepost.impl.streams.node import Node
@@ -175,6 +183,12 @@ class StreamServer(Service):
         except RetentionError as error:
             self._log.info("a creation waits for retention: %s", error)
             return _refusal(503, "retention_in_progress", str(error), {"retry-after": "1"})
+        except Damaged as error:
+            self._log.error("a stream is damaged: %s", error)
+            text = (
+                "data of this stream is missing in the store, or is not what was stored; the log has its key"
+            )
+            return _refusal(500, "damaged", text)
         except (Fenced, StreamError, StoreError) as error:
             self._log.error("the store cannot be used: %s", error)
             return _refusal(503, "unavailable", "try again", {"retry-after": "1"})
