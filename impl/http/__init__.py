@@ -6,6 +6,8 @@
     numbers      whole numbers in requests
     heads        what makes the head of a request clear
     limits       the share of one client and of all clients; reading bodies within these limits
+    answers      long answers: their number, their memory, and clients that do not read
+    targets      the path of a request, decoded once
     tokens       bearer tokens: the file of hashes, and reading the Authorization header
     refusals     every response that is not a plain success
     metrics      Prometheus metrics

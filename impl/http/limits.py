@@ -5,6 +5,9 @@
     requests         in flight at once, all clients; the next one gets 503
     client_requests  the same for one client; the next one gets 429, so that no client starves the others
     threads          threads that wait for the store; requests beyond them wait in memory
+    answers          long ones at once, see `answers`; the next one gets 503
+    client_answers   the same for one client; the next one gets 429
+    memory_bytes     what is in memory for all clients, where a server counts it; what is beyond it waits
 
 The body of every request in flight may be in memory: at worst `requests` times `body_bytes`, and
 `threads` times the size of such a body when unpacked.
@@ -40,6 +43,11 @@ class Limits:
     requests: int = 64
     client_requests: int = 16
     threads: int = 16
+    answers: int = 2000
+    client_answers: int = 1936
+    memory_bytes: int = 256 * 1024 * 1024
+    read_bytes_s: int = 8 * 1024
+    """The bytes a second of a long answer that a client has to take at least, over each part of it."""
     header_s: float = 10.0
     """From the start of a connection, or the first byte of a later request, to the end of its headers."""
     body_s: float = 30.0
@@ -75,8 +83,9 @@ class Gate:
     Only the thread of the event loop uses it, and never across an await: there is nothing to lock.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, what: str = "requests") -> None:
         self._limits = limits
+        self._what = what
         self._clients: Counter[str] = Counter()
         self.inside = 0
         self.closed = False
@@ -101,13 +110,13 @@ class Gate:
         if self.inside >= self._limits.requests:
             raise Refusal(
                 "busy",
-                f"this server has {self.inside} requests in flight; try again, or another one",
+                f"this server has {self.inside} {self._what} in flight; try again, or another one",
                 retry_after_s=wait,
             )
         if self._clients[client] >= self._limits.client_requests:
             raise Refusal(
                 "too_many_requests",
-                f"{self._clients[client]} requests of this client are in flight; wait for their responses",
+                f"{self._clients[client]} {self._what} of this client are in flight; wait for their ends",
                 retry_after_s=wait,
             )
 

@@ -38,6 +38,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from fencepost.impl.http.answers import ABORT, PIECE
 from fencepost.impl.http.heads import is_clear
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.places import Places
@@ -46,6 +47,9 @@ from fencepost.impl.http.service import Head, Service, raw_response
 
 HEADER_BYTES = 16 * 1024
 """A longer head is no request: without a limit a client could fill the memory with one."""
+UNSENT_BYTES = 64 * 1024 if hasattr(socket, "TCP_NOTSENT_LOWAT") else 0
+"""The bytes of a response that the system keeps for a client that does not read; by itself it keeps
+megabytes."""
 DRAIN_IDLE_S = 1.0
 """The time in seconds that a draining server keeps a connection without a request."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -239,6 +243,10 @@ class GuardedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=PIECE // 2)
+        connected = transport.get_extra_info("socket")
+        if connected is not None and UNSENT_BYTES:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         refusal = self._refusal()
         if refusal is None:
             self._arm(self.limits.header_s, self._too_slow)
@@ -350,9 +358,10 @@ class GuardedConnection(HttpToolsProtocol):
             "headers": self.headers,
             "state": self.app_state.copy(),
             "method": head.method,
-            "path": unquote(raw_path.decode()),
+            "path": unquote(raw_path.decode()),  # for logs: servers decode the raw path, see `targets`
             "raw_path": raw_path,
             "query_string": query,
+            "extensions": {ABORT: {"act": self._unread}},
         }
         self.cycle = RequestResponseCycle(
             scope=self.scope,
@@ -440,7 +449,12 @@ class GuardedConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._write_timer = self.loop.call_later(self.limits.write_s, self.abort)
+        self._write_timer = self.loop.call_later(self.limits.write_s, self._unread)
+
+    def _unread(self) -> None:
+        """The client has left its response unread for too long."""
+        self.count_refused("unread")
+        self.abort()
 
     def resume_writing(self) -> None:
         if self._write_timer is not None:

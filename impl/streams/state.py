@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fencepost.impl.private_files import make_file_private, make_private
 from fencepost.impl.store.errors import Unusable
 
 
@@ -123,11 +124,12 @@ class SqliteState(State):
 
     def __init__(self, path: str | Path) -> None:
         folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
+        file = folder / "streams-1.sqlite"
+        for name in (file, *(one for one in folder.glob(f"{file.name}-*"))):
+            make_file_private(name)  # SQLite gives new files beside it the same mode
         self._lock = threading.Lock()
-        self._base = sqlite3.connect(
-            folder / "streams-1.sqlite", check_same_thread=False, isolation_level=None
-        )
+        self._base = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         for pragma in ("journal_mode=wal", "synchronous=full", "busy_timeout=5000"):
             self._base.execute(f"pragma {pragma}")
         self._base.executescript(_SCHEMA)

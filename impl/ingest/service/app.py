@@ -27,7 +27,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.http.limits import Limits, check_encoding, read_body
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.http.service import Endpoint, Service, json_response
-from fencepost.impl.http.tokens import Tokens
+from fencepost.impl.http.tokens import Principal, Tokens
 from fencepost.impl.ingest.authority import Authority
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S, Maintenance
@@ -59,7 +59,7 @@ class Collector(Service):
     def __init__(
         self,
         acceptance: Acceptance,
-        tokens: Tokens,
+        tokens: Tokens[Principal],
         limits: Limits | None = None,
         metrics: Metrics | None = None,
     ) -> None:
@@ -152,7 +152,7 @@ class Collector(Service):
 class Plan:
     store: Store
     env: Environment
-    tokens: Tokens
+    tokens: Tokens[Principal]
     collector_id: str
     settings: Settings = STANDARD_SETTINGS
     limits: Limits = Limits()  # noqa: RUF009 - frozen

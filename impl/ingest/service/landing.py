@@ -38,6 +38,7 @@ from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
 from fencepost.impl.ingest.service.requests import Refusal
 from fencepost.impl.ingest.settings import SPOOL_BOUND, SpoolBound
+from fencepost.impl.private_files import make_private
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, StoreError, Unusable
 from fencepost.impl.store.files import FileStore
 
@@ -61,7 +62,7 @@ class LocalSpool(Acceptance):
         self.env = env
         self.bound = bound
         self._lock = _locked(Path(path))
-        self.store = FileStore(Path(path) / "store", env=env)
+        self.store = FileStore(Path(path) / "store", env=env, private=True)
         self._bucket = bucket
         self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
         self.blocklist = Blocklist(self.store, env, bucket.settings)
@@ -237,7 +238,7 @@ class _Round:
 
 def _locked(path: Path) -> int:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path, "store")
         handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unusable(f"the local spool {path} cannot be used: {error.strerror}") from None

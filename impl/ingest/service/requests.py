@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from fencepost.impl.http import refusals
 from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import Kind
-from fencepost.impl.http.tokens import Headers, TokenFile, Tokens
+from fencepost.impl.http.tokens import Headers, Principal, Roles, TokenFile, Tokens
 from fencepost.impl.ingest.errors import IdentityError
 from fencepost.impl.ingest.keys import SEQ_MAX, Identity, agent_path, boot_path
 
@@ -47,11 +47,11 @@ _HEX = frozenset("0123456789abcdef")
 _TYPE_NAMES = {str: "text", int: "a whole number"}
 
 
-def token_file(path: str | os.PathLike[str]) -> TokenFile:
-    return TokenFile(Path(path), "fencepost.ingest_tokens.v1", ROLES, "fencepost ingest enrol")
+def token_file(path: str | os.PathLike[str]) -> TokenFile[Principal]:
+    return TokenFile(Path(path), "fencepost.ingest_tokens.v1", Roles(*ROLES), "fencepost ingest enrol")
 
 
-def authenticated(role: str, headers: Headers, tokens: Tokens) -> str:
+def authenticated(role: str, headers: Headers, tokens: Tokens[Principal]) -> str:
     """The name of the sender, whose token must have this role."""
     owner = tokens.authenticate(headers)
     if owner.role == role:

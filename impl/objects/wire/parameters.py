@@ -86,7 +86,10 @@ def objects_to_delete(p: P) -> list[Mapping[str, Any]]:
 def copy_source(p: P) -> tuple[str, str, str]:
     """Return the bucket, the key and the version (empty for the current one) that a copy reads."""
     text, _, version = p["CopySource"].partition("?versionId=")
-    bucket, _, key = unquote(text).removeprefix("/").partition("/")
+    try:
+        bucket, _, key = unquote(text, errors="strict").removeprefix("/").partition("/")
+    except UnicodeDecodeError:
+        refuse("InvalidArgument", "Copy Source must be UTF-8 once it is decoded")
     if not key or not bucket:
         refuse(
             "InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
