@@ -8,6 +8,7 @@ servers at their most verbose, in their pages, and in the command lines of all t
 import contextlib
 import hmac
 import http.client
+import io
 import os
 import signal
 import subprocess
@@ -32,6 +33,7 @@ from fencepost.impl.objects.temporary import Unflushed
 from tests.commands.running import Run
 from tests.impl.objects.serving import served
 from tests.servers.fleet import free_ports
+from tests.sim.proxy.upstream import upstream
 
 PATHS = Config(s3={"addressing_style": "path"})
 MARK = "MARKEDSECRET"
@@ -92,7 +94,7 @@ URL = f"user:{URL_PASSWORD}@"
 LINES = f"""
 check two-phase --set managers=2 --json check.json
 zoo two-phase --json zoo.json
-audit mine.py:fixed --json audit.json --resume search.json
+audit mine.py:fixed --faults none --json audit.json --resume search.json
 simulate publish-rtt --out simulated
 probe http://{URL}127.0.0.1:1
 probe s3://{URL}bucket?endpoint=http://127.0.0.1:1
@@ -121,10 +123,9 @@ proxy http://127.0.0.1:1 --listen x
 replay audit.json
 report . --out page.html
 completion bash
-demo --json d
 """.strip().splitlines()
 SLOW_LINES = ["probe STORE --only create-only-put --rounds 3 --quick --json probe.json"]
-LEFT_OUT: dict[str, str] = {}
+LEFT_OUT = {"demo": "it runs check, audit, simulate, replay and report, without a store of a user"}
 """Commands that no line tries, with the reason."""
 
 
@@ -139,6 +140,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in ENVIRONMENT.items():
         if value:
             monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"appended")))
     (tmp_path / "mine.py").write_text(PROGRAM)
     (tmp_path / "people.csv").write_text("id,name\n1,Ada\n")
     (tmp_path / "points.jsonl").write_text(POINTS)
@@ -165,7 +167,6 @@ def run_all(lines: list[str], folder: Path, ran: Run, caplog: pytest.LogCaptureF
         store = f"s3://{BUCKET}?endpoint={address}"
         for line in lines:
             code, out, err = ran(*(word.replace("STORE", store) for word in line.split()))
-            print(line, file=sys.__stderr__, flush=True)
             codes[code] += 1
             found = shown_in((out + err + caplog.text).encode(errors="replace"), SECRETS)
             assert found == [], f"{line} shows {found}: {out} {err}"
@@ -225,7 +226,7 @@ def ask(
         return str(response.getheaders()).encode() + response.read()
 
 
-def commands_of(name: str, folder: Path, port: int) -> list[str]:
+def commands_of(name: str, folder: Path, port: int, behind: str) -> list[str]:
     listen = ["--listen", f"127.0.0.1:{port}"]
     root = folder / "root.token"
     if name == "ingest":
@@ -236,7 +237,7 @@ def commands_of(name: str, folder: Path, port: int) -> list[str]:
     if name == "lifecycle":
         return ["lifecycle", "run", str(folder / "store"), *listen]
     if name == "proxy":
-        return ["proxy", "http://127.0.0.1:1", *listen]
+        return ["proxy", behind, *listen]
     workers = ["--workers", "2"] if name == "objects with workers" else []
     verb = "supervise" if name == "objects supervise" else "serve"
     return ["objects", verb, str(folder / "store"), "--root-token-file", str(root), *listen, *workers]
@@ -258,7 +259,9 @@ def test_no_server_shows_a_secret(name: str, tmp_path: Path) -> None:
         buckets.close()
     environment = {**ENVIRONMENT, "AWS_SESSION_TOKEN": SESSION, "AWS_SECRET_ACCESS_KEY": AWS}
     del environment["FENCEPOST_OBJECTS_ROOT_TOKEN"]
-    server = Running(commands_of(name, tmp_path, port), tmp_path, environment)
+    stack = contextlib.ExitStack()
+    behind = stack.enter_context(upstream()).url
+    server = Running(commands_of(name, tmp_path, port, behind), tmp_path, environment)
     try:
         server.wait_for(port)
         seen = b""
@@ -281,6 +284,7 @@ def test_no_server_shows_a_secret(name: str, tmp_path: Path) -> None:
             assert shown_in(words, secrets) == [], words
     finally:
         server.stop()
+        stack.close()
     assert shown_in(server.log.read_bytes(), secrets) == [], server.log.read_text()
     for path in tmp_path.rglob("*"):
         if path.is_file() and path.name != "root.token":
