@@ -33,7 +33,7 @@ class Gone(Exception):
 
 
 class _Seen:
-    """What the servers' parser finds in a message."""
+    """The findings of the servers' parser in a message."""
 
     def __init__(self, *, is_reply: bool) -> None:
         self.fields: dict[str, str] = {}

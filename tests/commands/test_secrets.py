@@ -1,8 +1,8 @@
 """No secret that a command or a server is given appears in anything that it writes.
 
-Each secret has a mark: in the environment, in files, in URLs, in requests. The marks are searched for in what
-commands print, in every file that they leave (results, traces, reports, spools, databases), in the logs of
-servers at their most verbose, in their pages, and in the command lines of all their processes.
+Each secret has a mark: in the environment, in files, in URLs, in requests. The marks are searched for in the
+output of commands and in every file that they leave: results, traces, reports, spools, databases. Of servers
+they are searched for in their logs, pages and files, and in the command lines of all their processes.
 """
 
 import contextlib
@@ -149,7 +149,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_no_command_shows_a_secret(folder: Path, ran: Run, caplog: pytest.LogCaptureFixture) -> None:
-    """Whether it succeeds or refuses what it was given."""
+    """It may succeed, or refuse what it was given."""
     run_all(LINES, folder, ran, caplog)
 
 
