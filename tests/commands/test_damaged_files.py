@@ -203,14 +203,14 @@ def test_scenarios(part: int, tmp_path: Path) -> None:
     """Read, and laid out as points; a damaged one that can be read may take any time to run."""
     whole = list(shipped().values())[part].read_bytes()
     file = tmp_path / "mine.toml"
-    said: list[str] = []
+    messages: list[str] = []
     for seed in range(examples(20, 3_000)):
         file.write_bytes(changed(whole, random.Random(seed)))
         try:
             points(load(str(file)))
         except BadScenario as error:
-            said.append(str(error))
+            messages.append(str(error))
         except Exception as error:  # noqa: BLE001  named with its seed
             pytest.fail(f"seed {seed}: {error!r}")
-    assert said
-    assert [text for text in said if len(text.splitlines()) != 1] == []
+    assert messages
+    assert [text for text in messages if len(text.splitlines()) != 1] == []

@@ -41,7 +41,7 @@ ROOT = f"{MARK}-root-token-0123456789"
 AWS = f"{MARK}/aws/secret+key"
 SESSION = f"{MARK}-session-token"
 URL_PASSWORD = f"{MARK}-in-a-url"
-WRONG = f"{MARK}-wrong"
+INVALID = f"{MARK}-invalid"
 DERIVED = hmac.digest(ROOT.encode(), b"root", "sha256").hex()
 """The secret key of `root` of an object server with this token."""
 POINTS = '{"name": "cpu.load", "labels": {"host": "a"}, "unix_ns": 17, "value": 0.5}\n'
@@ -75,7 +75,7 @@ SECRETS = {
     "the AWS secret": AWS,
     "the session token": SESSION,
     "the password of a URL": URL_PASSWORD,
-    "a wrong token": WRONG,
+    "an invalid token": INVALID,
     "a mark": MARK,
 }
 
@@ -265,11 +265,11 @@ def test_no_server_shows_a_secret(name: str, tmp_path: Path) -> None:
     try:
         server.wait_for(port)
         seen = b""
-        bearer = [{"authorization": f"Bearer {token}"} for token in (agent, ROOT, WRONG)]
-        scope = f"Credential={WRONG}/20260101/us-east-1/s3/aws4_request"
-        text = f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={WRONG}"
+        bearer = [{"authorization": f"Bearer {token}"} for token in (agent, ROOT, INVALID)]
+        scope = f"Credential={INVALID}/20260101/us-east-1/s3/aws4_request"
+        text = f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={INVALID}"
         signed = [{"authorization": text, "x-amz-security-token": SESSION}]
-        query = f"X-Amz-Signature={WRONG}&X-Amz-Security-Token={SESSION}&token={WRONG}"
+        query = f"X-Amz-Signature={INVALID}&X-Amz-Security-Token={SESSION}&token={INVALID}"
         paths = ("/", "/v1/batches", "/v1/buckets", f"/{BUCKET}/k", f"/{BUCKET}/k?{query}", "/metrics")
         for path in (*paths, "/status.json", "/openapi.json", "/readyz"):
             for headers in ({}, *bearer, *signed):
