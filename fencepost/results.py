@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from fencepost.sim.explore.result import NearestPass as NearestPass
     from fencepost.sim.explore.result import ProgramError as ProgramError
     from fencepost.sim.explore.result import RealRun as RealRun
+    from fencepost.sim.explore.result import RequestLine as RequestLine
     from fencepost.sim.explore.result import Violation as Violation
     from fencepost.sim.probe.history import HistoryStep as HistoryStep
     from fencepost.sim.probe.verdict import Finding as Finding
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from fencepost.sim.replay.result import ContinuityFinding as ContinuityFinding
     from fencepost.sim.replay.result import ContinuityResult as ContinuityResult
     from fencepost.sim.replay.result import LabelCoverage as LabelCoverage
+    from fencepost.sim.replay.result import PromiseVerdict as PromiseVerdict
     from fencepost.sim.replay.result import ReplayResult as ReplayResult
     from fencepost.sim.replay.result import RunVerdict as RunVerdict
     from fencepost.sim.scenarios.result import ObjectiveResult as ObjectiveResult
@@ -70,12 +72,19 @@ DEFINED_IN = {
     "sim.des.result": ("OperationStats",),
     "sim.explore.result": (
         *("AuditCoverage", "AuditResult", "CounterexampleStep", "NearestPass"),
-        *("ProgramError", "RealRun", "Violation"),
+        *("ProgramError", "RealRun", "RequestLine", "Violation"),
     ),
     "sim.probe.history": ("HistoryStep",),
     "sim.probe.verdict": ("Finding", "ProbeResult"),
     "sim.replay.result": (
-        *("ContinuityFinding", "ContinuityResult", "LabelCoverage", "ReplayResult", "RunVerdict"),
+        *(
+            "ContinuityFinding",
+            "ContinuityResult",
+            "LabelCoverage",
+            "PromiseVerdict",
+            "ReplayResult",
+            "RunVerdict",
+        ),
     ),
     "sim.scenarios.result": ("ObjectiveResult", "SimulateResult", "SimulatedRun", "SimulationCheck"),
 }

@@ -66,6 +66,8 @@ class Options:
     undecided: str | None = None
     token: str | None = None
     shared_fixtures: bool | None = None
+    promises: tuple[str, ...] | None = None
+    promises_only: bool | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("strategy", STRATEGIES), ("undecided", UNDECIDED)):
@@ -76,6 +78,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value!r}: give a number above 0")
+        if isinstance(self.promises, str):
+            raise ValueError(f"promises={self.promises!r} must be a list of texts")
         given: dict[str, Any] = dict(self.faults or {})  # whatever a caller without a type checker wrote
         for name, value in given.items():
             if not isinstance(value, int) or value < 0:
@@ -86,6 +90,7 @@ class Options:
         chosen = {field.name: getattr(stronger, field.name) for field in fields(stronger)}
         chosen = {name: value for name, value in chosen.items() if value is not None}
         chosen["faults"] = {**(self.faults or {}), **(stronger.faults or {})}
+        chosen["promises"] = (*(self.promises or ()), *(stronger.promises or ())) or None
         return replace(self, **chosen)
 
 
@@ -100,7 +105,8 @@ def audit(program: Any = None, /, **options: Any) -> Any:
     pause=1, late=0, conflict=0, throttled=0, duplicated=0, skew=0, notification_delayed=0,
     power_loss=0. Besides: processes (how many the function must spawn; it is given the number when it has a
     parameter of that name), strategy, seed, seconds, schedules, steps_max, wait_rounds, depth,
-    undecided ("fail" or "pass"), shared_fixtures.
+    undecided ("fail" or "pass"), shared_fixtures, promises (ready properties, such as ["queue=jobs/"]),
+    promises_only.
     """
     chosen = options_of(options)
 
@@ -118,6 +124,8 @@ def options_of(given: Mapping[str, Any]) -> Options:
     for name in rest:
         if name not in known:
             raise TypeError(f"audit knows no {name!r}; it knows {', '.join([*FAULTS, *known])}")
+    if "promises" in rest and not isinstance(rest["promises"], str):
+        rest["promises"] = tuple(rest["promises"] or ())
     return Options(faults=faults, **rest)
 
 
@@ -247,7 +255,7 @@ def request_of(
         given["processes"] = options.processes
     limits = ("strategy", "seed", "seconds", "schedules", "steps_max", "wait_rounds", "depth")
     return AuditRequest(
-        bind(_counted(function, options.processes), name, given),
+        bind(_promising(_counted(function, options.processes), options), name, given),
         name,
         {name: _plain(value) for name, value in given.items() if name != "self"},
         Budget(**(options.faults or {})),
@@ -268,6 +276,22 @@ def _counted(function: Callable[..., Any], processes: int | None) -> Callable[..
             raise Misuse(f"processes={processes} is declared, and {spawned} were spawned")
 
     return counted
+
+
+def _promising(function: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    """`function`, with the promises of its audit."""
+    if not options.promises and not options.promises_only:
+        return function
+
+    def promising(**given: Any) -> None:
+        world = given["world"]
+        if options.promises_only:
+            world.judge_promises_only()
+        function(**given)
+        for text in options.promises or ():
+            world.promise(text)
+
+    return promising
 
 
 def shortcoming(result: "AuditOutcome", options: Options) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from fencepost.reports.lcov import NUMBERS
 from fencepost.reports.media import continued, one_line, printable
 from fencepost.reports.text import (
     COLOURS,
@@ -40,9 +41,9 @@ def audit_text(
     """
     lines: list[str] = [] if quiet or result.strategy == "replay" else [*size_lines(result)]
     if verbose and lines:
-        lines += [*coverage_lines(result.coverage), *cost_lines(result)]
+        lines += [*coverage_lines(result.coverage), *outcome_lines(result.coverage), *cost_lines(result)]
     elif lines and result.real is None:
-        lines += _covered_briefly(result.coverage)
+        lines += [*_covered_briefly(result.coverage), *outcome_summary(result.coverage)]
     if result.model is not None and not quiet:
         shares = [*model_lines(result.model, gaps=gaps)]
         lines += shares if verbose or gaps else shares[:1]
@@ -53,6 +54,7 @@ def audit_text(
         *map(Text, lines),
         *first(finding_lines(result), verbose=verbose, style="yellow"),
         *(Text(line, _colour(line)) for line in steps),
+        *(Text(line, _colour(line)) for line in ([] if quiet else suspicion_lines(result))),
         *reproduce(again, why),
     )
 
@@ -104,6 +106,48 @@ def coverage_lines(coverage: AuditCoverage) -> list[str]:
     ]
 
 
+def outcome_summary(coverage: AuditCoverage, *, verbose: bool = False) -> list[str]:
+    """Return the share of the outcomes that were met, on one line; nothing where they were not counted."""
+    counts = [count for row in coverage.requests for count in row.outcomes.values()]
+    if not counts:
+        return []
+    met, lines = sum(1 for count in counts if count), plural(len(coverage.requests), "request line")
+    tail = "" if met == len(counts) or verbose else "; -v shows which"
+    ran = [count for counts in coverage.executed.values() for count in counts.values()]
+    executed = f"; {sum(ran)} of {plural(len(ran), 'line')} executed" if ran else ""
+    return [f"  {met} of {plural(len(counts), 'outcome')} met at {lines}{executed}{tail}"]
+
+
+def outcome_lines(coverage: AuditCoverage) -> list[str]:
+    """Return the table of outcomes by request line: how often each was met, or `-` for one that never was."""
+    if not coverage.requests:
+        return []
+    columns = [name for name in NUMBERS if any(name in row.outcomes for row in coverage.requests)]
+    table = [["request line", "", *columns]]
+    for row in coverage.requests:
+        request = " ".join(filter(None, [row.kind, row.condition]))
+        cells = ["" if name not in row.outcomes else str(row.outcomes[name] or "-") for name in columns]
+        table.append([f"{row.file}:{row.line} {row.function}", request, *cells])
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    lines = []
+    for row in table:
+        left = "  ".join(f"{cell:<{width}}" for cell, width in zip(row[:2], widths, strict=False))
+        right = "  ".join(f"{cell:>{width}}" for cell, width in zip(row[2:], widths[2:], strict=True))
+        lines.append(f"    {left}  {right}".rstrip())
+    lines = [*outcome_summary(coverage, verbose=True), *lines]
+    untried = sorted({name for row in coverage.requests for name in row.untried})
+    if untried:
+        lines.append(f"    not in the budget of faults: {', '.join(untried)}")
+    for row in coverage.requests:
+        for outcome, following in row.then.items():
+            lines.append(f"    {row.file}:{row.line} {row.kind}, after {outcome}: {', '.join(following)}")
+    for file, counts in coverage.executed.items():
+        missed = [line for line, count in counts.items() if not count]
+        if missed:
+            lines.append(f"    never executed: {file}:{', '.join(missed)}")
+    return lines
+
+
 def _covered_briefly(coverage: AuditCoverage) -> list[str]:
     faults = ", ".join(_counts(coverage.faults)) or "none landed"
     never = [name for name, happened in coverage.sometimes.items() if not happened]
@@ -125,6 +169,14 @@ def counterexample_lines(result: AuditResult, *, verbose: bool = False) -> list[
         lines += [continued(f"{violation.property} is violated: {violation.reason}"), "", *_steps(violation)]
         lines += [f"  replay token: {violation.token}"] if number else []
         lines += _whole_bodies(violation) if verbose else []
+    return lines
+
+
+def suspicion_lines(result: AuditResult) -> list[str]:
+    """The schedules that break a ready promise."""
+    lines: list[str] = []
+    for one in result.suspicions:
+        lines += ["", continued(f"suspicious: {one.reason}"), *_steps(one)]
     return lines
 
 
@@ -255,7 +307,19 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
     mutants = [row for row in result.rows if row.safeguard]
     found = sum(1 for row in mutants if row.found)
     fixed = next((row.verdict for row in result.rows if not row.safeguard), "not audited")
-    parts = [f"{found} of {plural(len(mutants), 'mutant')} found", f"{result.system} as it is: {fixed}"]
+    if not mutants and len(result.rows) == 1:
+        why = result.rows[0].property or result.rows[0].bound
+        return Group(
+            verdict_line(fixed, f"{result.system} as it is: {why}; no mutant is tried before it holds")
+        )
+    tried = [row for row in mutants if row.tried]
+    survivors = sum(1 for row in tried if row.verdict == "holds")
+    undecided = sum(1 for row in tried if row.verdict == "undecided")
+    parts = [f"{found} of {plural(len(tried), 'mutant')} found"]
+    parts += [f"{survivors} survive{'s' if survivors == 1 else ''}"] if survivors else []
+    parts += [f"{undecided} undecided"] if undecided else []
+    parts += [f"{len(mutants) - len(tried)} not tried"] if len(tried) < len(mutants) else []
+    parts.append(f"{result.system} as it is: {fixed}")
     long = sum(1 for row in result.rows if row.long)
     if any(row.model for row in result.rows):
         parts.append(
@@ -263,7 +327,9 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
         )
     rows = result.rows
     if not verbose and len(rows) >= SCREEN:
-        rows = tuple(row for row in rows if row.unexpected or row.long or row.verdict == "undecided")
+        rows = tuple(
+            row for row in rows if row.unexpected or row.long or not row.tried or row.verdict == "undecided"
+        )
     return Group(
         verdict_line(result.verdict, ", ".join(parts)),
         *(mutant_text(row, verbose=verbose) for row in rows),
@@ -300,6 +366,8 @@ def _consequence(row: Row) -> tuple[str, str]:
         return "UNDECIDED: a limit was hit first, or too little was covered", COLOURS["undecided"]
     if row.verdict == "error":
         return f"cannot be audited: {row.bound}", COLOURS["holds" if row.safeguard else "violated"]
+    if not row.tried:
+        return f"not tried: {row.bound}", ""
     if row.found:
         expected = COLOURS["holds" if row.safeguard else "violated"]
         return f"breaks {row.property} in {_length(row)}", COLOURS["undecided"] if row.long else expected

@@ -4,8 +4,10 @@ import shlex
 from collections.abc import Collection, Iterable
 
 SEARCHING = (
+    "--like",
+    "--like-keys",
     *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
-    *("--depth", "--jobs", "--resume", "--replay", "--base"),
+    *("--depth", "--jobs", "--resume", "--replay", "--base", "--coverage"),
 )
 """Options of an audit's search, each with a value: they do not go with --replay."""
 PRINTING = ("--quiet", "--gaps", "-v", "--verbose")

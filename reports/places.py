@@ -7,17 +7,20 @@ from typing import Any
 
 from fencepost.results import Violation
 
+WRITES = frozenset({"put", "delete", "copy", "complete-upload"})
 RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
 
 
 def place(result: Any, violations: Sequence[Violation] = ()) -> tuple[str, int] | None:
-    """The innermost line of the user's code that raised, else that of the last step, else the line that
-    defines the program or model; None for what is shipped."""
+    """The innermost line of the user's code that raised, else that of the last step that wrote, else of the
+    last
+    step, else the line that defines the program or model; None for what is shipped."""
     for violation in violations:
         for line in reversed(violation.raised_at):
             if match := RAISED.match(line):
                 return match["file"], int(match["line"])
-        for step in reversed(violation.steps):
+        writes = [step for step in violation.steps if step.kind in WRITES]
+        for step in (*reversed(writes), *reversed(violation.steps)):
             if step.file and step.line:
                 return step.file, step.line
     error = getattr(result, "error", None)

@@ -20,7 +20,7 @@ from importlib.machinery import SourceFileLoader
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 CONDITIONS = frozenset({"IfMatch", "IfNoneMatch", "if_match", "if_none_match"})
 DECLARING = frozenset({"always", "eventually", "sometimes", "finally_", "step_property", "monitor", "follow"})
@@ -45,6 +45,8 @@ class Mutation:
     """Which mutation of the file it is."""
     again: int = 0
     """Number of sites of the same kind before it on the line."""
+    effect: int = 0
+    """The line that only runs where the step makes a difference, such as the `raise` of a guard; else 0."""
 
     @property
     def name(self) -> str:
@@ -55,18 +57,18 @@ class Mutation:
 def mutations(path: Path) -> list[Mutation]:
     """All mutations of a file, in the order of its lines."""
     found: list[Mutation] = []
-    for number, (line, kind, text, _) in enumerate(_sites(ast.parse(path.read_text(encoding="utf-8")))):
-        again = sum(1 for one in found if (one.line, one.kind) == (line, kind))
-        found.append(Mutation(path, line, kind, text, number, again))
+    for number, site in enumerate(_sites(ast.parse(path.read_text(encoding="utf-8")))):
+        again = sum(1 for one in found if (one.line, one.kind) == (site.line, site.kind))
+        found.append(Mutation(path, site.line, site.kind, site.text, number, again, site.effect))
     return sorted(found, key=lambda one: (one.line, one.number))
 
 
 def mutated(mutation: Mutation) -> ast.Module:
     """The file with this change."""
     tree = ast.parse(mutation.path.read_text(encoding="utf-8"))
-    for number, (_, _, _, change) in enumerate(_sites(tree)):
+    for number, site in enumerate(_sites(tree)):
         if number == mutation.number:
-            change()
+            site.change()
             break
     return ast.fix_missing_locations(tree)
 
@@ -89,8 +91,17 @@ def loading(mutation: Mutation) -> Iterator[None]:
         setattr(SourceFileLoader, "get_code", real)  # noqa: B010  an assignment would need a type ignore
 
 
-Site = tuple[int, str, str, Callable[[], None]]
-"""Line, kind, the code that is changed, and what changes the tree."""
+class Site(NamedTuple):
+    """A step that can be left out."""
+
+    line: int
+    kind: str
+    text: str
+    """The code that is changed."""
+    change: Callable[[], None]
+    """Changes the tree."""
+    effect: int = 0
+    """See `Mutation.effect`."""
 
 
 def _sites(tree: ast.Module) -> Iterator[Site]:
@@ -167,23 +178,20 @@ def _conditions(nodes: list[tuple[ast.AST, ast.AST]]) -> Iterator[Site]:
         if isinstance(node, ast.Call):
             for keyword in node.keywords:
                 if keyword.arg in CONDITIONS:
-                    yield keyword.lineno, "condition", _shown(node), _removal(node.keywords, keyword)
+                    yield Site(keyword.lineno, "condition", _shown(node), _removal(node.keywords, keyword))
                 elif keyword.arg == "when" and "ANYTHING" not in ast.unparse(keyword.value):
                     anything = ast.parse(_ANYTHING, mode="eval").body
-                    yield (
-                        keyword.lineno,
-                        "condition",
-                        _shown(node),
-                        _replace(keyword, keyword.value, anything),
-                    )
+                    change = _replace(keyword, keyword.value, anything)
+                    yield Site(keyword.lineno, "condition", _shown(node), change)
         elif isinstance(node, ast.Dict):
             for key, value in zip(node.keys, node.values, strict=True):
                 if isinstance(key, ast.Constant) and key.value in CONDITIONS:
-                    yield key.lineno, "condition", _shown(node), _removal(node.keys, key, node.values, value)
+                    change = _removal(node.keys, key, node.values, value)
+                    yield Site(key.lineno, "condition", _shown(node), change)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
             key = node.targets[0].slice
             if isinstance(key, ast.Constant) and key.value in CONDITIONS:
-                yield node.lineno, "condition", _shown(node), _replace(parent, node, ast.Pass())
+                yield Site(node.lineno, "condition", _shown(node), _replace(parent, node, ast.Pass()))
 
 
 def _removal(place: list[Any], item: Any, *more: Any) -> Callable[[], None]:
@@ -214,16 +222,16 @@ def _read_backs(nodes: list[tuple[ast.AST, ast.AST]]) -> Iterator[Site]:
         if mentions or any(call.lineno > first for call in _calls(node, READS)):
             for taken in (True, False):
                 kind = f"read-back-{str(taken).lower()}"
-                yield node.lineno, kind, _shown(node), _replace(parent, node, ast.Constant(taken))
+                yield Site(node.lineno, kind, _shown(node), _replace(parent, node, ast.Constant(taken)))
 
 
 def _increments(nodes: list[tuple[ast.AST, ast.AST]]) -> Iterator[Site]:
     for node, parent in nodes:
         is_one = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_one(node.right)
         if is_one and isinstance(node, ast.BinOp):
-            yield node.lineno, "plus-one", _shown(node), _replace(parent, node, node.left)
+            yield Site(node.lineno, "plus-one", _shown(node), _replace(parent, node, node.left))
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and _is_one(node.value):
-            yield node.lineno, "plus-one", _shown(node), _replace(parent, node, ast.Pass())
+            yield Site(node.lineno, "plus-one", _shown(node), _replace(parent, node, ast.Pass()))
 
 
 def _is_one(node: ast.AST) -> bool:
@@ -236,9 +244,10 @@ def _guards(nodes: list[tuple[ast.AST, ast.AST]]) -> Iterator[Site]:
         if isinstance(node, ast.If) and len(node.body) == 1 and not node.orelse:
             (only,) = node.body
             if isinstance(only, ast.Raise | ast.Continue | ast.Break | ast.Return):
-                yield node.lineno, "guard", _shown(node), _replace(parent, node, ast.Pass())
+                effect = only.lineno if only.lineno != node.lineno else 0
+                yield Site(node.lineno, "guard", _shown(node), _replace(parent, node, ast.Pass()), effect)
         elif isinstance(node, ast.While) and _calls(node.test, WRITES):
-            yield node.lineno, "retry", _shown(node), _replace(parent, node, ast.Expr(node.test))
+            yield Site(node.lineno, "retry", _shown(node), _replace(parent, node, ast.Expr(node.test)))
 
 
 def _orders(nodes: list[tuple[ast.AST, ast.AST]]) -> Iterator[Site]:
@@ -249,7 +258,7 @@ def _orders(nodes: list[tuple[ast.AST, ast.AST]]) -> Iterator[Site]:
             requests = all(_calls(node, READS | WRITES | DELETES) for node in (one, other))
             deletes = _calls(one, DELETES) or _calls(other, DELETES)
             if requests and deletes and not _depend(one, other):
-                yield one.lineno, "delete-order", f"{_shown(one)}; {_shown(other)}", _swap(block, at)
+                yield Site(one.lineno, "delete-order", f"{_shown(one)}; {_shown(other)}", _swap(block, at))
 
 
 def _blocks(node: ast.AST) -> list[list[ast.stmt]]:

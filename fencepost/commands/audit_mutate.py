@@ -1,8 +1,10 @@
 """`fencepost audit FILE:FUNCTION --mutate`: which protective steps of the user's code does nothing need?
 
 Every mutation of the user's modules (see `sim.mutation`) is audited in an operating-system process of its
-own, which loads them anew with the change. A mutant that holds is a survivor: the step protects nothing, or
-the properties have a gap, or the faults that it protects from are not in the budget.
+own, which loads them anew with the change. First comes the program as it is: if it does not hold, no mutant
+shows anything. Its schedules also show which lines run, and a mutant of code that no schedule executes is
+not tried but listed. A mutant that holds is a survivor: the step protects nothing, or the properties have a
+gap, or the faults that it protects from are not in the budget.
 """
 
 import ast
@@ -10,7 +12,7 @@ import contextlib
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -31,8 +33,15 @@ Ask = Callable[[], AuditRequest]
 """Finds the program and makes its request; in the process of a mutant."""
 
 
-def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
-    """Audit every mutant of the program's modules, and the program; one row each."""
+Rows = Callable[[list[Mutation], Path, float], Iterator[Row]]
+"""Audits these mutations of the program in a file within so many seconds: a row each, in order."""
+
+
+def mutate(name: str, ask: Ask, seconds: float | None, elsewhere: Rows | None = None) -> MutantsResult:
+    """Audit every mutant of the program's modules, and the program; one row each.
+
+    `elsewhere`: they run there, and not in this machine's processes.
+    """
     if not is_own(name):
         raise BadRequest(
             "--mutate changes code of your own, path/to/file.py:function; of --list, give --mutants"
@@ -44,12 +53,54 @@ def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
     if not found:
         raise BadRequest(f"{path} and the modules that it imports have no step that --mutate could leave out")
     deadline = time.perf_counter() + (seconds or SECONDS)
-    rows, complete = collect(
-        (_row(name, files, one, ask, deadline) for one in (*found, None)),
-        lambda row: f"{row.safeguard or row.system}: {row.verdict}",
+    whole = row_of(name, files, None, ask, deadline - time.perf_counter())
+    if whole.verdict != "holds":
+        # A mutant of what is broken, or of what no time sufficed for, shows nothing.
+        return MutantsResult(system=name, rows=(whole,), verdict=whole.verdict)
+    why = {mutation.name: unreached(mutation, _resolved(whole.executed)) for mutation in found}
+    reached = [mutation for mutation in found if not why[mutation.name]]
+    tried = (
+        (row_of(name, files, one, ask, deadline - time.perf_counter()) for one in reached)
+        if elsewhere is None
+        else elsewhere(reached, path, deadline - time.perf_counter())
     )
+    rows, complete = collect(
+        _rows(name, found, why, tried), lambda row: f"{row.safeguard or row.system}: {row.verdict}"
+    )
+    rows = (*rows, whole)
     verdict = verdict_of(rows, complete=complete)
     return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=unbroken(rows, complete=complete))
+
+
+Ran = Mapping[str, Mapping[int, bool]]
+"""By file and line: True if some schedule of the program as it is executes it."""
+
+
+def _resolved(executed: Mapping[str, Mapping[str, int]]) -> Ran:
+    return {
+        str(Path(file).resolve()): {int(line): bool(count) for line, count in lines.items()}
+        for file, lines in executed.items()
+    }
+
+
+def _rows(name: str, found: list[Mutation], why: Mapping[str, str], tried: Iterator[Row]) -> Iterator[Row]:
+    """The rows in order: of those that some schedule can notice, what trying them gave."""
+    for mutation in found:
+        if why[mutation.name]:
+            yield replace(_unknown(name, mutation), verdict="holds", tried=False, bound=why[mutation.name])
+        else:
+            yield next(tried)
+
+
+def unreached(mutation: Mutation, ran: Ran) -> str:
+    """Return why no schedule can notice a mutation; empty if one may."""
+    lines = ran.get(str(mutation.path.resolve()), {})
+    begins = [line for line in lines if line <= mutation.line]
+    if begins and not lines[max(begins)]:
+        return "no schedule executes this line"
+    if mutation.effect in lines and not lines[mutation.effect]:
+        return "the condition is never true: no schedule executes what it guards"
+    return ""
 
 
 def find_mutant(name: str, mutant: str) -> Audited:
@@ -95,10 +146,9 @@ def _imported(file: Path) -> Iterator[Path]:
                 yield Path(module.__file__).resolve()
 
 
-def _row(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, deadline: float) -> Row:
-    """One audit, in a process of its own."""
-    left = deadline - time.perf_counter()
-    unknown = Row(
+def _unknown(name: str, mutation: Mutation | None) -> Row:
+    """The row of an audit that has no result."""
+    return Row(
         safeguard="" if mutation is None else mutation.name,
         system=name,
         kind="fixed" if mutation is None else "broken",
@@ -109,6 +159,11 @@ def _row(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, dead
         line=0 if mutation is None else mutation.line,
         bound="not audited: the time was over",
     )
+
+
+def row_of(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, left: float) -> Row:
+    """One audit, in a process of its own; `left`: seconds for all that are left."""
+    unknown = _unknown(name, mutation)
     if left <= 0:
         return unknown
     seconds = left if mutation is None else min(left, EACH_SECONDS)
@@ -139,7 +194,7 @@ def _audit(
         sys.dont_write_bytecode = True
         forget(files if mutation else [])
         with loading(mutation) if mutation else contextlib.nullcontext(), neighbours(files[0]):
-            request = replace(ask(), seconds=seconds)
+            request = replace(ask(), seconds=seconds, lines_run=mutation is None)
             row, _ = audited_row(mutation.name if mutation else "", request, others=True)
         row = replace(row, found=row.found or row.verdict == "error", system=name)
     except BaseException as error:  # noqa: BLE001 - a mutant that cannot even run is found

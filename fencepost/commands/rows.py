@@ -44,8 +44,12 @@ class Row:
     """The file of the step that a mutant of the user's own code leaves out."""
     line: int = 0
     code: str = ""
+    tried: bool = True
+    """False for a mutant that was not audited, because no schedule executes what it changes; see `bound`."""
     broken: tuple[str, ...] = ()
     """Of a mutant, every property that was found broken: `property`, and others."""
+    executed: Mapping[str, Mapping[str, int]] = field(default_factory=dict, metadata={"serialized": False})
+    """By file and line: 1 if some schedule executed it; empty if that was not recorded."""
     declared: tuple[str, ...] = field(default=(), metadata={"serialized": False})
     """Of a program as it is, the properties that it declares."""
 
@@ -194,5 +198,6 @@ def audited_row(mutant: str, request: AuditRequest, *, others: bool = False) -> 
         moves=(worst.moves or 0) if worst else 0,
         broken=tuple(each.property for each in result.violations) if mutant else (),
         declared=declared,
+        executed=result.coverage.executed,
     )
     return row, worst

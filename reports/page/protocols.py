@@ -1,6 +1,7 @@
 """Sections about models and programs: safeguards, counterexamples, state graphs, coverage and costs."""
 
 import copy
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 from fencepost.reports.command_lines import PRINTING, SEARCHING, drop_options, with_token
 from fencepost.reports.folder import Entry, Findings
+from fencepost.reports.lcov import NUMBERS
 from fencepost.reports.page.elements import (
     Content,
     Markup,
@@ -255,7 +257,7 @@ def _violated_program(entry: Entry, violation: Violation, number: str) -> Markup
             _code_steps(violation.steps, f"The steps of {name}")
             if violation.steps
             else _lines(violation.counterexample, f"The steps of {name}"),
-            open_=not violation.events,
+            open_=True,  # on a phone the picture is wider than the screen, and the list is not
         ),
         _mermaid(mermaid(violation.events)) if violation.events else None,
         _nearest(violation.nearest_pass, name, number) if violation.nearest_pass else None,
@@ -304,6 +306,9 @@ def _body_difference(step: CounterexampleStep) -> Content:
         return ""
     if step.previous is None or step.previous == step.body:
         return shortened_end(step.body, BODY_LENGTH)
+    fields = list(_field_differences(step.previous, step.body))
+    if fields:
+        return join(*fields)
     ahead = _same(step.previous, step.body)
     back = _same(step.previous[ahead:][::-1], step.body[ahead:][::-1])
     old, new = (
@@ -315,6 +320,25 @@ def _body_difference(step: CounterexampleStep) -> Content:
         tag("ins", new) if new else None,
         "…" if back else "",
     )
+
+
+def _field_differences(before: str, after: str) -> Iterator[Markup]:
+    """Yield the fields that differ between two JSON objects; nothing if they are none, or share no field."""
+    try:
+        old, new = json.loads(before), json.loads(after)
+    except ValueError:
+        return
+    if not isinstance(old, dict) or not isinstance(new, dict) or not old.keys() & new.keys():
+        return
+    for name in dict.fromkeys([*old, *new]):
+        if name not in old or name not in new or old[name] != new[name]:
+            yield tag(
+                "div",
+                f"{name}: ",
+                tag("del", shortened_end(json.dumps(old[name]), BODY_LENGTH)) if name in old else None,
+                " ",
+                tag("ins", shortened_end(json.dumps(new[name]), BODY_LENGTH)) if name in new else None,
+            )
 
 
 def _same(one: str, other: str) -> int:
@@ -418,8 +442,40 @@ def program_coverage(entry: Entry) -> Markup:
         [tag("p", verdict("undecided", finding)) for finding in data.findings],
         _gaps("Situations that never happened", never) if covered.sometimes else None,
         list(_share(data.model)) if data.model else None,
+        list(_outcomes(covered)),
         folded("Replies and faults that occurred", *_counts(covered)),
     )
+
+
+def _outcomes(covered: AuditCoverage) -> Iterator[Markup]:
+    """The outcomes of each request line, and the lines that no schedule executed."""
+    columns = [name for name in NUMBERS if any(name in row.outcomes for row in covered.requests)]
+    rows: list[list[Content]] = []
+    for row in covered.requests:
+        request = " ".join(filter(None, (row.kind, row.condition)))
+        cells = [_met(row.outcomes.get(name)) for name in columns]
+        rows.append([tag("code", f"{row.file}:{row.line}"), request, *cells])
+    if rows:
+        possible = [count for row in covered.requests for count in row.outcomes.values()]
+        met = sum(1 for count in possible if count)
+        title = f"Outcomes by request line: {met} of {plural(len(possible), 'outcome')} met"
+        yield scrolling(
+            table(title, ("line", "request", *columns), rows, numbers=".." + "n" * len(columns)), title
+        )
+    missed = [
+        f"{file}:{line}"
+        for file, counts in covered.executed.items()
+        for line, count in counts.items()
+        if not count
+    ]
+    if covered.executed:
+        yield _gaps("Lines that no schedule executed", missed)
+
+
+def _met(count: int | None) -> Content:
+    if count is None:
+        return ""
+    return amount(count) if count else tag("span", "never", class_="verdict open")
 
 
 def _counts(covered: AuditCoverage) -> Iterator[Markup]:

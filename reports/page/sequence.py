@@ -25,11 +25,12 @@ ROWS_MAX = 80
 KEYS_MAX = 7
 """Keys with a lane of their own; the others share one."""
 OTHERS = "other keys"
+SHRINKS_TO = 0.7
+"""Share of its width to which a picture shrinks on a narrow screen before it scrolls."""
 NAME_LENGTH = 19
 HELD_LENGTH = 30
 RAIL = 14
 """Pixels between the lane of a process and the rail of a request under way."""
-TRACE_FIELDS_LENGTH = 24
 
 Event = Mapping[str, Any]
 
@@ -156,24 +157,25 @@ def request_text(event: Event) -> str:
 
 
 def difference(before: Event | None, after: Event) -> str:
-    """Describe the effect of a write on a key: changes of version, size and trace fields."""
-    if before is None:
-        return "new"
-    parts = [f"was {str(before.get('etag', '') or before.get('hash', ''))[:6] or 'another'}"]
+    """Describe the effect of a write on a key: changes of trace fields, of the version, else of the size."""
+    if before is None or str(before.get("kind", "")).startswith("delete"):
+        created = before is not None or after.get("condition") == "absent"
+        return "new" if created and not str(after.get("kind", "")).startswith("delete") else ""
+    was = f"was {str(before.get('etag', '') or before.get('hash', ''))[:6] or 'another'}"
     if str(after.get("kind", "")).startswith("delete"):
-        return parts[0]
-    if before.get("size") != after.get("size"):
-        parts.append(f"{before.get('size', '?')} → {after.get('size', '?')} bytes")
+        return was
     old, new = (
         dict(pair.split("=", 1) for pair in str(one.get("trace_fields", "")).split() if "=" in pair)
         for one in (before, after)
     )
-    parts += [
+    parts = [
         f"{name} {old.get(name, 'none')} → {new.get(name, 'none')}"
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     ]
-    return ", ".join(parts)
+    if not parts and before.get("size") != after.get("size"):
+        parts = [f"{before.get('size', '?')} → {after.get('size', '?')} bytes"]
+    return ", ".join([*parts, was])
 
 
 def moments(events: Sequence[Event]) -> int:
@@ -192,7 +194,16 @@ def _held(landed: Event, request: Event) -> str:
         return "(deleted)"
     name = str(landed.get("etag", "") or request.get("hash", ""))[:6]
     trace_fields = str(landed.get("trace_fields", "") or request.get("trace_fields", ""))
-    return f"{name} {shortened(trace_fields, TRACE_FIELDS_LENGTH)}".strip() or "written"
+    return f"{name} {trace_fields}".strip() or "written"
+
+
+def _decisive(row: Row) -> str:
+    """Return what a picture shows of a write first: which state became which, else what is there now."""
+    changed = row.difference.rpartition(", was ")[0]
+    if changed:
+        return changed
+    fields = row.holds.partition(" ")[2]
+    return f"{fields or row.holds}{f' ({row.difference})' if row.difference else ''}"
 
 
 def shortened(text: str, length: int) -> str:
@@ -241,6 +252,7 @@ class _Drawing:
             viewBox=f"0 0 {max(self._width, 320)} {self._height}",
             width=max(self._width, 320),
             height=self._height,
+            style=f"min-width: {max(self._width, 320) * SHRINKS_TO:.0f}px",
             role="img",
             aria_labelledby=f"{title} {about}",
             class_="sequence",
@@ -299,10 +311,10 @@ class _Drawing:
             yield _cross(end, y + 10) if row.lost else _head(x, y + 10, right=False)
         if row.holds:
             yield tag("rect", x=key_x - 94, y=y - 1, width=188, height=20, rx=4, class_="held")
-            shown = shortened_end(f"{row.holds} ({row.difference})", HELD_LENGTH)
+            shown = shortened_end(_decisive(row), HELD_LENGTH)
             yield tag(
                 "g",
-                tag("title", f"{row.holds}: {row.difference}"),
+                tag("title", f"{row.holds}{f': {row.difference}' if row.difference else ''}"),
                 tag("text", shown, x=key_x, y=y + 13, text_anchor="middle", class_="held"),
             )
 

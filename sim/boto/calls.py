@@ -107,7 +107,9 @@ def _maker(value: Any) -> _Make | None:
     if kind is Headers:
         return partial(Headers, dict(zip(value.keys(), dict.values(value), strict=True)))
     if kind is list:
-        return partial(_list, value.copy(), [(at, make) for at, one in enumerate(value) if (make := _maker(one))])
+        return partial(
+            _list, value.copy(), [(at, make) for at, one in enumerate(value) if (make := _maker(one))]
+        )
     if kind is times.Stamp:
         return partial(times.stamp_moment, times.plain(value))
     if kind is StreamingBody:
@@ -295,7 +297,9 @@ def _is_sdks(handler: Any) -> bool:
 def _is_of_sdk(module: str) -> bool:
     # Its stubber answers instead of the world.
     ours = module.startswith("fencepost.sim.boto.")
-    return ours or (module.partition(".")[0] in ("botocore", "boto3", "s3transfer") and module != "botocore.stub")
+    return ours or (
+        module.partition(".")[0] in ("botocore", "boto3", "s3transfer") and module != "botocore.stub"
+    )
 
 
 # Calls.

@@ -28,7 +28,7 @@ from fencepost.sim.explore import tokens
 from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.explore.result import NearestPass, Violation
 from fencepost.sim.explore.runs import Failure, Setting
-from fencepost.sim.explore.steps import Line, Objects, lines_of
+from fencepost.sim.explore.steps import Line, Objects, folded_text, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
 from fencepost.sim.explore.watchdog import watching
 from fencepost.sim.faults import ALTERNATIVES
@@ -89,7 +89,7 @@ class Counterexample:
     def text(self) -> list[str]:
         """For people: the steps, and what they lead to."""
         again = [] if self.back_to is None else [f"      ... and again from step {self.back_to}"]
-        return [*map(str, self.lines), *again, f"  => {self.property}: {self.reason}"]
+        return [*folded_text(self.lines), *again, f"  => {self.property}: {self.reason}"]
 
     def as_violation(self) -> Violation:
         """Return the counterexample as a result has it."""

@@ -74,6 +74,26 @@ class Violation:
     """Of a run without end: the number of the step from which it goes round again."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RequestLine:
+    """A line of the user's code that sends a request, with the outcomes that schedules met there."""
+
+    file: str
+    line: int
+    function: str
+    kind: str
+    condition: str = ""
+    """`if absent` or `if matches`; empty without a condition."""
+    outcomes: Counts
+    """Every outcome that the store's rules and the budget of faults allow, with how often it was met."""
+    then: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By outcome: what the code did next."""
+    untried: tuple[str, ...] = ()
+    """Outcomes that the store's rules allow and the budget does not."""
+    stack: tuple[str, ...] = ()
+    """Lines of helpers below it, innermost last."""
+
+
 @dataclass(frozen=True)
 class AuditCoverage:
     """The situations that the runs met, with how often."""
@@ -85,6 +105,28 @@ class AuditCoverage:
     sometimes: Mapping[str, bool] = field(default_factory=dict)
     tested: Counts = field(default_factory=dict)
     """By property: how often it was judged in a state in which its condition (`when`) was met."""
+    requests: tuple[RequestLine, ...] = ()
+    """Outcome coverage, by line of the user's code."""
+    executed: Mapping[str, Counts] = field(default_factory=dict)
+    """By file and line: 1 if some schedule executed it, else 0; empty if it was not recorded."""
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """The part of an audit with at most so many faults, decided on its own."""
+
+    name: str
+    """`no-faults`, `one-fault`, `two-faults`, or `all`: the whole budget."""
+    verdict: AuditVerdict
+    bound: str
+    """The schedules that it speaks of, as a part of a sentence."""
+    schedules: int
+    """Runs to their end."""
+    runs: int
+    """Runs, however they ended."""
+    seconds: float
+    explored: float
+    """Estimated share of its schedules that were explored; 1 if all were."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +167,16 @@ class AuditResult:
     seconds: float
     violations: tuple[Violation, ...]
     findings: tuple[str, ...] = ()
+    suspicions: tuple[Violation, ...] = ()
+    """Schedules that break a ready promise, of a program that declares no property. No part of the verdict.
+    """
     coverage: AuditCoverage = AuditCoverage()
     cost: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     complete: bool | None = None
+    stages: tuple[StageResult, ...] = ()
+    """From no faults to all of the budget; empty where the search had one stage."""
+    enough: str = "all"
+    """The stage that must hold for a pass."""
     faults: Counts = field(default_factory=dict)
     seed: int = 0
     model: Share | None = None

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import Any, TypeVar
 
+from fencepost.sim.explore.outcome_coverage import OutcomeCoverage
 from fencepost.sim.explore.result import AuditCoverage
 from fencepost.sim.faults import ALTERNATIVES, CLOCK, FILES, PAUSE, SKEWS, TIME, kind_of, pause_ns, skew_ns
 from fencepost.sim.threads.lines import PASSES_MAX
@@ -23,6 +24,7 @@ from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
 from fencepost.sim.world.scheduler import category_of
 from fencepost.sim.world.scheduling import Scheduling
+from fencepost.sim.world.sites import Sites
 from fencepost.sim.world.stamps import STAMPED
 from fencepost.sim.world.variables import OwnVariables
 
@@ -41,6 +43,8 @@ class Setting:
     seed: int = 0
     steps_max: int = 400
     """A run longer than this is cut and reported: some process is spinning."""
+    faults_max: int | None = None
+    """Faults of one run, of any kind; None: the budget alone limits them."""
     muted: frozenset[str] = frozenset()
     """Properties that are not judged: a violation of each is known, and others are looked for."""
     lines: frozenset[str] = frozenset()
@@ -53,6 +57,8 @@ class Setting:
     """Rounds in vain after which a waiting process is held back."""
 
     kept: OwnVariables | None = field(default=None, compare=False, repr=False)
+    sites: Sites | None = field(default=None, compare=False, repr=False)
+    """Places of requests in the user's code, if outcomes are to be counted by line."""
 
     def __post_init__(self) -> None:
         # A setting that is made of this one has the same variables.
@@ -68,6 +74,19 @@ class Setting:
     def sharing(self) -> Sharing:
         """Threads that share memory, as the runs so far showed."""
         return Sharing(self.program)
+
+    def adopt(self) -> bool:
+        """Take up from the next run on what was learnt; return True if anything is new."""
+        return self.deadlines.adopt() | self.sharing.adopt() | self.loops.adopt()
+
+    def learnt(self) -> tuple[Any, ...]:
+        """Return what decides which steps a run offers and which conflict, besides the program."""
+        timed = self.budget.pause or self.budget.skew
+        return (
+            (self.deadlines.tried, self.deadlines.skews) if timed else (),
+            self.sharing.writers,
+            self.loops.held(),
+        )
 
     def world(
         self,
@@ -96,8 +115,11 @@ class Setting:
             loops=self.loops,
             wait_rounds=self.wait_rounds,
             lines=self.lines,
+            faults_max=self.faults_max if budget is None else None,
         )
         world.run.keep_apart(self.variables, watched=watched)
+        if self.sites is not None:
+            world.run.keep_sites(self.sites)
         return world
 
 
@@ -250,6 +272,8 @@ class Coverage:
     """True if a process had several threads."""
     reports: tuple[Callable[[], Any], ...] = ()
     """Those of the last run; not handed on from one operating-system process to another."""
+    by_line: OutcomeCoverage = field(default_factory=OutcomeCoverage)
+    """Outcomes by the line of the user's code, if the setting keeps places."""
     touched: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False)
     """By process: what it read and wrote in the present run."""
 
@@ -281,6 +305,8 @@ class Coverage:
         outcome = getattr(answer, "outcome", None)
         if outcome is not None:
             self.outcomes[op.kind, outcome._value_] += 1
+        if run.sites is not None:
+            self.by_line.step(run, place)
 
     def _limit(self, alternative: str, world: World) -> None:
         """Add what this alternative leaves out: time is a number, and only a few are tried."""
@@ -344,12 +370,15 @@ class Coverage:
             self.met_by_faults.add(FILES)
         if world.run.lines_left_out:
             self.limits.add(f"a thread pauses at most {PASSES_MAX} times before the same line")
+        if world.run.rounds_left_whole:
+            self.limits.add("one round of an event loop is one step")
         self.threaded = self.threaded or world.run.has_threads
         for kind in world.forbidden:
             self.limits.add(f"the program forbids {kind} in some runs")
         for measure in world.measures:
             self._keep(measure(world))
         self.costs.look(world)
+        self.by_line.end(world.run)
         self.reports = tuple(world.reports)
 
     def _keep(self, measured: Mapping[str, int]) -> None:
@@ -374,6 +403,7 @@ class Coverage:
         self.unjudged |= other.unjudged
         self._keep(other.measured)
         self.costs.add(other.costs)
+        self.by_line.add(other.by_line)
         self.reports = other.reports or self.reports
 
     def clauses(self) -> list[str]:
@@ -389,9 +419,14 @@ class Coverage:
         """Return True if the runs met neither a conflict nor a fault, so that no order could matter."""
         return not self.conflicts and not self.faults.keys() - {"pick", *_PASSING}
 
-    def summary(self) -> AuditCoverage:
+    def summary(self, budget: Budget | None = None) -> AuditCoverage:
         """Return the coverage as a result has it."""
         return AuditCoverage(
+            requests=self.by_line.table(budget or Budget()),
+            executed={
+                file: {str(line): int((file, line) in self.by_line.ran) for line in sorted(lines)}
+                for file, lines in sorted(self.by_line.lines.items())
+            },
             outcomes={f"{kind} {outcome}": n for (kind, outcome), n in sorted(self.outcomes.items())},
             faults=dict(sorted(self.faults.items())),
             steps=dict(sorted(self.steps.items())),

@@ -7,13 +7,15 @@ condition on it cannot distinguish the two moments.
 """
 
 import base64
+import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any
 
 from fencepost.impl.store.requests import Request
+from fencepost.sim.explore.callers import depths
 from fencepost.sim.explore.result import CounterexampleStep
 from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, skew_ns
@@ -50,17 +52,27 @@ class Line:
     etag: str = ""
     etag_since: int | None = None
     at: tuple[CodeLine, ...] = ()
+    """Lines of the user's code that lead to the request, innermost last."""
+    depth: int = 1
+    """Which of them stands for the step, from the innermost: a caller's, if a helper sends requests for
+    several.
+    """
+
+    @property
+    def place(self) -> CodeLine | None:
+        """The line that stands for the step."""
+        return self.at[-min(self.depth, len(self.at))] if self.at else None
 
     def __str__(self) -> str:
         mark = "!" if self.fault else " "
         text = f"{self.number:>3} {mark} {self.process:<12} {self.operation:<40} {self.outcome}".rstrip()
-        return f"{text:<78}  {self.at[-1]}" if self.at else text
+        return f"{text:<78}  {self.place}" if self.at else text
 
     def as_data(self) -> CounterexampleStep:
         """Return the step as a result has it."""
         body, body_base64 = _encoded(self.body)
         previous, previous_base64 = _encoded(self.previous)
-        line = self.at[-1] if self.at else None
+        line = self.place
         return CounterexampleStep(
             number=self.number,
             process=self.process,
@@ -139,7 +151,48 @@ def lines_of(run: RunState, objects: Objects | None = None, steps: int | None = 
             since = None if again is None else numbers.get(again, 0)
             lines.append(_line(run, step, len(lines) + 1, previous, since))
         numbers[place] = len(lines)
-    return lines
+    found = depths({line.at for line in lines if line.at})
+    return [replace(line, depth=found.get(line.at, 1)) for line in lines]
+
+
+ROUNDS_MIN, ROUND_MAX = 3, 8
+"""Rounds of a loop that are folded, at least, and steps of a round, at most."""
+
+
+def folded_text(lines: Sequence[Line]) -> list[str]:
+    """Return the steps as text, and of a loop that goes round in vain its first round."""
+    found: list[str] = []
+    at = 0
+    keys = [_round_key(line) for line in lines]
+    while at < len(lines):
+        size, rounds = _rounds(keys, at)
+        found += map(str, lines[at : at + size])
+        if rounds > 1:
+            first, last = lines[at + size].number, lines[at + size * rounds - 1].number
+            again = "once more" if rounds == 2 else f"{rounds - 1} times more"
+            found.append(f"        ... steps {first} to {last}: the same, {again}")
+        at += size * rounds
+    return found
+
+
+def _rounds(keys: Sequence[Any], at: int) -> tuple[int, int]:
+    """Return the steps of a round that begins here, and how often it is taken; 1 and 1 if it is none."""
+    for size in range(1, ROUND_MAX + 1):
+        rounds = 1
+        one = keys[at : at + size]
+        while len(one) == size and keys[at + size * rounds : at + size * (rounds + 1)] == one:
+            rounds += 1
+        if rounds >= ROUNDS_MIN and None not in one:
+            return size, rounds
+    return 1, 1
+
+
+def _round_key(line: Line) -> Any:
+    """Return what equal steps of two rounds have in common; None for a step that is no part of a wait."""
+    if line.fault or line.kind in ("put", "delete", "note", "finish", "copy", "complete-upload"):
+        return None
+    timed = line.kind in ("advance", "clock", "sleep")
+    return (line.process, line.kind if timed else line.operation, "" if timed else line.outcome)
 
 
 def _shows_nothing(step: Any) -> bool:
@@ -287,10 +340,52 @@ def _answer_text(call: Call, answer: Any) -> str:
 
 
 def body_text(body: bytes, previous: bytes | None) -> str:
-    """Return a body; a long one as its difference from the previous version, like `git diff --word-diff`."""
+    """Return a body; a long one as its difference from the previous version: by fields if both are JSON
+    objects, else like `git diff --word-diff`.
+    """
     if len(repr(body)) <= SHORT or previous is None or previous == body:
         return _short(body)
-    return difference(previous, body)
+    return field_difference(previous, body) or difference(previous, body)
+
+
+def field_difference(before: bytes, after: bytes) -> str:
+    """Return the fields that differ between two JSON objects; empty if they are none, or have no field in
+    common.
+    """
+    old, new = _fields(before), _fields(after)
+    if not old.keys() & new.keys():
+        return ""
+    parts = []
+    for name in dict.fromkeys([*old, *new]):
+        if name not in new:
+            parts.append(f"-{name}")
+        elif name not in old:
+            parts.append(f"+{name}: {_value(new[name])}")
+        elif old[name] != new[name]:
+            parts.append(f"{name}: {_value(old[name])} -> {_value(new[name])}")
+    return f"{{{', '.join(parts)}}}"
+
+
+def _fields(body: bytes, most: int = 100_000) -> dict[str, Any]:
+    """Return the fields of a JSON object, those of objects in it by their path."""
+    try:
+        found = json.loads(body) if len(body) <= most else None
+    except ValueError:
+        return {}
+    return dict(_paths(found, "")) if isinstance(found, dict) else {}
+
+
+def _paths(found: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in found.items():
+        if isinstance(value, dict) and value:
+            yield from _paths(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHORT else text[: SHORT - 3] + "..."
 
 
 def difference(before: bytes, after: bytes) -> str:

@@ -60,11 +60,11 @@ def apply(program: Any, names: frozenset[str]) -> int:
         _applied.names, _applied.program = names, program
         setattr(builtins, _HOOK, pause_before)
         files: dict[str, dict[Place, types.CodeType]] = {}
-        for function in _functions(program):
+        for function in functions_of(program):
             file = function.__code__.co_filename
             if file not in files:
                 files[file] = _compiled(file, names)
-            code = files[file].get(_place(function.__code__))
+            code = files[file].get(code_place(function.__code__))
             if code is not None:
                 _applied.functions.append((function, function.__code__))
                 function.__code__ = code
@@ -99,7 +99,7 @@ def pause_before(line: str) -> None:
     issue(now.run, process, NextLine(line, len(now.run.trace) - 1))
 
 
-def _functions(program: Any) -> Iterator[types.FunctionType]:
+def functions_of(program: Any) -> Iterator[types.FunctionType]:
     """Yield the functions of the user that a program reaches; those that it makes are parts of them."""
     from fencepost.sim.world.variables import is_followed
 
@@ -110,7 +110,8 @@ def _functions(program: Any) -> Iterator[types.FunctionType]:
                 yield found
 
 
-def _place(code: types.CodeType) -> Place:
+def code_place(code: types.CodeType) -> Place:
+    """Return what identifies a function in its file."""
     return code.co_qualname, code.co_firstlineno, code.co_freevars
 
 
@@ -122,19 +123,20 @@ def _compiled(file: str, names: frozenset[str]) -> dict[Place, types.CodeType]:
         return {}
     inserter = _Inserter(names, Path(file).name)
     module = compile(ast.fix_missing_locations(inserter.visit(tree)), file, "exec", dont_inherit=True)
-    return {_place(code): code for code in _nested(module) if _HOOK in _all_names(code)}
+    return {code_place(code): code for code in nested_codes(module) if _HOOK in _all_names(code)}
 
 
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the functions in a function or module, however deep."""
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield constant
-            yield from _nested(constant)
+            yield from nested_codes(constant)
 
 
 def _all_names(code: types.CodeType) -> set[str]:
     """Return the names that a function and the functions in it use."""
-    return {*code.co_names, *(name for inner in _nested(code) for name in inner.co_names)}
+    return {*code.co_names, *(name for inner in nested_codes(code) for name in inner.co_names)}
 
 
 class _Inserter(ast.NodeTransformer):

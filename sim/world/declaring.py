@@ -42,9 +42,18 @@ class Declaring:
         """Properties that are not judged."""
         return frozenset()
 
+    @property
+    def promises_only(self) -> bool:
+        """True if the program's own properties are left out, and only promises are judged."""
+        return False
+
     @abstractmethod
     def _declare(self, promise: Property) -> None:
         """Take up a property."""
+
+    def promise(self, text: str) -> None:
+        """Judge a ready property, as `--promise` does: `queue=jobs/`. See docs/guides/promises.md."""
+        raise Misuse("promises are judged by audits under control, and not in a run on a real store")
 
     def always(self, name: str, check: Check, *, when: Check | None = None) -> None:
         """`check` must hold after every step in which `when` is true; if it never is, that is a finding."""
@@ -66,7 +75,7 @@ class Declaring:
         self._only_at_first("properties are declared")
         if name in [promise.name for promise in self.properties]:
             raise Misuse(f"two properties cannot both be called {name!r}")
-        if name not in self.muted:
+        if name not in self.muted and not self.promises_only:
             self._declare(kind(name, check, when=when, repeats=self.repeats))
 
     def _only_at_first(self, what: str) -> None:

@@ -49,8 +49,8 @@ def users_lines_of(error: BaseException) -> tuple[CodeLine, ...]:
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if _is_shown(trace.tb_frame.f_globals.get("__name__", ""), code.co_filename):
-            found.append(CodeLine(_relative(code.co_filename), trace.tb_lineno, code.co_name))
+        if is_shown(trace.tb_frame.f_globals.get("__name__", ""), code.co_filename):
+            found.append(CodeLine(relative(code.co_filename), trace.tb_lineno, code.co_name))
         trace = trace.tb_next
     return tuple(found[-FRAMES_MAX:])
 
@@ -58,7 +58,7 @@ def users_lines_of(error: BaseException) -> tuple[CodeLine, ...]:
 def line_of(function: Any) -> CodeLine:
     """Return the line where a function is defined."""
     code = function.__code__
-    return CodeLine(_relative(code.co_filename), code.co_firstlineno, code.co_name)
+    return CodeLine(relative(code.co_filename), code.co_firstlineno, code.co_name)
 
 
 def mistake_of(error: BaseException) -> str:
@@ -86,19 +86,19 @@ def users_lines(frame: FrameType | None = None) -> tuple[CodeLine, ...]:
     frame = frame or sys._getframe(1)  # noqa: SLF001 - as `inspect` does, which also reads the source files
     while frame is not None and len(found) < FRAMES_MAX:
         module, code = frame.f_globals.get("__name__", ""), frame.f_code
-        if _is_shown(module, code.co_filename):
-            found.append(CodeLine(_relative(code.co_filename), frame.f_lineno, code.co_name))
+        if is_shown(module, code.co_filename):
+            found.append(CodeLine(relative(code.co_filename), frame.f_lineno, code.co_name))
         frame = frame.f_back
     return tuple(reversed(found))
 
 
-def _is_shown(module: str, file: str) -> bool:
+def is_shown(module: str, file: str) -> bool:
     if module.startswith(_OURS) and not module.startswith("fencepost.sim.systems."):
         return False
     return module.startswith(_SHOWN) or not (module.startswith("fencepost.") or is_library_file(file))
 
 
-def _relative(file: str) -> str:
+def relative(file: str) -> str:
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:

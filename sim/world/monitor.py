@@ -24,6 +24,7 @@ from fencepost.sim.world.costs import AtMost, dearest
 from fencepost.sim.world.folds import Fold, MonitorEvent
 from fencepost.sim.world.operations import Call, plain
 from fencepost.sim.world.process import Process
+from fencepost.sim.world.promised import Promised, observations
 from fencepost.sim.world.properties import FalseAtRest, Property, Views, reason_of
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState
@@ -67,6 +68,7 @@ class Monitor:
         self.callers: list[tuple[str, Called]] = []
         """Followers that read system calls on the world's files too, each by its method `called`."""
         self.folds: list[Fold] = []
+        self.promises: list[Promised] = []
         self.watched = 0
         """Mask of the objects that properties read when they were judged last. A step that writes none of
         them needs no judging.
@@ -89,6 +91,9 @@ class Monitor:
 
     def add_fold(self, fold: Fold) -> None:
         self.folds.append(fold)
+
+    def add_promise(self, promised: Promised) -> None:
+        self.promises.append(promised)
 
     def add_follower(self, name: str, follower: Follower) -> None:
         self.followers.append((name, follower))
@@ -122,6 +127,10 @@ class Monitor:
     def open(self, record: StepRecord) -> None:
         """Judge for the first time, when the processes have started."""
         footprints = self._run.footprints
+        for promised in self.promises:
+            promised.open(self._run)
+            if (lasting := promised.liveness()) is not None:
+                self.declare(lasting)
         for promise in self.properties:
             promise.watch(footprints.bit("property", promise.name))
             if self.judging and promise.at_steps:
@@ -158,6 +167,9 @@ class Monitor:
     def complete(self) -> None:
         """Judge what must hold at the end of the run."""
         run = self._run
+        for promised in self.promises:
+            if run.violation is None:
+                promised.finish(run)
         for promise in self.properties:
             if run.violation is not None:
                 return
@@ -183,6 +195,10 @@ class Monitor:
         _, alternative, process, incarnation, _, op, answer, _ = run.trace[-1]
         if process is None or not process.index:
             return
+        if self.promises:
+            for seen in observations(run, record):
+                for promised in self.promises:
+                    promised.take(run, record, process, seen)
         if isinstance(op, Request):
             if alternative not in _LANDED:
                 return
@@ -248,6 +264,7 @@ class Monitor:
             self.judgement(),
             tuple([follower.state() for _, follower in self.followers]),
             tuple([plain(fold.state) for fold in self.folds]),
+            tuple([promised.promise.state() for promised in self.promises]),
         )
 
     def _watch(self) -> None:

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from _thread import get_ident
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -143,7 +144,27 @@ _LIBRARIES = tuple(
 )
 
 
+def _installed() -> tuple[str, ...]:
+    """Return the folders of the import path that hold installed packages: `pip install --target`, layers.
+
+    The working directory is none: a project may keep what it needs beside its own code.
+    """
+    here = Path.cwd()
+    folders = [Path(entry) for entry in sys.path if entry]
+    return tuple(
+        f"{folder}/"
+        for folder in folders
+        if folder.is_dir() and not here.is_relative_to(folder) and any(folder.glob("*.dist-info"))
+    )
+
+
+_INSTALLED = _installed()
+
+
 def is_library_file(file: str) -> bool:
+    """Return True if a file belongs to the standard library or to an installed package."""
+    if file.startswith(_INSTALLED):
+        return True
     return file.startswith(_LIBRARIES) or "/site-packages/" in file or "/dist-packages/" in file
 
 

@@ -44,7 +44,7 @@ _UTC = datetime.UTC
 def _wall(run: RunState, kind: int) -> int:
     if kind == SILENT:
         process = run.running
-        return int(run.start_ns + run.clock_ns + (process.skew_ns if process is not None else 0))
+        return int(run.start_ns + run.clock_ns + (process.machine.skew_ns if process is not None else 0))
     now_ns: int = times.plain(run.env.now_ns())
     return now_ns
 

@@ -35,6 +35,8 @@ def issue(run: RunState, process: Process, op: Any) -> Any:
         raise elsewhere(run, op)
     if run.located is not None:
         process.locate(users_lines() or process.begun_at)
+    if run.sites is not None:
+        run.sites.note(op)
     if run.has_loops:
         from fencepost.sim.threads import loop
 

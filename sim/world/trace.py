@@ -13,6 +13,7 @@ from fencepost.sim.faults import ALTERNATIVES, kind_of
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.operations import Delivery
 from fencepost.sim.world.run import RunState
+from fencepost.sim.world.shown_fields import shown_fields
 from fencepost.sim.world.world import World
 
 _LATE = frozenset(name for name, found in ALTERNATIVES.items() if found.late)
@@ -23,9 +24,8 @@ def events(world: World, run: str = "") -> list[Event]:
     """Return every event of the run so far."""
     made: list[Event] = []
     numbers: dict[tuple[int, int], int] = {}
-    for t_ns, process, incarnation, op, phase, columns in _rows(
-        world.run, numbers, world.settings.trace_fields
-    ):
+    fields = world.settings.trace_fields or shown_fields
+    for t_ns, process, incarnation, op, phase, columns in _rows(world.run, numbers, fields):
         made.append(Event(run, len(made), world.start_ns + t_ns, process, incarnation, op, phase, **columns))
     return made
 

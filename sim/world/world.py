@@ -20,6 +20,7 @@ from fencepost.impl.store.bucket import PART_BYTES_MIN
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.interface import Store
+from fencepost.properties.promises import BadPromise, parse
 from fencepost.sim.faults import skew_ns
 from fencepost.sim.world import budget as fault
 from fencepost.sim.world import finalizers, places
@@ -36,6 +37,7 @@ from fencepost.sim.world.loops import WAIT_ROUNDS, Loops
 from fencepost.sim.world.monitor import Follower, Monitor
 from fencepost.sim.world.operations import Note, Pick, Post, Receive, own, plain
 from fencepost.sim.world.process import Flight, Process, Recall, Step, refuse
+from fencepost.sim.world.promised import Promised
 from fencepost.sim.world.properties import Property, StepProperty
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.run import RunState, Violation
@@ -74,12 +76,14 @@ class World(Declaring):
         lines: frozenset[str] = frozenset(),
         loops: Loops | None = None,
         wait_rounds: int = WAIT_ROUNDS,
+        faults_max: int | None = None,
     ) -> None:
         pauses = () if deadlines is None or not budget.pause else deadlines.tried
         skews = () if deadlines is None or not budget.skew else deadlines.skews
         self.run = self.run_type(
             Settings(
                 budget=budget,
+                faults_max=faults_max,
                 seed=seed,
                 timed=timed,
                 muted=muted,
@@ -275,15 +279,35 @@ class World(Declaring):
         everything, which makes every order of two events matter.
         """
         self._only_at_first("monitors are declared")
+        if self.promises_only:
+            return
         if name in [fold.name for fold in self.judge.folds]:
             raise Misuse(f"two monitors cannot both be called {name!r}")
         self.judge.add_fold(Fold(name, initial, step, notes, keys))
+
+    def promise(self, text: str) -> None:
+        """Judge a ready property, as `--promise` does: `queue=jobs/`. See docs/guides/promises.md."""
+        self._only_at_first("promises are made")
+        try:
+            made = parse(text)
+        except BadPromise as error:
+            raise Misuse(str(error)) from None
+        if made.name in [promised.name for promised in self.judge.promises]:
+            raise Misuse(f"{made.name} is promised twice")
+        if made.name not in self.muted:
+            self.judge.add_promise(Promised(made))
+
+    def judge_promises_only(self) -> None:
+        """Leave out the properties that the program declares from here on; promises are judged."""
+        self._configure(promises_only=True)
 
     def follow(self, name: str, follower: Follower) -> None:
         """Show every landing and note to `follower`; a reason that it returns is a violation. System calls on
         `filesystem()` are shown to its method `called`, if it has one.
         """
         self._only_at_first("followers are named")
+        if self.promises_only:
+            return
         self.judge.add_follower(name, follower)
 
     @contextmanager
@@ -322,7 +346,8 @@ class World(Declaring):
             raise Misuse(f"at_most({name!r}) bounds nothing; give requests=, hops=, or both")
         if any(number is not None and (not isinstance(number, int) or number < 0) for number in given):
             raise Misuse(f"at_most({name!r}) takes whole numbers, at least 0")
-        self.judge.add_bounds([AtMost(name, *given)])
+        if not self.promises_only:
+            self.judge.add_bounds([AtMost(name, *given)])
 
     def measure(self, measure: Callable[[Self], Mapping[str, int]]) -> None:
         """Call `measure` at the end of every run; the audit reports the largest of each number."""
@@ -432,6 +457,10 @@ class World(Declaring):
     @property
     def muted(self) -> frozenset[str]:
         return self.settings.muted
+
+    @property
+    def promises_only(self) -> bool:
+        return self.settings.promises_only
 
     @property
     def setting_up(self) -> bool:

@@ -56,7 +56,7 @@ def test_survivors_are_listed_with_file_and_line(files: Path, capsys: pytest.Cap
         "": ("holds", 0, ""),
     }
     shown = capsys.readouterr().out
-    assert "3 of 4 mutants found, election.py:election as it is: holds" in shown
+    assert "3 of 4 mutants found, 1 survives, election.py:election as it is: holds" in shown
     assert "without claiming.py:5:retry" in shown
     assert {path.name for path in files.iterdir()} - {"__pycache__"} == {
         "claiming.py",
@@ -95,9 +95,72 @@ def test_a_mutant_is_replayed_by_its_name(files: Path) -> None:
     assert exit_of(*program, "--mutant", "claiming.py:5:condition", "--quiet") == 1
 
 
-def test_time_that_is_over_leaves_mutants_undecided(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_of("audit", "election.py:election", "--mutate", "--budget", "0.000001") == 3
-    assert "UNDECIDED" in capsys.readouterr().out
+@pytest.mark.parametrize(
+    ("change", "options", "ended", "verdict"),
+    [
+        (("", ""), ("--budget", "0.000001"), 3, "undecided"),
+        (("when=ABSENT", "when=__import__('fencepost.impl.store').impl.store.ANYTHING"), (), 1, "violated"),
+    ],
+    ids=["no time", "broken"],
+)
+def test_no_mutant_is_tried_before_the_program_holds(
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: tuple[str, str],
+    options: tuple[str, ...],
+    ended: int,
+    verdict: str,
+) -> None:
+    """If this fails, mutants of a broken program count as found."""
+    (files / "claiming.py").write_text(CLAIM.replace(*change) if change[0] else CLAIM)
+    assert exit_of("audit", "election.py:election", "--mutate", *options, "--json", "found.json") == ended
+    shown = capsys.readouterr().out
+    assert "no mutant is tried before it holds" in " ".join(shown.split())
+    found = json.loads((files / "found.json").read_text())
+    assert (found["verdict"], len(found["rows"])) == (verdict, 1)
+
+
+GUARDED = """
+from botocore.exceptions import ClientError
+
+def claim(s3, name):
+    try:
+        s3.put_object(Bucket="jobs", Key="leader", Body=name.encode(), IfNoneMatch="*")
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("PreconditionFailed", "ConditionalRequestConflict"):
+            raise
+        if name == "nobody":
+            s3.put_object(Bucket="jobs", Key="other", Body=b"", IfNoneMatch="*")
+
+def one_leader(view):
+    return view.get("jobs/leader") in (b"ann", b"bob")
+
+def stays(before, after):
+    return before.get("jobs/leader") in (None, after.get("jobs/leader"))
+
+def election(world):
+    world.boto3_bucket("jobs")
+    for name in ("ann", "bob"):
+        world.spawn(claim, world.boto3_client("s3"), name, name=name)
+    world.finally_("somebody leads", one_leader)
+    world.step_property("the leader stays", stays)
+"""
+
+
+def test_what_no_schedule_executes_is_listed_and_not_tried(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If this fails, a guard of an error code that the world never answers is called unneeded."""
+    (files / "guarded.py").write_text(GUARDED)
+    assert exit_of("audit", "guarded.py:election", "--mutate", "--faults", "none", "--json", "f.json") == 0
+    rows = {row["safeguard"]: row for row in json.loads((files / "f.json").read_text())["rows"]}
+    assert {name: (row["tried"], row["found"]) for name, row in rows.items()} == {
+        "guarded.py:6:condition": (True, True),
+        "guarded.py:8:guard": (False, False),
+        "guarded.py:11:condition": (False, False),
+        "": (True, False),
+    }
+    assert "2 not tried" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""The lines of a program's functions that some schedule executes.
+
+The functions that the program reaches are compiled again from their source, with a call before every
+statement that records its line, as `sim.threads.lines` does for pauses. Functions without source are left
+as they are.
+"""
+
+import ast
+import builtins
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fencepost.sim.threads.lines import code_place, functions_of, nested_codes
+from fencepost.sim.world.located import relative
+from fencepost.sim.world.present import is_users
+from fencepost.sim.world.sites import Sites
+
+_HOOK = "__fencepost_ran__"
+
+
+@contextmanager
+def recording(program: Any, sites: Sites) -> Iterator[None]:
+    """Record in `sites` which lines of the program run."""
+    changed: list[tuple[types.FunctionType, types.CodeType]] = []
+    files: dict[str, dict[Any, types.CodeType]] = {}
+    setattr(builtins, _HOOK, sites.ran.add)
+    try:
+        for function in {*functions_of(program), *_of_modules()}:
+            file = function.__code__.co_filename
+            if file not in files:
+                files[file] = _compiled(file)
+            code = files[file].get(code_place(function.__code__))
+            if code is not None and function.__code__ is not code:
+                changed.append((function, function.__code__))
+                function.__code__ = code
+                _count(code, sites)
+        yield
+    finally:
+        for function, code in changed:
+            function.__code__ = code
+        vars(builtins).pop(_HOOK, None)
+
+
+def _of_modules() -> Iterator[types.FunctionType]:
+    """Yield the functions of the user's modules, which programs may reach by names only."""
+    for module in [*sys.modules.values()]:
+        if isinstance(module, types.ModuleType) and is_users(module):
+            for value in [*vars(module).values()]:
+                owned = [*vars(value).values()] if isinstance(value, type) else [value]
+                for one in owned:
+                    function = one.__func__ if isinstance(one, staticmethod | classmethod) else one
+                    if isinstance(function, types.FunctionType) and function.__module__ == module.__name__:
+                        yield function
+
+
+def _count(code: types.CodeType, sites: Sites) -> None:
+    """Take up the lines of a function and of the functions in it."""
+    for one in (code, *nested_codes(code)):
+        for constant in one.co_consts:
+            if isinstance(constant, tuple) and len(constant) == 2 and isinstance(constant[1], int):
+                file, line = constant
+                if file == relative(one.co_filename):
+                    sites.lines.setdefault(file, {})[line] = one.co_name
+
+
+def _compiled(file: str) -> dict[Any, types.CodeType]:
+    """Return the functions of a file, compiled again."""
+    try:
+        tree = ast.parse(Path(file).read_bytes(), file)
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    inserter = _Inserter(relative(file))
+    module = compile(ast.fix_missing_locations(inserter.visit(tree)), file, "exec", dont_inherit=True)
+    return {code_place(code): code for code in nested_codes(module)}
+
+
+class _Inserter(ast.NodeTransformer):
+    """Inserts a call before every statement of a function."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._depth = 0
+
+    def visit_FunctionDef(self, node: Any) -> Any:  # ast calls it by this name
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  # as above
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if self._depth and not isinstance(node, ast.ClassDef):
+            for name in ("body", "orelse", "finalbody"):
+                block = getattr(node, name, None)
+                if isinstance(block, list):
+                    setattr(node, name, [after for one in block for after in self._recorded(one)])
+        return node
+
+    def _recorded(self, statement: ast.stmt) -> list[ast.stmt]:
+        if isinstance(statement, ast.Global | ast.Nonlocal) or _is_text(statement):
+            return [statement]
+        place = ast.Tuple([ast.Constant(self._file), ast.Constant(statement.lineno)], ast.Load())
+        call = ast.Expr(ast.Call(ast.Name(_HOOK, ast.Load()), [place], []))
+        return [ast.copy_location(call, statement), statement]
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
