@@ -71,7 +71,7 @@ def key_of(parameters: dict[str, Any]) -> _Key | None:
     values = parameters.values()
     kinds = tuple(map(type, values))
     body = parameters.get("Body")
-    if type(body) in (bytes, str, bytearray) and len(body) > BYTES_MAX:
+    if isinstance(body, bytes | str | bytearray) and len(body) > BYTES_MAX:
         return None
     if _PLAIN.issuperset(kinds):
         return (*parameters.items(), kinds)
@@ -211,7 +211,7 @@ class _Memo:
         self._emitter = getattr(client.meta.events, "_emitter", client.meta.events)
         self._endpoint = client._endpoint
         self._cache: Any = None
-        """The SDK's cache of handlers when they were looked at last; it makes a new one with every handler."""
+        """The SDK's cache of handlers when they were looked at last; every new handler makes another."""
         self._is_pure = False
         self._sizes = (len(vars(client)), len(vars(client._endpoint)))
         mode = (client.meta.config.retries or {}).get("mode")

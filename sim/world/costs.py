@@ -85,7 +85,7 @@ class AtMost(NamedTuple):
 _BODILESS = frozenset(
     {req.Get, req.Head, req.List, req.Delete, req.PutReply, req.HeadReply, req.ListReply, req.DeleteReply}
 )
-"""The commonest requests and replies without a body: looking for an attribute that is not there costs most."""
+"""The commonest requests and replies without a body: looking for what is not there costs most."""
 
 
 class _Tally(Tally):

@@ -1,6 +1,6 @@
 """A call that is remembered ends as the SDK ends it: the same results, errors, retries and schedules."""
 
-import datetime
+import datetime as dt
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ def seen(value: Any) -> Any:
         return (type(value).__name__, [(name, seen(one)) for name, one in dict.items(value)])
     if isinstance(value, list):
         return [seen(one) for one in value]
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return (type(value).__name__, times.plain(value).isoformat())
     if hasattr(value, "read"):
         return (type(value).__name__, value._content_length, value.read(), value.read())
@@ -151,7 +151,7 @@ EVERY: list[Call] = [
     ("get_object", {"Bucket": "b", "Key": "c/ä b", "ChecksumMode": "ENABLED"}),
     ("get_object", {"Bucket": "b", "Key": "none"}),
     ("get_object", {"Bucket": "none", "Key": "none"}),
-    ("get_object", {**IN_B, "IfModifiedSince": datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)}),
+    ("get_object", {**IN_B, "IfModifiedSince": dt.datetime(2000, 1, 1, tzinfo=dt.UTC)}),
     ("head_object", IN_B),
     ("head_object", {"Bucket": "b", "Key": "none"}),
     ("copy_object", {"Bucket": "b", "Key": "d", "CopySource": "b/a"}),
@@ -325,7 +325,7 @@ def test_equal_values_of_other_types_are_other_parameters() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [object(), datetime.datetime(2000, 1, 1), uuid.UUID(int=1), b"x" * (1 << 17)]
+    "value", [object(), dt.datetime(2000, 1, 1, tzinfo=dt.UTC), uuid.UUID(int=1), b"x" * (1 << 17)]
 )
 def test_other_values_are_not_remembered(value: Any) -> None:
     assert calls.key_of({"Body": value}) is None
