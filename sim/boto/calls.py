@@ -10,8 +10,8 @@ retries run as ever, and no call that took several attempts is remembered.
 
 Not remembered:
 
-- calls of a client that has a handler of the user's, debug logs, or the adaptive mode of retries, whose waits
-  depend on the clock; nor where an attribute of the SDK that lies between call and request was patched;
+- calls of a client that has a handler of the user's, or the adaptive mode of retries, which reads the clock;
+- calls while debug logs are on, or while a function of the SDK between call and request is patched;
 - parameters that are not plain data: files and streams, times, objects of the user's classes;
 - replies that were lost, errors after which the SDK may retry, and responses that depend on more than the
   reply (`_depends`).
@@ -205,7 +205,7 @@ def _depends(prepared: serve.Prepared) -> bool:
 
 
 class _Memo:
-    """What is remembered of one client's calls."""
+    """The calls of one client that are remembered."""
 
     def __init__(self, client: Any) -> None:
         self._emitter = getattr(client.meta.events, "_emitter", client.meta.events)
