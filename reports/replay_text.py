@@ -8,19 +8,22 @@ from rich.text import Text
 
 from fencepost.reports.audit_text import model_lines
 from fencepost.reports.text import amount, first, plural, verdict_line
-from fencepost.results import ContinuityResult, LabelCoverage, ReplayResult, RunVerdict
+from fencepost.results import ContinuityResult, LabelCoverage, PromiseVerdict, ReplayResult, RunVerdict
 
 SHOWN = 20
 """Runs and problems of each kind with `-v`."""
 BRIEF = 3
 """Without."""
+REASONS = 5
 
 
 def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = False) -> RenderableType:
     """The verdict, and the first runs that are not accepted; with `verbose` statistics."""
     shown = SHOWN if verbose else BRIEF
     lines = [
+        *result.explained_runs.get("text", ()),
         *_continuity(result.continuity, shown),
+        *_promises(result.promises, shown),
         *_runs("REJECTED", result.violations, result.rejected, shown),
         *_runs("UNDECIDED", result.undecided_runs, result.undecided, 1 if not verbose else shown),
         *(
@@ -33,7 +36,7 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     if result.source == "traces" and result.model and result.events and not result.events_read:
         lines.append("NOT JUDGED  no event is one that the map of this model reads; is it the right model?")
     if result.left_out:
-        lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run")
+        lines.append(f"NOT JUDGED  {result.left_out:,} events belong to no run{_reasons(result.left_out_by)}")
     if result.not_judged:
         lines.append(f"NOT JUDGED  {'; '.join(result.not_judged)}")
     if result.judged_by:
@@ -41,8 +44,18 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     if result.properties_not_judged:
         lines.append(f"NOT JUDGED  by {result.judged_by}: {', '.join(result.properties_not_judged)}")
     lines += _coverage(result.coverage, verbose=verbose, gaps=gaps)
+    lines += _clocks(result.clocks)
     lines += _statistics(result.statistics) if verbose else []
+    if not verbose and not result.model and result.source == "traces":
+        lines += _summary(result.statistics)
     return Group(verdict_line(result.verdict, _about(result)), *map(Text, lines))
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    """The most frequent reasons why events belong to no run."""
+    shown = [f"{count:,} {why}" for why, count in list(counts.items())[:REASONS]]
+    more = len(counts) - len(shown)
+    return ": " + "; ".join([*shown, *([f"and {more} more reasons"] if more > 0 else [])]) if shown else ""
 
 
 def _about(result: ReplayResult) -> str:
@@ -105,6 +118,18 @@ def _continuity(found: ContinuityResult | None, shown: int) -> Iterator[str]:
         yield f"  written outside the trace: {etags}; with --all-writers each is a violation"
 
 
+def _promises(verdicts: Sequence[PromiseVerdict], shown: int) -> Iterator[str]:
+    """The promises that are broken or open, and a line for each that holds."""
+    for one in [one for one in verdicts if one.verdict != "holds"][:shown]:
+        place = f"event {one.seq}: {one.event}" if one.seq >= 0 else "at the end"
+        yield f"PROMISE  {one.promise} is {one.verdict}  run {one.run}  {place}"
+        yield f"  {one.reason}"
+    for name in dict.fromkeys(one.promise for one in verdicts):
+        mine = [one.verdict for one in verdicts if one.promise == name]
+        counts = ", ".join(f"{mine.count(one):,} {one}" for one in dict.fromkeys(sorted(mine)))
+        yield f"promise {name}: {plural(len(mine), 'run')}: {counts}"
+
+
 def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> Iterator[str]:
     if covered is None:
         return
@@ -117,6 +142,36 @@ def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> It
         yield "  never: " + ", ".join(covered.missing[:10]) + (" ..." if len(covered.missing) > 10 else "")
     if covered.model is not None and (verbose or gaps):
         yield from model_lines(covered.model, gaps=gaps)
+
+
+def _clocks(clocks: Mapping[str, float]) -> Iterator[str]:
+    """The order of events of several processes, and how well it is known."""
+    if not clocks.get("runs"):
+        return
+    runs = plural(int(clocks["runs"]), "run")
+    differ = clocks["difference_s"]
+    differ_by = f"which differ by at least {differ:g} s (corrected by ETags)"
+    known = differ_by if differ else "which no ETag contradicts"
+    yield f"clocks: {runs} of several recorders; order within a process and by ETags, else by clocks, {known}"
+    if clocks["uncertain_runs"]:
+        yield f"  {plural(int(clocks['uncertain_runs']), 'run')} that no constant difference explains"
+
+
+def _summary(counted: Mapping[str, Any]) -> Iterator[str]:
+    """What the requests cost, and what became of them."""
+    for kind, one in counted["operations"].items():
+        outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
+        times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p99") if name in one)
+        yield f"  {kind:<15} {outcomes}{f'  {times} ms' if times else ''}"
+    hops = counted["serial_hops"]
+    shown = f"{hops['p50']:,} at the median, {hops['max']:,} at most" if hops else "none"
+    yield f"cost: {counted['dollars']:g} dollars at list prices; serial hops of a process: {shown}"
+    yield (
+        f"lost: {counted['lost_races']:,} races (a condition that somebody else had changed), "
+        f"{counted['lost_replies']:,} replies; repeated by an SDK: {counted['retries']:,}"
+    )
+    for one in counted["conflicts"][:BRIEF]:
+        yield f"  contended: {one['key']} ({one['refused']:,} of {one['answered']:,} answers refused)"
 
 
 def _statistics(counted: Mapping[str, Any]) -> Iterator[str]:

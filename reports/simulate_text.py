@@ -43,6 +43,7 @@ def simulate_text(result: SimulateResult, *, verbose: bool = False) -> Renderabl
     complete = len(result.runs) == result.planned
     shown = (one for one in result.objectives if verbose or one.broken_runs or not complete)
     parts += [objective_text(one, complete=complete) for one in shown]
+    parts += [Text(note) for note in result.notes]
     return Group(*parts)
 
 

@@ -27,6 +27,7 @@ from fencepost.commands import hash_seed
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.audit_mutate import find_mutant, mutate
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.output_files import TARGET, json_option, write_file
 from fencepost.commands.provenance import command_line
 from fencepost.commands.rows import (
@@ -49,7 +50,7 @@ from fencepost.commands.systems import (
     read_shipped,
     shipped,
 )
-from fencepost.commands.terminal import StatusLine, finish, verbose_option
+from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.commands.user_files import neighbours, place
 from fencepost.commands.watching import watch_option
@@ -62,10 +63,11 @@ from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
 from fencepost.reports.lcov import lcov
 from fencepost.reports.text import amount, plural
 from fencepost.sim.explore import AuditOutcome, AuditRequest, BadToken, Diverged
-from fencepost.sim.explore.audit import audit_sizes
+from fencepost.sim.explore.audit import SEARCHES, audit_sizes
 from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
 from fencepost.sim.explore.suspecting import with_suspicions
+from fencepost.sim.mutation import Mutation
 from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
@@ -111,6 +113,17 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "--flat": (
         "--flat audits several sizes, and {} is about one; leave out either",
         ("--mutants", "--resume", "--trace"),
+    ),
+    "--engine": (
+        "--engine spark explores many schedules at once, and {} is not about that; leave out either",
+        ("--store", "--replay", "--base", "--flat", "--jobs", "--depth"),
+    ),
+    "--like": (
+        "--like follows a trace in this process, and {} is about other searches; leave out either",
+        (
+            *("--strategy", "--depth", "--jobs", "--resume", "--replay", "--base", "--flat"),
+            *("--mutants", "--mutate", "--over-http", "--store"),
+        ),
     ),
     "--base": (
         "--base compares two searches, and {} is about one run; leave out either",
@@ -162,10 +175,20 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 )
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Depth of pct's bugs.  [default: 3]")
 @click.option("--jobs", type=click.IntRange(1), default=1, metavar="N", help="Operating-system processes.")
+@engine_option("Where schedules are explored.")
+@click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
+@click.option(
+    "--py-files",
+    multiple=True,
+    metavar="FILE,...",
+    help="Modules, folders and zip files that executors need besides the program's folder.",
+)
 @click.option(
     "--resume", type=TARGET, metavar="FILE", help="Save the search here when it is stopped, and continue it."
 )
 @click.option("--replay", metavar="TOKEN", help="Run the one schedule that a failure printed.")
+@click.option("--like", metavar="TRACE", help="Follow what a trace recorded, and then explore around it.")
+@click.option("--like-keys", metavar="PATTERN", help="Only requests of --like about these keys.")
 @click.option("--over-http", is_flag=True, help="Audit real processes, in any language, on a local endpoint.")
 @click.option("--store", metavar="URL", help="Run for real, with threads on this store: proves nothing.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of --store.  [default: 100]")
@@ -200,6 +223,9 @@ def command(listing: bool, listing_promises: bool, **options: Any) -> int:
     With --over-http each process is a real one, of any language: world.spawn(function) runs in an interpreter
     of its own, world.spawn_command([...]) starts a program. Schedules are sampled.
 
+    With --engine spark the executors of a cluster share the search, or take the audits of --mutants and
+    --mutate, or the samples of --over-http. The verdict and the counterexample are those of --jobs.
+
     With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
     removed afterwards: it breaks, or nothing is decided.
     """
@@ -214,11 +240,9 @@ def command(listing: bool, listing_promises: bool, **options: Any) -> int:
     console = console_for(stderr=json_file == "-")
     if options["base"] is not None:
         return compare_with_base(options["system"], options["base"], json_file)
-    if options["mutants"]:
-        mutants = _mutants(options)
-        return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
-    if options["mutate"]:
-        mutants = mutate(options["system"], lambda: _named(options), options["budget"])
+    if options["mutants"] or options["mutate"]:
+        with _elsewhere(options) as session:
+            mutants = _mutants(options, session) if options["mutants"] else _mutate(options, session)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     if options["mutant"] and is_own(options["system"]):
         system = find_mutant(options["system"], options["mutant"])
@@ -249,7 +273,7 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
     given = {
         f"--{name.replace('_', '-')}"
         for name, value in options.items()
-        if value not in (None, False, ()) and (name, value) != ("jobs", 1)
+        if value not in (None, False, ()) and (name, value) not in (("jobs", 1), ("engine", "local"))
     }
     if options["replay"] is not None and not options["replay"].strip():
         raise BadRequest("--replay is given an empty token; paste the one that a failure printed")
@@ -265,8 +289,13 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
     for option in ("--resume", "--jobs"):
         if option in given and strategy != "exhaustive":
             raise BadRequest(f"{option} is for the exhaustive strategy, not for {strategy}; leave out either")
-    if {"--resume", "--jobs"} <= given:
-        raise BadRequest("--resume keeps the search of one process; leave out either it or --jobs")
+    for option in ("--master", "--py-files"):
+        if option in given and "--engine" not in given:
+            raise BadRequest(f"{option} belongs to --engine spark")
+    if "--engine" in given and strategy not in SEARCHES and not options["over_http"]:
+        raise BadRequest(f"--engine spark shares the exhaustive strategy, not {strategy}; leave out either")
+    if "--like-keys" in given and "--like" not in given:
+        raise BadRequest("--like-keys names keys of a trace; give --like TRACE with it, or leave it out")
     if "--depth" in given and strategy != "pct":
         raise BadRequest("--depth is the depth of pct; give --strategy pct with it")
 
@@ -326,6 +355,12 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     name, sizes = ("", []) if options["flat"] is None else _read_flat(options["flat"])
     sized = [(*options["settings"], f"{name}={value}") for value in sizes] or [options["settings"]]
     requests = [_request(system, options, settings) for settings in sized]
+    if options["engine"] == "spark":
+        with _elsewhere(options) as session:
+            return _search_elsewhere(system, options, session)
+    if options["like"]:
+        steps = _recorded_steps(options["like"], options["like_keys"] or "")
+        requests = [replace(request, strategy="like", like=steps) for request in requests]
     token = options["replay"]
 
     def search(request: AuditRequest) -> AuditOutcome:
@@ -345,6 +380,54 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     return replace(found.result(), hash_seeds=seeds)
 
 
+def _search_elsewhere(system: Audited, options: Mapping[str, Any], session: Any) -> results.AuditResult:
+    """Explore on the executors of a cluster."""
+    from fencepost.commands.cluster import executors, subject_of
+
+    request = _request(system, options, options["settings"])
+    with hash_seed.OtherSeed(wanted=system.path is not None) as other:
+        # The records are made by a process of this machine while executors explore.
+        subject = subject_of(session, options["system"], options, system.path)
+        request = replace(request, pool=executors(session, subject))
+        found = _explore(request)
+        found = found if system.path is None else with_suspicions(request, found)
+        decided = found.counterexamples or found.error_at is not None or found.verdict == "error"
+        seeds = () if decided else other.compare(system.name, request)
+    if options["trace"]:
+        _write_trace(found.events or run_token(request, "default").events, options["trace"])
+    return replace(found.result(), hash_seeds=seeds)
+
+
+def request_of_options(system: Audited, options: Mapping[str, Any]) -> AuditRequest:
+    """Return the request of a command, made again on an executor."""
+    return _request(system, {**options, "jobs": 1, "resume": None}, options["settings"])
+
+
+@contextlib.contextmanager
+def _elsewhere(options: Mapping[str, Any]) -> Iterator[Any]:
+    """A Spark session with --engine spark, else None. Spark is imported only on request."""
+    if options["engine"] != "spark":
+        yield None
+        return
+    from fencepost.commands.cluster import cluster
+
+    with cluster(options) as session:
+        yield session
+
+
+def _recorded_steps(trace: str, keys: str) -> tuple[Any, ...]:
+    """The requests of a trace that an audit follows."""
+    from fencepost.sim.explore.recorded import NoSteps, read_apart
+
+    try:
+        steps, problems = read_apart(trace, keys)
+    except NoSteps as error:
+        raise BadRequest(f"--like {trace}: {error}") from error
+    for problem in problems:
+        say(f"NOT READ  {problem}", err=True)
+    return tuple(steps)
+
+
 def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     """Sample schedules of real processes, or run the one of a token."""
     from fencepost.sim.over_http.search import UNCONTROLLED, follow_over_http, run_over_http
@@ -354,6 +437,8 @@ def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResu
             raise BadRequest(f"--faults {kind}: --over-http does not control clocks, messages or disks")
     request = _request(system, options, options["settings"])
     request = replace(request, strategy=options["strategy"] or "pct")
+    if options["engine"] == "spark":
+        return _samples_elsewhere(system, request, options)
     if options["replay"] is not None:
         found = follow_over_http(request, options["replay"])
     else:
@@ -362,6 +447,43 @@ def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResu
     if options["trace"]:
         _write_trace(found.events, options["trace"])
     return found.result()
+
+
+def _samples_elsewhere(
+    system: Audited, request: AuditRequest, options: Mapping[str, Any]
+) -> results.AuditResult:
+    """Sample on the executors of a cluster: each draws its schedules by a seed of its own."""
+    from fencepost.commands.cluster import Samples, subject_of
+    from fencepost.sim.spark.jobs import each
+
+    started = time.perf_counter()
+    with _elsewhere(options) as session, _Line() as line:
+        subject = subject_of(session, options["system"], options, system.path)
+        count = max(2, session.sparkContext.defaultParallelism)
+        share = None if request.schedules is None else -(-request.schedules // count)
+        found: list[results.AuditResult] = []
+        jobs = [Samples(subject, request.seed + number, share) for number in range(count)]
+        for result in each(session, jobs, lambda job: job):
+            found.append(result)
+            line.show_text(f"{sum(one.schedules for one in found):,} schedules")
+            if result.violations or result.verdict == "error":
+                break
+    return sampled_by_seeds(found, time.perf_counter() - started)
+
+
+def sampled_by_seeds(found: Sequence[results.AuditResult], seconds: float) -> results.AuditResult:
+    """Return the samples of several seeds as one result: the first that fails, or the sum of all."""
+    last = found[-1]
+    schedules = sum(one.schedules for one in found)
+    findings = tuple(dict.fromkeys(finding for one in found for finding in one.findings))
+    if last.violations or last.verdict == "error":
+        if last.seed != found[0].seed:
+            findings = (f"drawn with --seed {last.seed}, which the token needs", *last.findings)
+        return replace(last, schedules=schedules, seconds=seconds, findings=findings)
+    bound = f"{schedules} schedules sampled with {len(found)} seeds, which proves nothing about others"
+    return replace(
+        last, seed=found[0].seed, bound=bound, schedules=schedules, seconds=seconds, findings=findings
+    )
 
 
 def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, ...]) -> AuditRequest:
@@ -398,16 +520,47 @@ def _read_flat(text: str) -> tuple[str, list[str]]:
     return name, found
 
 
-def _mutants(options: Mapping[str, Any]) -> MutantsResult:
+def _mutants(options: Mapping[str, Any], session: Any) -> MutantsResult:
     """Every mutant of the system, and the system; one row each."""
-    name, chosen = options["system"], _options(options)
-    found = (
-        mutant_row(name, mutant, options["settings"], options["processes"], chosen, options["jobs"])
-        for mutant in [*mutants_of(name), None]
-    )
+    name = options["system"]
+    mutants = [*mutants_of(name), None]
+    if session is None:
+        found: Iterator[Row] = (mutant_row_of(name, mutant, options) for mutant in mutants)
+    else:
+        from fencepost.commands.cluster import MutantRow, subject_of
+        from fencepost.sim.spark.jobs import each
+
+        subject = subject_of(session, name, options, None)
+        found = each(session, mutants, lambda mutant: MutantRow(subject, mutant))
     rows, complete = collect(found, lambda row: f"{row.safeguard or row.system}: {row.verdict}")
     verdict = verdict_of(rows, complete=complete)
     return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=unbroken(rows, complete=complete))
+
+
+def mutant_row_of(name: str, mutant: str | None, options: Mapping[str, Any]) -> Row:
+    """The audit of one mutant with the options of the command."""
+    jobs = options["jobs"] if options["engine"] == "local" else 1
+    return mutant_row(name, mutant, options["settings"], options["processes"], _options(options), jobs)
+
+
+def _mutate(options: Mapping[str, Any], session: Any) -> MutantsResult:
+    """Every mutation of the user's modules, and the program; one row each."""
+
+    def elsewhere(found: list[Mutation], path: Path, seconds: float) -> Iterator[Row]:
+        from fencepost.commands.cluster import MutationRow, subject_of
+        from fencepost.sim.spark.jobs import each
+
+        name = options["system"]
+        subject = subject_of(session, name, {**options, "system": name}, path)
+        deadline = time.perf_counter() + seconds
+
+        def job(one: Mutation) -> MutationRow:
+            return MutationRow(subject, one.name, name, deadline - time.perf_counter())
+
+        return each(session, found, job)
+
+    run = elsewhere if session is not None else None
+    return mutate(options["system"], lambda: _named(options), options["budget"], run)
 
 
 def mutant_row(

@@ -103,6 +103,15 @@ def _audit(
     system: str, words: Sequence[str], repository: Repository, tree: Path, target: Path
 ) -> Recorded[AuditResult] | None:
     """The result of the audit on a tree, or None when it could not run there."""
+    if not ran_on_tree("audit", system, [*words, "--quiet"], repository, tree, target):
+        return None
+    return recorded(AuditResult, json.loads(target.read_text(encoding="utf-8")))
+
+
+def ran_on_tree(
+    command: str, system: str, words: Sequence[str], repository: Repository, tree: Path, target: Path
+) -> bool:
+    """Run a command on the code of a tree, and write its JSON; return False if it could not run there."""
     here = Path.cwd().resolve()
     within = here.relative_to(repository.root) if here.is_relative_to(repository.root) else Path()
     if is_file_name(system):
@@ -117,7 +126,7 @@ def _audit(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])}
     # -P: the folder it is started in must not come before these, where a package is a folder of the root.
     ran = subprocess.run(  # noqa: S603 - this interpreter, with the words this command was given
-        [sys.executable, "-P", "-m", "fencepost", "audit", named, *words, "--quiet", "--json", str(target)],
+        [sys.executable, "-P", "-m", "fencepost", command, named, *words, "--json", str(target)],
         cwd=folder,
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -130,8 +139,8 @@ def _audit(
             ran.stderr.strip().splitlines()[-1] if ran.stderr.strip() else "fencepost: it did not run",
             err=True,
         )
-        return None
-    return recorded(AuditResult, json.loads(target.read_text(encoding="utf-8")))
+        return False
+    return True
 
 
 def packages(tree: Path, target: Path) -> list[Path]:

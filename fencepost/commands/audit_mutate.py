@@ -33,8 +33,15 @@ Ask = Callable[[], AuditRequest]
 """Finds the program and makes its request; in the process of a mutant."""
 
 
-def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
-    """Audit every mutant of the program's modules, and the program; one row each."""
+Rows = Callable[[list[Mutation], Path, float], Iterator[Row]]
+"""Audits these mutations of the program in a file within so many seconds: a row each, in order."""
+
+
+def mutate(name: str, ask: Ask, seconds: float | None, elsewhere: Rows | None = None) -> MutantsResult:
+    """Audit every mutant of the program's modules, and the program; one row each.
+
+    `elsewhere`: they run there, and not in this machine's processes.
+    """
     if not is_own(name):
         raise BadRequest(
             "--mutate changes code of your own, path/to/file.py:function; of --list, give --mutants"
@@ -46,15 +53,21 @@ def mutate(name: str, ask: Ask, seconds: float | None) -> MutantsResult:
     if not found:
         raise BadRequest(f"{path} and the modules that it imports have no step that --mutate could leave out")
     deadline = time.perf_counter() + (seconds or SECONDS)
-    whole = _row(name, files, None, ask, deadline)
+    whole = row_of(name, files, None, ask, deadline - time.perf_counter())
     if whole.verdict == "error":
         raise BadRequest(f"{name} cannot be audited: {whole.bound}")
     if whole.verdict != "holds":
         # A mutant of what is broken, or of what no time sufficed for, shows nothing.
         return MutantsResult(system=name, rows=(whole,), verdict=whole.verdict)
+    why = {mutation.name: unreached(mutation, _resolved(whole.executed)) for mutation in found}
+    reached = [mutation for mutation in found if not why[mutation.name]]
+    tried = (
+        (row_of(name, files, one, ask, deadline - time.perf_counter()) for one in reached)
+        if elsewhere is None
+        else elsewhere(reached, path, deadline - time.perf_counter())
+    )
     rows, complete = collect(
-        _rows(name, files, found, ask, deadline, _resolved(whole.executed)),
-        lambda row: f"{row.safeguard or row.system}: {row.verdict}",
+        _rows(name, found, why, tried), lambda row: f"{row.safeguard or row.system}: {row.verdict}"
     )
     rows = (*rows, whole)
     verdict = verdict_of(rows, complete=complete)
@@ -72,16 +85,13 @@ def _resolved(executed: Mapping[str, Mapping[str, int]]) -> Ran:
     }
 
 
-def _rows(
-    name: str, files: list[Path], found: list[Mutation], ask: Ask, deadline: float, ran: Ran
-) -> Iterator[Row]:
+def _rows(name: str, found: list[Mutation], why: Mapping[str, str], tried: Iterator[Row]) -> Iterator[Row]:
+    """The rows in order: of those that some schedule can notice, what trying them gave."""
     for mutation in found:
-        why = unreached(mutation, ran)
-        if why:
-            unknown = _unknown(name, mutation)
-            yield replace(unknown, verdict="holds", tried=False, bound=why)
+        if why[mutation.name]:
+            yield replace(_unknown(name, mutation), verdict="holds", tried=False, bound=why[mutation.name])
         else:
-            yield _row(name, files, mutation, ask, deadline)
+            yield next(tried)
 
 
 def unreached(mutation: Mutation, ran: Ran) -> str:
@@ -153,9 +163,8 @@ def _unknown(name: str, mutation: Mutation | None) -> Row:
     )
 
 
-def _row(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, deadline: float) -> Row:
-    """One audit, in a process of its own."""
-    left = deadline - time.perf_counter()
+def row_of(name: str, files: list[Path], mutation: Mutation | None, ask: Ask, left: float) -> Row:
+    """One audit, in a process of its own; `left`: seconds for all that are left."""
     unknown = _unknown(name, mutation)
     if left <= 0:
         return unknown

@@ -30,6 +30,7 @@ from fencepost.commands.operating import (
     user_name,
 )
 from fencepost.commands.output_files import json_option
+from fencepost.commands.recording import record_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log
@@ -41,6 +42,7 @@ from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
 from fencepost.impl.lifecycle.target import Unavailable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
 from fencepost.impl.store.errors import Misuse, StoreError
+from fencepost.impl.store.interface import Store
 from fencepost.results import to_json
 
 ENV = SystemEnvironment()
@@ -122,15 +124,20 @@ def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float
 
 
 @contextlib.contextmanager
-def _opened(store: str, state: str) -> Iterator[Opened]:
-    with open_lifecycle(store, ENV, state) as found:
+def _opened(store: str, state: str, record: str | None = None) -> Iterator[Opened]:
+    def layer(inner: Store) -> Store:
+        return recorded_store(inner, record, store, "lifecycle")
+
+    with open_lifecycle(store, ENV, state, layer) as found:
         yield found
 
 
 @contextlib.contextmanager
-def _worker(store: str, state: str, **timing: Any) -> Iterator[tuple[Opened, Worker]]:
+def _worker(
+    store: str, state: str, record: str | None = None, /, **timing: Any
+) -> Iterator[tuple[Opened, Worker]]:
     """One that does nothing by itself."""
-    with _opened(store, state) as found:
+    with _opened(store, state, record) as found:
         how = _set(found.log, **timing) if timing else Timing()
         yield found, Worker(found.context, found.target, found.log, how)
 
@@ -217,6 +224,7 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         metavar="HOST:PORT",
         help="Serve a status page and metrics here; port 0 takes a free one.",
     ),
+    record_option,
 )
 def run(
     store: str,
@@ -225,6 +233,7 @@ def run(
     every_s: float,
     concurrency: int,
     listen: Address | None,
+    record: str | None,
     **timing: float,
 ) -> Result:
     """Walk, follow the log, and delete what is due. SIGTERM or ctrl-C ends it between two objects.
@@ -233,7 +242,10 @@ def run(
     """
     from fencepost.impl.lifecycle.service import AT_ONCE, Service
 
-    with _worker(store, state, **timing) as (found, worker), _working(worker, concurrency) as stopping:
+    with (
+        _worker(store, state, record, **timing) as (found, worker),
+        _working(worker, concurrency) as stopping,
+    ):
         _warn(found)
         reported: dict[str, str] = {}
         service = Service(

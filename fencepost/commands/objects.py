@@ -4,7 +4,6 @@ import contextlib
 import os
 import secrets as _secrets  # noqa: TID251  a token of the operator's, not of any protocol
 import socket
-import ssl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,6 +24,8 @@ from fencepost.commands.operating import (
     allow_connections,
     bind,
 )
+from fencepost.commands.recording import fields_option, http_recording, process_option, record_option
+from fencepost.commands.serving import TLS, add_token_commands, check_tls, open_tokens
 from fencepost.commands.values import Address, listen_option
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import StoreError
@@ -60,10 +61,8 @@ SERVING: tuple[Parameter, ...] = (
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
     TOKEN_FILE,
     click.option("--domain", metavar="HOST", help="Buckets are also hosts below this one."),
-    click.option(
-        "--tls-certificate", "certificate", metavar="FILE", help="Use TLS, with this certificate (PEM)."
-    ),
-    click.option("--tls-key", "key", metavar="FILE", help="Key of the certificate."),
+    click.option("--tokens", metavar="FILE", help="Tokens for the REST interface below /v1; see `enrol`."),
+    *TLS,
     click.option(
         "--connections",
         type=click.IntRange(1),
@@ -87,6 +86,9 @@ SERVING: tuple[Parameter, ...] = (
         show_default=True,
         help="Time to finish the requests in flight on SIGTERM.",
     ),
+    record_option,
+    fields_option,
+    process_option,
 )
 PASSED_ON = click.Command("", params=[])
 for _option in reversed(SERVING):
@@ -151,7 +153,9 @@ def supervise(
     arguments = ["--workers", str(workers)]
     for parameter in PASSED_ON.params:
         value = options.get(parameter.name or "")
-        arguments += [parameter.opts[0], str(value)] if value is not None else []
+        values = value if isinstance(value, tuple) else () if value is None else (value,)
+        for one in values:
+            arguments += [parameter.opts[0], str(one)]
 
     def start(inherited: tuple[int, int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  this program
@@ -195,9 +199,8 @@ def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
     """The root token, once it and the files of TLS are found usable: before anything is bound or forked."""
     from fencepost.impl.objects.credentials import Credentials
 
-    if (options["certificate"] is None) != (options["key"] is None):
-        raise BadRequest("--tls-certificate and --tls-key come together")
-    _check_tls(options["certificate"], options["key"])
+    check_tls(options["certificate"], options["key"])
+    open_tokens(options["tokens"], "objects")
     token = _root_token(root_token_file) or _generated()
     try:
         Credentials(token)
@@ -238,7 +241,16 @@ def _serve(
     from fencepost.impl.objects.maintenance import Maintenance
 
     domain = options["domain"] or ""
-    service = ObjectServer(buckets, credentials, domain=domain, limits=limits_of(options))
+    tokens = open_tokens(options["tokens"], "objects")
+    recording = http_recording(options, "objects", domain)
+    service = ObjectServer(
+        buckets,
+        credentials,
+        domain=domain,
+        limits=limits_of(options),
+        tokens=tokens,
+        recording=recording,
+    )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 
     def listening(url: str) -> None:
@@ -258,6 +270,8 @@ def _serve(
         service.close()
         maintenance.close()
         buckets.close()
+        if recording is not None:
+            recording.close()
 
 
 def limits_of(options: dict[str, Any]) -> Any:
@@ -271,15 +285,6 @@ def limits_of(options: dict[str, Any]) -> Any:
         client_requests=max(1, requests - max(1, requests // 8)),
         drain_s=options["drain_s"],
     )
-
-
-def _check_tls(certificate: str | None, key: str | None) -> None:
-    """Before there are workers, each of which would fail and be started again."""
-    if certificate is not None:
-        try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-        except OSError as error:
-            raise BadRequest(f"cannot set up TLS: {error}; correct --tls-certificate and --tls-key") from None
 
 
 def _root_token(file: str | None) -> str:
@@ -337,3 +342,6 @@ def token(access_key: str, root_token_file: str | None) -> Result:
         return Result({}, Credentials(root).secret(access_key) or "")
     except ValueError as error:
         raise BadRequest(str(error)) from None
+
+
+add_token_commands(subcommand, "objects", "/bucket/folder")

@@ -156,7 +156,7 @@ def format_table(names: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def allow_connections(count: int) -> None:
     """Raise the soft limit on file descriptors, one per connection; in a shell it is often 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 512  # for the store, and for ourselves
+    wanted = count + count // 4 + 512  # for refused ones that linger, for the store, and for ourselves
     if soft != resource.RLIM_INFINITY and soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))

@@ -10,6 +10,7 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.output_files import json_option, write_result
+from fencepost.commands.recording import http_recording, recording_options
 from fencepost.commands.values import listen_option, size_option
 from fencepost.reports.media import printable
 from fencepost.sim.proxy.clock import precise_loop
@@ -34,13 +35,14 @@ is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(K
 @click.option("--late-after", metavar="DELAY", help="Delay of --late.  [default: 1s]")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Seed of chance.  [default: 0]")
 @size_option("--body-max", 64 << 20, "Largest body.")
+@recording_options
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
 @json_option
 def command(upstream: str, json_file: str | None, **options: Any) -> int:
     """Listen, and pass every request on to the S3 endpoint UPSTREAM (http://host:port), with latency, a cap
-    on requests in flight, 503s, lost replies and late landings. Runs until it is stopped (Ctrl-C); then it
-    prints statistics. Give its address to your client as the endpoint, with path-style addresses. Heads are
-    passed on byte for byte, so signatures stay valid.
+    on requests in flight, 503s, lost replies and late landings; with --record, write a trace.
+    Runs until it is stopped (Ctrl-C); then it prints statistics. Give its address to your client as the
+    endpoint, with path-style addresses. Heads are passed on byte for byte, so signatures stay valid.
     """
     if options["late_after"] is not None and not options["late"]:
         raise BadRequest("--late-after is the delay of --late; give --late with it, the chance")
@@ -62,12 +64,15 @@ def command(upstream: str, json_file: str | None, **options: Any) -> int:
     except BadPlan as error:
         raise BadRequest(str(error)) from error
     stream = sys.stderr if json_file == "-" else sys.stdout
-    proxy = Proxy(plan)
+    recording = http_recording(options, "proxy")
+    proxy = Proxy(plan, recording=recording)
     loop = precise_loop()
     try:
         loop.run_until_complete(_until_stopped(proxy, options["budget"], stream))
     finally:
         loop.close()
+        if recording is not None:
+            recording.close()
     result = {"upstream": plan.upstream.url, "url": proxy.url, "plan": plan.describe(), "seed": plan.seed}
     result |= proxy.statistics.as_json()
     for line in format_statistics(result):

@@ -24,6 +24,7 @@ from fencepost.sim.systems import SYSTEMS
 if TYPE_CHECKING:
     from fencepost.sim.replay.continuity import Claims
     from fencepost.sim.replay.local import Outcome
+    from fencepost.sim.trace import Problem
 
 _EXAMPLE = next(iter(SYSTEMS))
 EPILOG = f"""Continuity of every object is judged first, without a model: a stale read, a lost acknowledged
@@ -39,6 +40,10 @@ logs/*.gz --from access-log --layout {_EXAMPLE}."""
 SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
     "traces": lambda options, folder: replay_traces(options, folder),
     "access-log": lambda options, _folder: replay_access_log(options),
+    "access-json": lambda options, folder: replay_foreign(options, folder),
+    "cloudtrail": lambda options, folder: replay_foreign(options, folder),
+    "minio-audit": lambda options, folder: replay_foreign(options, folder),
+    "otel": lambda options, folder: replay_foreign(options, folder),
 }
 """The kinds of input, and the function that judges files of each. It takes the options of the command and a
 folder for files; a kind that is another form of traces writes them there and calls `replay_traces`."""
@@ -65,7 +70,7 @@ SLOTS = 8
 @click.option(
     "--runs",
     metavar="BY",
-    help="Unit that is judged: run, process, prefix:N, identity, or the groups of a pattern.",
+    help="Unit that is judged: run, process, prefix:N, key:NAME, identity, or the groups of a pattern.",
 )
 @click.option(
     "--all-writers",
@@ -73,6 +78,13 @@ SLOTS = 8
     help="The trace has every write of its objects: an ETag that nothing wrote is a violation.",
 )
 @click.option("--starts-empty", is_flag=True, help="No object of a run existed before its first event.")
+@click.option(
+    "--promise",
+    "promises",
+    metavar="PROMISE",
+    multiple=True,
+    help="Judge a ready promise, as `audit --promise` does: queue=jobs/.",
+)
 @engine_option("Where the runs are judged.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option(
@@ -80,6 +92,10 @@ SLOTS = 8
 )
 @click.option("--coverage", is_flag=True, help="Explore the model, and show the share that was driven.")
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
+@click.option("--explain-runs", is_flag=True, help="Show how keys group into runs, and what the map reads.")
+@click.option(
+    "--skeleton", metavar="MACHINE", help="Print a first map of these traces into path/to/file.py:Machine."
+)
 @click.option("--out", metavar="DIR", help="Write verdicts (Parquet) and the summary (JSON) there.")
 @verbose_option
 @json_option
@@ -95,6 +111,9 @@ def command(listing: bool, **options: Any) -> int:
     from fencepost.sim.spark import SparkAway
     from fencepost.sim.trace import TraceError
 
+    if options["skeleton"]:
+        return _print_skeleton(options)
+
     with _folder(options["out"]) as folder, _standard_input(options["traces"]) as options["traces"]:
         try:
             result = SOURCES[options["source"]](options, folder)
@@ -107,7 +126,7 @@ def command(listing: bool, **options: Any) -> int:
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:
-    if options["source"] == "access-log":
+    if options["source"] == "access-log" or (options["source"] != "traces" and options["layout"]):
         _check_access_log(options)
     else:
         _check_traces(options)
@@ -124,7 +143,8 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
 
 def _check_traces(options: Mapping[str, Any]) -> None:
     if options["layout"] is not None:
-        raise BadRequest("--layout belongs to --from access-log")
+        raise BadRequest("--layout belongs to logs: --from access-log, access-json, cloudtrail, ...")
+    _checked_promises(options["promises"])
     if options["model"] is None:
         for name in ("settings", "slots", "coverage", "gaps"):
             if options[name]:
@@ -137,13 +157,15 @@ def _check_traces(options: Mapping[str, Any]) -> None:
 def _check_access_log(options: Mapping[str, Any]) -> None:
     if options["model"] is not None or options["settings"] or options["runs"] is not None:
         raise BadRequest(
-            "an access log has too little for a model: leave out --model, --set and --runs, and give --layout"
+            "a layout is judged without a model: leave out --model, --set and --runs, or --layout"
         )
     if options["layout"] is None:
         known = ", ".join(SYSTEMS)
         raise BadRequest(f"--from access-log needs --layout: {known}, or a TOML file of your own")
     if options["engine"] == "spark":
-        raise BadRequest("--from access-log runs on --engine local only")
+        raise BadRequest(f"--from {options['source']} runs on --engine local only")
+    if options["promises"]:
+        raise BadRequest("--promise is for traces; a layout has promises of its own")
     if options["slots"] is not None:
         raise BadRequest("--slots is for traces; an access log has whole requests")
     if options["all_writers"] or options["starts_empty"]:
@@ -176,18 +198,46 @@ def _folder(out: str | None) -> Iterator[Path]:
     yield Path(out)
 
 
+def replay_foreign(options: Mapping[str, Any], folder: Path) -> ReplayResult:
+    """Judge logs of others: by the promises of a layout, or as the traces that they can be."""
+    from fencepost.sim.trace import Problem, discover, write_parquet
+    from fencepost.sim.trace.foreign import read_foreign
+
+    problems: list[Problem] = []
+    table = read_foreign(discover(options["traces"]), options["source"], problems.append)
+    if options["layout"]:
+        return judge_by_layout(options, table, problems)
+    file = folder / f"{options['source']}.parquet"
+    write_parquet(file, table)
+    result = replay_traces({**options, "traces": (str(file),)}, folder)
+    texts = tuple(str(problem) for problem in problems)
+    open_ = result.verdict == "holds" and bool(texts)
+    return replace(
+        result,
+        verdict="undecided" if open_ else result.verdict,
+        problems=(*result.problems, *texts),
+        damaged_lines=result.damaged_lines + sum(problem.lines for problem in problems),
+    )
+
+
 def replay_access_log(options: Mapping[str, Any]) -> ReplayResult:
     """Judge S3 server access logs by the promises of a layout."""
+    from fencepost.sim.trace import Problem, discover, read_access_log
+
+    problems: list[Problem] = []
+    table = read_access_log(discover(options["traces"]), problems.append)
+    return judge_by_layout(options, table, problems)
+
+
+def judge_by_layout(options: Mapping[str, Any], table: Any, problems: "list[Problem]") -> ReplayResult:
+    """Judge whole requests by the promises of a layout."""
     from fencepost.sim.replay.access_rules import NOT_JUDGED, layout, violations
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.statistics import statistics
-    from fencepost.sim.trace import Problem, discover, read_access_log
     from fencepost.sim.trace.columns import events
 
     promised = layout(options["layout"])
-    problems: list[Problem] = []
     begun = perf_counter()
-    table = read_access_log(discover(options["traces"]), problems.append)
     found = violations(table, promised)
     table = in_order(table)
     counted = statistics(events(table), table).as_json()
@@ -225,7 +275,11 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     model = options["model"]
     refinement = None if model is None else find_refinement(model, options["settings"])
     files = discover(options["traces"])
-    grouping = find_grouping(options["runs"], getattr(refinement and refinement.func, "runs", "run"))
+    declared = refinement and refinement.func
+    explained: Mapping[str, Any] = {}
+    grouping = find_grouping(options["runs"], getattr(declared, "runs", "run"), getattr(declared, "keys", ()))
+    if options["explain_runs"]:
+        explained = _explain(files, grouping, None if refinement is None else refinement())
     replay = _on_spark if options["engine"] == "spark" else _locally
     begun = perf_counter()
     outcome, started = replay(options, files, refinement, grouping, folder)
@@ -237,8 +291,33 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
         grouped_by=str(getattr(grouping, "name", grouping)),
         started_seconds=started,
     )
-    result = _judged_by(result)
+    result = replace(_judged_by(result), explained_runs=explained)
+    if options["promises"]:
+        result = _with_promises(result, files, options["promises"])
     return _located(result, files, as_recorded=grouping == "run")
+
+
+def _with_promises(result: ReplayResult, files: list[Path], promises: "tuple[str, ...]") -> ReplayResult:
+    """The result with the verdicts on promises, which are judged run by run as recorded."""
+    from fencepost.sim.replay.promised import judge_promises
+
+    found = judge_promises(files, promises, lambda _: None)
+    verdicts = {one.verdict for one in found}
+    verdict = result.verdict
+    if "violated" in verdicts:
+        verdict = "violated"
+    elif "undecided" in verdicts and verdict == "holds":
+        verdict = "undecided"
+    return replace(result, promises=tuple(found), verdict=verdict)
+
+
+def _checked_promises(promises: "tuple[str, ...]") -> None:
+    from fencepost.properties.promises import BadPromise, promised
+
+    try:
+        promised(promises)
+    except BadPromise as error:
+        raise BadRequest(f"--promise {error}") from error
 
 
 def _judged_by(result: ReplayResult) -> ReplayResult:
@@ -297,6 +376,7 @@ def _locally(
         outcome = replay(judge, found.parts, claims=_claims(options), verdicts=file, progress=show)
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
+    outcome.left_out_by.update(found.left_out_by)
     return outcome, 0.0
 
 
@@ -335,6 +415,32 @@ def _on_spark(
             claims=_claims(options),
         )
         return replay(session, recipe, files, by, folder / "verdicts.parquet"), started
+
+
+def _explain(files: list[Path], grouping: Any, refinement: Any) -> Mapping[str, Any]:
+    from fencepost.sim.replay.run_explanation import explain_runs
+
+    found = explain_runs(files, grouping, refinement, lambda _: None)  # judging names the problems
+    return {**found.as_json(), "text": list(found.lines())}
+
+
+def _print_skeleton(options: Mapping[str, Any]) -> int:
+    from fencepost.commands.models import find_machine
+    from fencepost.sim.replay.skeleton import skeleton
+    from fencepost.sim.trace import Problem, TraceError, discover
+
+    if options["model"] is not None or options["source"] != "traces":
+        raise BadRequest("--skeleton writes a map of traces: leave out --model and --from")
+    problems: list[Problem] = []
+    try:
+        files = discover(options["traces"])
+        text = skeleton(files, options["skeleton"], find_machine(options["skeleton"]), problems.append)
+    except TraceError as error:
+        raise BadRequest(str(error)) from error
+    for problem in problems:
+        say(f"NOT READ  {problem}", err=True)
+    say(text)
+    return Exit.UNDECIDED if problems else Exit.HOLDS
 
 
 def _list() -> int:

@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.provenance import command_line, provenance
+from fencepost.commands.simulate_program import is_program, simulate_file
 from fencepost.commands.terminal import StatusLine, engine_option, verbose_option
 from fencepost.commands.terminal import console as console_for
 from fencepost.reports.simulate_text import simulate_text
@@ -25,6 +26,11 @@ Examples: fencepost simulate cap-tail; fencepost simulate rfc-013-capped; fencep
 writers=1,4,16 --out out/mine."""
 
 OUTPUT_OPTIONS = ("--jobs", "--engine", "--master", "--out", "--json")
+OF_PROGRAMS = (
+    *("settings", "processes", "clients", "operations", "think", "latency", "profile", "in-flight"),
+    *("client-cpu", "client-cores", "base"),
+)
+"""Options of programs, which scenarios have as keys."""
 OUTPUT_FLAGS = ("--no-traces", "--no-plots", "-v", "--verbose")
 """Options that do not change the result: they are no part of the command that makes it again."""
 
@@ -37,6 +43,17 @@ def complete_scenario(_: object, __: object, incomplete: str) -> list[Completion
 
 @click.command("simulate", short_help="Capacity what-ifs in simulated time.", epilog=EPILOG)
 @click.argument("scenario", metavar="SCENARIO", required=False, shell_complete=complete_scenario)
+@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a program's parameter.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Short for --set processes=N.")
+@click.option("--clients", type=click.IntRange(1), metavar="N", help="Clients.  [the program's processes]")
+@click.option("--operations", type=click.IntRange(1), metavar="N", help="Calls of each client.  [100]")
+@click.option("--think", metavar="TIME", help="Time between two calls.  [0 ms]")
+@click.option("--latency", metavar="TIME[/P99]", help="Latency of a request, or p50/p99.  [20 ms]")
+@click.option("--profile", metavar="FILE", help="Latencies that `fencepost probe --profile` measured.")
+@click.option("--in-flight", type=click.IntRange(1), metavar="N", help="Requests the store serves at once.")
+@click.option("--client-cpu", metavar="TIME", help="Work of the clients' machine on a request.  [0 ms]")
+@click.option("--client-cores", type=click.IntRange(1), metavar="N", help="Its cores.  [one a client]")
+@click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
 @click.option("--sweep", multiple=True, metavar="KEY=A,B,...", help="Sweep a key, or set other values.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of the runs.  [the scenario's]")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Parallel processes.  [one a core]")
@@ -52,6 +69,10 @@ def command(scenario: str | None, out: str | None, json_file: str | None, **opti
     """Run SCENARIO in simulated time: the code as it ships, or a write path that is only described, on a
     store with the latency, the limits and the faults you choose. SCENARIO is one of --list, or a TOML file of
     yours.
+
+    It may also be the program of an audit, path/to/file.py:function: its processes are clients that repeat
+    their functions, on our store or on boto3, and contend as they would. --sweep then takes --clients and the
+    other options of programs, and the program's parameters.
     """
     if options["listing"]:
         return _list()
@@ -60,6 +81,14 @@ def command(scenario: str | None, out: str | None, json_file: str | None, **opti
             "name the scenario, as in: fencepost simulate cap-tail; --list lists those that are shipped"
         )
     _refuse_contradictions(out, options)
+    if is_program(scenario):
+        if out or options["engine"] == "spark":
+            raise BadRequest("--out and --engine spark are about scenarios; a program has --json")
+        return finish_program(simulate_file(scenario, options), json_file, verbose=options["verbose"])
+    for option in OF_PROGRAMS:
+        if options[option.replace("-", "_")] not in (None, ()):
+            name = {"settings": "set"}.get(option, option)
+            raise BadRequest(f"--{name} is for a program, path/to/file.py:function; a scenario has --sweep")
     traces, plots = not options["no_traces"], not options["no_plots"]
     with _refusing(out):
         loaded = load(scenario)
@@ -85,6 +114,16 @@ def command(scenario: str | None, out: str | None, json_file: str | None, **opti
         console.print(f"written: {', '.join(written)}", soft_wrap=True)
     if json_file:
         write_json(result, json_file)
+    return VERDICT_EXITS[found.verdict]
+
+
+def finish_program(found: SimulateResult, json_file: str | None, *, verbose: bool) -> int:
+    """Print the runs of a program, and write them."""
+    console = console_for(stderr=json_file == "-", wrapped=True)
+    console.print(simulate_text(found, verbose=verbose), crop=False)
+    if json_file:
+        made = provenance(command_line(without=OUTPUT_OPTIONS, flags=OUTPUT_FLAGS))
+        write_json({"provenance": to_json(made), **to_json(found)}, json_file)
     return VERDICT_EXITS[found.verdict]
 
 

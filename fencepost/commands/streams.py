@@ -17,10 +17,14 @@ from fencepost.commands.operating import (
     Parameter,
     Result,
     add_subcommand,
+    allow_connections,
     bind,
+    print_error,
     refuse_memory,
 )
-from fencepost.commands.values import Address, FiniteNumber, WholeNumber, listen_option
+from fencepost.commands.recording import record_option, recorded_store
+from fencepost.commands.serving import TLS, add_token_commands, check_tls, is_local, open_tokens
+from fencepost.commands.values import Address, FiniteNumber, WholeNumber, listen_option, size_option
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
 
@@ -82,12 +86,13 @@ LANDING = _seconds(
 )
 
 
-def _node(url: str, state: str | None = None, **settings: Any) -> Any:
+def _node(url: str, state: str | None = None, record: str | None = None, /, **settings: Any) -> Any:
     from fencepost.impl.store.urls import open_store
     from fencepost.impl.streams import MemoryState, Node, Settings, SqliteState
 
     store = open_store(url, ENV)
     store.verify()
+    store = recorded_store(store, record, url, "streams")
     return Node(store, ENV, Settings(**settings), SqliteState(state) if state else MemoryState())
 
 
@@ -112,7 +117,28 @@ def _node(url: str, state: str | None = None, **settings: Any) -> Any:
     _count("--delete-concurrency", 4, "Objects that a reap deletes at once."),
     _seconds("--revalidate", 0.0, "Age up to which a manifest is used without a look.", "revalidate_s"),
     _seconds("--long-poll", 20.0, "How long a long-poll waits for data.", "long_poll_s"),
+    _seconds("--session", 60.0, "How long an event stream stays open.", "sse_s"),
     _count("--connections", 2000, "Maximum number of open connections."),
+    click.option(
+        "--client-readers",
+        type=WholeNumber(1),
+        metavar="N",
+        help="Readers of one address that wait, or have long answers.  [default: all connections but a few]",
+    ),
+    size_option("--memory-max", 256 << 20, "Memory for what clients send and have not read yet."),
+    click.option("--tokens", metavar="FILE", help="Serve only who has a token of this file; see `enrol`."),
+    click.option(
+        "--anonymous", is_flag=True, help="Without --tokens, serve everyone who can reach this machine."
+    ),
+    click.option(
+        "--cors-origin",
+        "origins",
+        multiple=True,
+        metavar="ORIGIN",
+        help="Origin whose pages may write, as https://app.example; * is any. Others only read. Repeatable.",
+    ),
+    *TLS,
+    record_option,
 )
 def serve(
     url: str,
@@ -120,30 +146,61 @@ def serve(
     state: str | None,
     durability: str,
     long_poll_s: float,
+    sse_s: float,
     connections: int,
+    client_readers: int | None,
+    memory_max: int,
+    tokens: str | None,
+    anonymous: bool,
+    origins: tuple[str, ...],
+    certificate: str | None,
+    key: str | None,
+    record: str | None,
     **how: Any,
 ) -> Result:
     """Serve the streams below URL. SIGTERM or ctrl-C uploads what is buffered and ends.
 
     Under `local` an append is answered when this disk has it; losing the disk loses what was not uploaded.
+
+    Without --tokens everyone who reaches the address may read, append, create and delete; so only this
+    machine can, unless --anonymous is given.
     """
     from fencepost.impl.http.limits import Limits
     from fencepost.impl.http.server import Server
     from fencepost.impl.streams import Durability
+    from fencepost.impl.streams.access import Access
     from fencepost.impl.streams.app import StreamServer
     from fencepost.impl.streams.background import Background
 
     if durability == "local" and not state:
         raise BadRequest("--durability local needs --state")
-    node = _node(url, state, durability=Durability(durability), **how)
+    check_tls(certificate, key)
+    _check_reach(listen, tokens, anonymous=anonymous)
+    access = Access(open_tokens(tokens, "streams"), origins)
+    if access.tokens is not None and not (is_local(listen.host) or certificate):
+        print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
+    allow_connections(connections)
+    node = _node(url, state, record, durability=Durability(durability), **how)
     handler = logging.StreamHandler()
     handler.setFormatter(LogLine())
     logging.getLogger("fencepost.streams").addHandler(handler)
-    limits = Limits(connections=connections, requests=connections, client_requests=connections)
+    limits = Limits(
+        connections=connections,
+        requests=connections,
+        client_requests=connections,
+        answers=connections,
+        client_answers=client_readers or max(1, connections - max(1, min(connections // 8, 64))),
+        memory_bytes=memory_max,
+    )
     with contextlib.closing(bind(listen)) as bound:
-        service = StreamServer(node, long_poll_s=long_poll_s, limits=limits)
+        service = StreamServer(node, long_poll_s=long_poll_s, sse_s=sse_s, limits=limits, access=access)
         background = Background(node, service.metrics)
-        server = Server(service, on_listening=lambda address: say(f"listening on {address}"))
+        server = Server(
+            service,
+            on_listening=lambda address: say(f"listening on {address}"),
+            certificate=certificate,
+            key=key,
+        )
         try:
             server.run([bound])
         finally:
@@ -151,6 +208,16 @@ def serve(
             background.close()
             node.close()
     return Result({})
+
+
+def _check_reach(listen: Address, tokens: str | None, *, anonymous: bool) -> None:
+    if anonymous and tokens is not None:
+        raise BadRequest("--anonymous serves without tokens; leave it or --tokens out")
+    if not (anonymous or tokens is not None or is_local(listen.host)):
+        raise BadRequest(
+            f"--listen {listen} can be reached by other machines, and everyone could delete every stream: "
+            "give --tokens FILE (see `fencepost streams enrol`), or --anonymous"
+        )
 
 
 @subcommand(
@@ -289,3 +356,6 @@ def status(url: str, name: str) -> Result:
         "forks": list(manifest.forks),
     }
     return Result(found, "\n".join(f"{key}: {value}" for key, value in found.items()))
+
+
+add_token_commands(subcommand, "streams", "/orders")

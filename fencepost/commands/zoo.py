@@ -11,8 +11,11 @@ With --programs the entries are programs with failures that really happened: eac
 found, and each fixed one proven.
 """
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -22,7 +25,8 @@ from fencepost.commands.messages import say
 from fencepost.commands.models import SHIPPED, complete_model, find_machine
 from fencepost.commands.output_files import json_option
 from fencepost.commands.rows import Row, ZooResult, audited_row, collect, model_row, property_rows, verdict_of
-from fencepost.commands.terminal import finish, verbose_option
+from fencepost.commands.terminal import engine_option, finish, verbose_option
+from fencepost.commands.user_files import is_file_name, split
 from fencepost.reports.check_text import row_text, zoo_text
 
 EPILOG = """Exit codes: 0 everything is needed (and every fixed program is proven), 1 a safeguard can be
@@ -47,6 +51,8 @@ PROGRAM_SECONDS = 60.0
     metavar="SECONDS",
     help="Time limit of each program, or of each model's properties.  [default: 60; of properties, none]",
 )
+@engine_option("Where the rows are made.")
+@click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @verbose_option
 @json_option
 @click.option("--list", "listing", is_flag=True, help="List models and programs.")
@@ -57,6 +63,8 @@ def command(
     no_assumptions: bool,
     max_states: int | None,
     budget: float | None,
+    engine: str,
+    master: str | None,
     verbose: bool,
     json_file: str | None,
     listing: bool,
@@ -70,6 +78,8 @@ def command(
     """
     if listing:
         return _list()
+    if master is not None and engine != "spark":
+        raise BadRequest("--master belongs to --engine spark")
     if programs and (no_assumptions or max_states is not None):
         raise BadRequest("--no-assumptions and --max-states are about models; leave out them or --programs")
     if properties and (programs or no_assumptions):
@@ -81,6 +91,9 @@ def command(
             "--budget is the time of each program, or of each model's properties; give --programs or "
             "--properties with it, or leave it out"
         )
+    if name is not None and engine == "spark" and is_file_name(name):
+        path, machine = split(name)
+        name = f"{Path(path).resolve()}:{machine}"  # executors have another working directory
     if name is not None and not programs:
         find_machine(name)  # an unknown name is refused before the status line appears
     if programs:
@@ -89,29 +102,42 @@ def command(
         found = properties_rows(name, budget, max_states)
     else:
         found = model_rows(name, max_states, assumptions=not no_assumptions)
-    rows, complete = collect(found, lambda row: row_text(row).plain.strip().partition("\n")[0])
+    with _made(found, {"name": name, "engine": engine, "master": master}) as made:
+        rows, complete = collect(made, lambda row: row_text(row).plain.strip().partition("\n")[0])
     result = ZooResult(rows=rows, verdict=verdict_of(rows, complete=complete))
     return finish(result, zoo_text(result, verbose=verbose), json_file)
 
 
-def model_rows(name: str | None, max_states: int | None, *, assumptions: bool) -> Iterator[Row]:
+Rows = Callable[[], tuple[Row, ...]]
+"""Makes some rows, here or on an executor."""
+
+
+def model_rows(name: str | None, max_states: int | None, *, assumptions: bool) -> Iterator[Rows]:
     """A row for each model as it is, and one for everything that can be switched off."""
     for model in SHIPPED if name is None else (name,):
         machine = find_machine(model)
-        yield model_row(model, "", "model", max_states)
+        yield partial(_model_row, model, "", "model", max_states)
         for safeguard in machine.safeguards:
-            yield model_row(model, safeguard, "safeguard", max_states)
+            yield partial(_model_row, model, safeguard, "safeguard", max_states)
         for assumption in machine.assumptions if assumptions else ():
-            yield model_row(model, assumption, "assumption", max_states)
+            yield partial(_model_row, model, assumption, "assumption", max_states)
 
 
-def properties_rows(name: str | None, seconds: float | None, max_states: int | None) -> Iterator[Row]:
+def _model_row(model: str, without: str, kind: str, max_states: int | None) -> tuple[Row, ...]:
+    return (model_row(model, without, kind, max_states),)
+
+
+def properties_rows(name: str | None, seconds: float | None, max_states: int | None) -> Iterator[Rows]:
     """A row for each property of each model."""
     for model in SHIPPED if name is None else (name,):
-        yield from property_rows(model, seconds, max_states)
+        yield partial(_property_rows, model, seconds, max_states)
 
 
-def program_rows(name: str | None, seconds: float) -> Iterator[Row]:
+def _property_rows(model: str, seconds: float | None, max_states: int | None) -> tuple[Row, ...]:
+    return tuple(property_rows(model, seconds, max_states))
+
+
+def program_rows(name: str | None, seconds: float) -> Iterator[Rows]:
     """A row for every broken and every fixed program of the zoo, on both interfaces."""
     from fencepost.commands.systems import read_shipped, shipped
 
@@ -120,18 +146,38 @@ def program_rows(name: str | None, seconds: float) -> Iterator[Row]:
         raise BadRequest(f"the zoo holds no program {name!r}; it holds: {', '.join(modules) or 'none'}")
     for stem in modules if name is None else (name,):
         for system, found in read_shipped(stem, modules[stem]).items():
-            for mutant, program in found.mutants.items():
-                yield _program_row(system, mutant, program, seconds)
+            for mutant in found.mutants:
+                yield partial(_program_row, stem, system, mutant, seconds)
             if found.program is not None:
-                yield _program_row(system, "", found.program, seconds)
+                yield partial(_program_row, stem, system, "", seconds)
 
 
-def _program_row(system: str, mutant: str, program: Callable[..., Any], seconds: float) -> Row:
+def _program_row(stem: str, system: str, mutant: str, seconds: float) -> tuple[Row, ...]:
+    from fencepost.commands.systems import read_shipped, shipped
     from fencepost.testing import Options, request_of, unwrapped
 
+    found = read_shipped(stem, shipped(PROGRAMS)[stem])[system]
+    program = found.mutants[mutant] if mutant else found.program
     function, options = unwrapped(program)
     row, _ = audited_row(mutant, request_of(function, options.under(Options(seconds=seconds)), {}, system))
-    return replace(row, model=system)
+    return (replace(row, model=system),)
+
+
+@contextlib.contextmanager
+def _made(found: Iterator[Rows], options: Mapping[str, Any]) -> Iterator[Iterator[Row]]:
+    """The rows, made here or on the executors of a cluster, in their order."""
+    if options["engine"] != "spark":
+        yield (row for rows in found for row in rows())
+        return
+    from fencepost.commands.cluster import ZooRows, cluster
+    from fencepost.sim.spark.code import code_of
+    from fencepost.sim.spark.jobs import each
+
+    name = options["name"] or ""
+    with cluster(options) as session:
+        code = code_of(Path(split(name)[0]) if is_file_name(name) else None)
+        sent = session.sparkContext.broadcast(code)
+        yield (row for rows in each(session, found, lambda rows: ZooRows(sent, rows)) for row in rows)
 
 
 def _list() -> int:

@@ -1,9 +1,13 @@
 """The limits of a server, so that neither one client nor all together can exhaust it.
 
-    connections      open at once; the next one gets 503 and is closed
+    connections      open at once; the next one takes the place of one without a whole request, see `places`
+    client_heads     unfinished heads of one address; the next one takes the place of the oldest
     requests         in flight at once, all clients; the next one gets 503
     client_requests  the same for one client; the next one gets 429, so that no client starves the others
     threads          threads that wait for the store; requests beyond them wait in memory
+    answers          long ones at once, see `answers`; the next one gets 503
+    client_answers   the same for one client; the next one gets 429
+    memory_bytes     what is in memory for all clients, where a server counts it; what is beyond it waits
 
 The body of every request in flight may be in memory: at worst `requests` times `body_bytes`, and
 `threads` times the size of such a body when unpacked.
@@ -19,8 +23,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mutabl
 from dataclasses import dataclass, fields
 from typing import Any
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.tokens import Headers
+
+LENGTH_MAX = 10**18
+"""A greater `Content-Length` is no number of bytes."""
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -31,9 +39,15 @@ class Limits:
 
     body_bytes: int = 8 * 1024 * 1024
     connections: int = 2000
+    client_heads: int = 1000
     requests: int = 64
     client_requests: int = 16
     threads: int = 16
+    answers: int = 2000
+    client_answers: int = 1936
+    memory_bytes: int = 256 * 1024 * 1024
+    read_bytes_s: int = 8 * 1024
+    """The bytes a second of a long answer that a client has to take at least, over each part of it."""
     header_s: float = 10.0
     """From the start of a connection, or the first byte of a later request, to the end of its headers."""
     body_s: float = 30.0
@@ -52,6 +66,11 @@ class Limits:
     retry_after_s: int = 1
     """The `Retry-After` of a refused client."""
 
+    @property
+    def lingering(self) -> int:
+        """The number of refused connections that stay open for `linger_s`."""
+        return max(16, self.connections // 4)
+
     def __post_init__(self) -> None:
         for field in fields(self):
             if not getattr(self, field.name) > 0:
@@ -64,8 +83,9 @@ class Gate:
     Only the thread of the event loop uses it, and never across an await: there is nothing to lock.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, what: str = "requests") -> None:
         self._limits = limits
+        self._what = what
         self._clients: Counter[str] = Counter()
         self.inside = 0
         self.closed = False
@@ -90,13 +110,13 @@ class Gate:
         if self.inside >= self._limits.requests:
             raise Refusal(
                 "busy",
-                f"this server has {self.inside} requests in flight; try again, or another one",
+                f"this server has {self.inside} {self._what} in flight; try again, or another one",
                 retry_after_s=wait,
             )
         if self._clients[client] >= self._limits.client_requests:
             raise Refusal(
                 "too_many_requests",
-                f"{self._clients[client]} requests of this client are in flight; wait for their responses",
+                f"{self._clients[client]} {self._what} of this client are in flight; wait for their ends",
                 retry_after_s=wait,
             )
 
@@ -175,9 +195,10 @@ def _check_length(headers: Headers, limit: int) -> None:
         raise Refusal(
             "length_required", "the request has no Content-Length; send one, or send the body chunked"
         )
-    if lengths and (not lengths[0].isdigit() or len(lengths[0]) > 18):
+    length = whole_number(lengths[0], LENGTH_MAX) if lengths else 0
+    if length is None:
         raise Refusal("bad_request", f"Content-Length {_shown(lengths)} is not a number")
-    if lengths and int(lengths[0]) > limit:
+    if length > limit:
         raise _too_large(limit)
 
 

@@ -12,7 +12,7 @@ uvicorn limits how long a connection is idle between requests. This module adds 
     the body                               body_s            408, by `limits.read_body`
     the rest of a refused body             linger_s          closed
     the client to read its response        write_s           aborted
-    a free connection                      at once           503, Retry-After
+    a free connection                      at once           503, Retry-After; see `places`
     a response, from a stopping server     at once           503, Retry-After
 
 The response to bytes that are not HTTP is JSON like every other. Closing a connection takes two steps:
@@ -37,12 +37,18 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from fencepost.impl.http.answers import ABORT, PIECE
+from fencepost.impl.http.heads import is_clear
 from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.places import Places
 from fencepost.impl.http.refusals import Refusal, to_json
 from fencepost.impl.http.service import Head, Service, raw_response
 
 HEADER_BYTES = 16 * 1024
 """A longer head is no request: without a limit a client could fill the memory with one."""
+UNSENT_BYTES = 64 * 1024 if hasattr(socket, "TCP_NOTSENT_LOWAT") else 0
+"""The bytes of a response that the system keeps for a client that does not read; by itself it keeps
+megabytes."""
 DRAIN_IDLE_S = 1.0
 """The time in seconds that a draining server keeps a connection without a request."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -170,6 +176,7 @@ def protocol(
     at_once: Callable[[Head], bytes | None] = lambda _: None,
 ) -> type[HttpToolsProtocol]:
     """The class of which uvicorn makes one instance per connection."""
+    places = Places(limits)
 
     class Guarded(GuardedConnection):
         def __init__(
@@ -181,6 +188,7 @@ def protocol(
         ) -> None:
             super().__init__(config, server_state, app_state, _loop)
             self.limits = limits
+            self.places = places
             self.count_refused = count_refused
             self.stopping = stopping
             self.at_once = at_once
@@ -203,6 +211,7 @@ class _NotHttp(Exception):
 
 class GuardedConnection(HttpToolsProtocol):
     limits: Limits
+    places: Places
     count_refused: Callable[[str], object]
     stopping: Callable[[], bool]
     at_once: Callable[[Head], bytes | None]
@@ -224,28 +233,46 @@ class GuardedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=PIECE // 2)
+        connected = transport.get_extra_info("socket")
+        if connected is not None and UNSENT_BYTES:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         refusal = self._refusal()
         if refusal is None:
             self._arm(self.limits.header_s, self._too_slow)
         else:
-            self.connections.discard(self)  # a lingering connection counts against no limit
+            self.connections.discard(self)  # the server does not wait for it
             self._refuse_and_end(refusal)
 
     def _refusal(self) -> Refusal | None:
-        wait = self.limits.retry_after_s
         if self.stopping():
             # The system accepted it just before we stopped listening. Nothing else would end it, and a client
             # that keeps sending requests would keep the server from ending.
-            return Refusal("draining", "this server is about to stop; try another one", retry_after_s=wait)
-        if len(self.connections) > self.limits.connections:
+            return self._refuse_with("draining", "this server is about to stop; try another one")
+        if not self.places.enter(self, self._address()):
             open_now = self.limits.connections
-            return Refusal(
-                "busy", f"this server has {open_now} connections open; try another one", retry_after_s=wait
-            )
+            return self._refuse_with("busy", f"this server has {open_now} connections open; try another one")
         return None
+
+    def _refuse_with(self, kind: str, message: str) -> Refusal:
+        return Refusal(kind, message, retry_after_s=self.limits.retry_after_s)
+
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def evict(self, *, is_idle: bool) -> None:
+        """End, because another connection needs the place of this one."""
+        if is_idle:
+            self.count_refused("busy")
+            self.places.end(self)
+            self._close()
+        else:
+            text = "another connection took the place of this one, which has sent no whole request; try again"
+            self._refuse_and_end(self._refuse_with("busy", text))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self.places.leave(self)
         self.resume_writing()
         super().connection_lost(exc)
 
@@ -255,6 +282,8 @@ class GuardedConnection(HttpToolsProtocol):
         before, begun = self._reading, self._begun
         super().data_received(data)
         if self._reading is _Reading.HEAD and not self._over:
+            if not self._is_busy():
+                self.places.begin(self, self._address())
             # The parser reports no part of a header. Of what follows other requests, the first piece is free.
             if self._begun - begun == (before is not _Reading.HEAD) and before is not _Reading.BODY:
                 self._raw_bytes += len(data)
@@ -293,13 +322,10 @@ class GuardedConnection(HttpToolsProtocol):
         for name, value in self.headers:
             hosts += name == b"host"
             has_body += name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        if (
-            hosts > 1
-            or (version, hosts) not in (("1.1", 1), ("1.0", 0), ("1.0", 1))
-            or not self.url.isascii()
-        ):
+        if not is_clear(version, hosts, self.url):
             raise _NotHttp
         self._reading = _Reading.BODY
+        self.places.work(self)
         raw_path, _, query = self.url.partition(b"?")
         head = Head(self.parser.get_method().decode(), raw_path, query, self.headers, self.client)
         # No other protocol is spoken here, and the parser reads nothing behind a request that wants one.
@@ -322,9 +348,10 @@ class GuardedConnection(HttpToolsProtocol):
             "headers": self.headers,
             "state": self.app_state.copy(),
             "method": head.method,
-            "path": unquote(raw_path.decode()),
+            "path": unquote(raw_path.decode()),  # for logs: servers decode the raw path, see `targets`
             "raw_path": raw_path,
             "query_string": query,
+            "extensions": {ABORT: {"act": self._unread}},
         }
         self.cycle = RequestResponseCycle(
             scope=self.scope,
@@ -380,6 +407,11 @@ class GuardedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if not self._is_busy() and not self._over and not self.transport.is_closing():
+            if self._reading is _Reading.NOTHING:
+                self.places.rest(self)
+            elif self._reading is _Reading.HEAD:
+                self.places.begin(self, self._address())
         if self._broken and not self._is_busy():
             self.send_400_response("")
         elif self._reading is not _Reading.NOTHING and not self.transport.is_closing():
@@ -407,7 +439,12 @@ class GuardedConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._write_timer = self.loop.call_later(self.limits.write_s, self._abort)
+        self._write_timer = self.loop.call_later(self.limits.write_s, self._unread)
+
+    def _unread(self) -> None:
+        """The client has left its response unread for too long."""
+        self.count_refused("unread")
+        self.abort()
 
     def resume_writing(self) -> None:
         if self._write_timer is not None:
@@ -441,6 +478,7 @@ class GuardedConnection(HttpToolsProtocol):
     def _refuse_and_end(self, refusal: Refusal) -> None:
         """Respond with `refusal` if a response is still possible, and end the connection."""
         self._over = True
+        self.places.end(self)
         self._unset_keepalive_if_required()
         begun = self._served
         responding = begun is not None and begun.response_started and not begun.response_complete
@@ -462,9 +500,9 @@ class GuardedConnection(HttpToolsProtocol):
         self._disarm()
         if not self.transport.is_closing():
             self.transport.close()
-            self._arm(self.limits.write_s, self._abort)
+            self._arm(self.limits.write_s, self.abort)
 
-    def _abort(self) -> None:
+    def abort(self) -> None:
         """End the connection now. Without a reset the system would keep the unread bytes, and go on offering
         them, long after this process forgot the connection."""
         connected = self.transport.get_extra_info("socket")

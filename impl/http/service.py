@@ -19,17 +19,20 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote_plus
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fencepost.impl.http.answers import Answers, Outgoing
 from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.metrics import CONTENT_TYPE, Metrics
 from fencepost.impl.http.refusals import Refusal, to_json
+from fencepost.impl.http.targets import text_path
 from fencepost.impl.store.errors import StoreError
 
 T = TypeVar("T")
@@ -37,8 +40,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Routes = Mapping[str, Mapping[str, Endpoint]]
 """Path -> method -> endpoint."""
 
-_SIGNATURE = re.compile(rb"(?i)((?:signature|token)=)[^&]*")
-"""The secret part of a presigned URL: until it expires, it has the power of its signer's credentials."""
+_SECRET = re.compile(r"(?i)signature|token")
+"""Parameters that are secret: that of a presigned URL has the power of its signer's credentials."""
 READY_S = 2.0
 """The time in seconds that `/readyz` reuses a result, which bounds its requests to the store."""
 
@@ -62,6 +65,16 @@ def raw_response(status: int, headers: Mapping[str, str], body: bytes, length: i
     size = len(body) if length is None else length
     head = f"{_status_line(status)}{''.join(lines)}content-length: {size}\r\n\r\n"
     return head.encode() + body
+
+
+def _shown(query: bytes) -> bytes:
+    """A query without its secrets; their names may be encoded."""
+    pairs = (pair.partition(b"=") for pair in query.split(b"&"))
+    hidden = (
+        name + equals + (b"-" if _SECRET.search(unquote_plus(name.decode("latin-1"))) else value)
+        for name, equals, value in pairs
+    )
+    return b"&".join(hidden)[:400]
 
 
 @functools.cache
@@ -98,6 +111,7 @@ class Service:
         self.limits = limits or Limits()
         self.metrics = metrics or Metrics()
         self.gate = Gate(self.limits)
+        self.answers = Answers(self.limits)
         prefix = f"fencepost_{name}"
         self._requests = self.metrics.counter(
             f"{prefix}_requests_total", "HTTP requests, by status of the response.", "status"
@@ -115,6 +129,16 @@ class Service:
             "Requests in flight that count against the limit.",
             lambda: self.gate.inside,
         )
+        self.metrics.gauge(
+            f"{prefix}_long_answers",
+            "Answers in progress that wait, or are long.",
+            lambda: self.answers.gate.inside,
+        )
+        self.metrics.gauge(
+            f"{prefix}_client_memory_bytes",
+            "Bytes in memory for clients that count against the limit.",
+            lambda: self.answers.memory.held,
+        )
         self._log = logging.getLogger(f"fencepost.{name}")
         self._unavailable = unavailable
         self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix=name)
@@ -131,7 +155,15 @@ class Service:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self.observed(self._app, scope, receive, send)
+            await self.observed(self._route, scope, receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            path = text_path(scope["raw_path"])  # else the router would match a path before a line feed
+        except Refusal as refusal:
+            await self._refuse(refusal)(scope, receive, send)
+        else:
+            await self._app({**scope, "path": path}, receive, send)
 
     def at_once(self, head: Head) -> bytes | None:
         """The whole response to a request without a body, if there is one that waits for nothing; else None,
@@ -140,19 +172,15 @@ class Service:
 
     async def observed(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, count it, and log one line about it: never a header, never a body."""
-        status = 0
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
         begun = time.perf_counter()
+        answer = Outgoing(self.answers, scope, send, self.count_refused)
         try:
-            await app(scope, receive, watched)
+            await app(scope, receive, answer.send)
+        except ClientGone:
+            pass
         finally:
-            self.count(scope["method"], scope["path"], scope["query_string"], status, begun)
+            answer.close()
+            self.count(scope["method"], scope["path"], scope["query_string"], answer.status, begun)
 
     def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
         """Count a request that began at `begun` of the performance counter."""
@@ -163,8 +191,9 @@ class Service:
         counter.inc()
         self._durations.observe(took_s)
         if self._log.isEnabledFor(logging.DEBUG):
-            shown = _SIGNATURE.sub(rb"\1-", query)[:400]
-            self._log.debug("%s %a %a %d %.1f ms", method[:20], path[:80], shown, status, took_s * 1e3)
+            self._log.debug(
+                "%s %a %a %d %.1f ms", method[:20], path[:80], _shown(query), status, took_s * 1e3
+            )
 
     async def in_thread(self, act: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, act, *args)

@@ -1,7 +1,11 @@
 """Bearer tokens, of which the file keeps hashes only.
 
-    {"schema": "fencepost.ingest_tokens.v1",
-     "tokens": {"01M7QE312RRDRANSFNKGH0N21Z": {"role": "agent", "name": "agent-a", "sha256": "..."}}}
+    {"schema": "fencepost.tokens.v1",
+     "tokens": {"01M7QE312RRDRANSFNKGH0N21Z": {"name": "till-7", "grants": {"/orders": ["read", "append"]},
+                                               "sha256": "..."}}}
+
+Each schema has owners of its own kind: ingest tells agents from operators (`Roles`), streams and objects
+grant rights below prefixes (`Grants`).
 
 A token is `<key>.<secret>`. The key is public: it names the line to compare with, so that one comparison
 suffices for any number of clients, and it salts the hash, which is taken over the whole token. The secret has
@@ -22,10 +26,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.http.refusals import Refusal
+from fencepost.impl.http.refusals import COMMON, Kind, Refusal
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -34,6 +38,10 @@ TOKEN_BYTES_MAX = 512
 
 _LOG = logging.getLogger("fencepost.http")
 _NOBODY = "0" * 64
+
+
+RIGHTS = ("read", "append", "create", "delete")
+"""`append` changes what exists: it adds to a stream, closes it, or replaces an object."""
 
 
 class BadTokens(Exception):
@@ -47,21 +55,114 @@ class Principal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    owner: Principal
+class Holder:
+    """The rights below each prefix. A prefix is whole segments: /a covers /a and /a/b, and not /ab."""
+
+    name: str
+    grants: tuple[tuple[str, frozenset[str]], ...]
+
+    def may(self, right: str, path: str) -> bool:
+        return any(right in rights and f"{path}/".startswith(below(prefix)) for prefix, rights in self.grants)
+
+    def may_list(self, start: str) -> bool:
+        """True if all paths that begin like this may be read."""
+        return any("read" in rights and start.startswith(below(prefix)) for prefix, rights in self.grants)
+
+    def check(self, right: str, path: str) -> None:
+        if not self.may(right, path):
+            raise Forbidden(
+                "forbidden", f"the token of {self.name!a} does not allow to {right} {path[:200]!a}"
+            )
+
+
+class Forbidden(Refusal):
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        **COMMON, "forbidden": Kind(403, "stop", "The token does not allow this."),
+    }  # fmt: skip
+
+
+def below(prefix: str) -> str:
+    return prefix.rstrip("/") + "/"
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Owner = TypeVar("Owner", bound=Named)
+
+
+class Owners(Protocol[Owner]):
+    """How a line of the file describes its owner."""
+
+    needs: str
+    """What a line needs beside its hash."""
+
+    def read(self, line: Mapping[str, Any]) -> Owner | None:
+        """None if the line is not valid."""
+
+    def write(self, owner: Owner) -> dict[str, Any]: ...
+
+
+class Roles:
+    def __init__(self, *roles: str) -> None:
+        self._roles = roles
+        self.needs = f"role ({' or '.join(roles)}) and name"
+
+    def read(self, line: Mapping[str, Any]) -> Principal | None:
+        match line:
+            case {"role": str(role), "name": str(name)} if role in self._roles and name:
+                return Principal(role, name)
+        return None
+
+    def write(self, owner: Principal) -> dict[str, Any]:
+        return {"role": owner.role, "name": owner.name}
+
+
+class Grants:
+    needs = f"name, and grants of {', '.join(RIGHTS)} by prefix"
+
+    def read(self, line: Mapping[str, Any]) -> Holder | None:
+        match line:
+            case {"name": str(name), "grants": dict(grants)} if name and grants:
+                try:
+                    return Holder(name, tuple((prefix, self._rights(grants[prefix])) for prefix in grants))
+                except (TypeError, ValueError):
+                    return None
+        return None
+
+    def _rights(self, given: Any) -> frozenset[str]:
+        rights = frozenset(given)
+        if not isinstance(given, list) or not rights <= {*RIGHTS}:
+            raise ValueError(given)
+        return rights
+
+    def write(self, owner: Holder) -> dict[str, Any]:
+        grants = {prefix: [one for one in RIGHTS if one in rights] for prefix, rights in owner.grants}
+        return {"name": owner.name, "grants": grants}
+
+
+def grants_file(path: Path, maker: str) -> "TokenFile[Holder]":
+    return TokenFile(path, "fencepost.tokens.v1", Grants(), maker)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line(Generic[Owner]):
+    owner: Owner
     sha256: str
 
 
 @dataclass(frozen=True)
-class TokenFile:
-    """A file of one `schema` whose owners have one of the `roles`. `maker` is the command that makes one."""
+class TokenFile(Generic[Owner]):
+    """A file of one `schema`, whose lines describe `owners`. `maker` is the command that makes one."""
 
     path: Path
     schema: str
-    roles: tuple[str, ...]
+    owners_of: Owners[Owner]
     maker: str
 
-    def enrol(self, owner: Principal, env: Environment) -> str:
+    def enrol(self, owner: Owner, env: Environment) -> str:
         """Add and return a new token of `owner`. A missing file is created."""
         key = env.new_id()
         token = f"{key}.{env.stream('tokens').getrandbits(SECRET_BITS):064x}"
@@ -77,10 +178,10 @@ class TokenFile:
                 del lines[key]
         return len(revoked)
 
-    def owners(self) -> list[tuple[str, Principal]]:
+    def owners(self) -> list[tuple[str, Owner]]:
         return [(key, line.owner) for key, line in self.read().items()]
 
-    def read(self) -> dict[str, _Line]:
+    def read(self) -> dict[str, _Line[Owner]]:
         try:
             content = json.loads(self.path.read_bytes())
         except OSError as error:
@@ -96,19 +197,19 @@ class TokenFile:
             )
         return {key: self._line(key, value) for key, value in tokens.items()}
 
-    def _line(self, key: str, value: Any) -> _Line:
-        match value:
-            case {"role": str(role), "name": str(name), "sha256": str(digest)} if (
-                role in self.roles and name and len(digest) == 64 and not digest.strip("0123456789abcdef")
-            ):
-                return _Line(Principal(role, name), digest)
+    def _line(self, key: str, line: Any) -> _Line[Owner]:
+        match line:
+            case {"sha256": str(digest)} if len(digest) == 64 and not digest.strip("0123456789abcdef"):
+                owner = self.owners_of.read(line)
+                if owner is not None:
+                    return _Line(owner, digest)
         raise BadTokens(
-            f"the token file {self.path} has an invalid line at {key!r}: it needs role "
-            f"({' or '.join(self.roles)}), name, and sha256 in 64 hexadecimal digits"
+            f"the token file {self.path} has an invalid line at {key!r}: it needs {self.owners_of.needs}, "
+            "and sha256 in 64 hexadecimal digits"
         )
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[dict[str, _Line]]:
+    def _changing(self) -> Iterator[dict[str, _Line[Owner]]]:
         """The lines of the file; written back whole when the block succeeds, by one writer at a time."""
         try:
             folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -123,10 +224,9 @@ class TokenFile:
         finally:
             os.close(folder)
 
-    def _write(self, lines: Mapping[str, _Line]) -> None:
+    def _write(self, lines: Mapping[str, _Line[Owner]]) -> None:
         tokens = {
-            key: {"role": line.owner.role, "name": line.owner.name, "sha256": line.sha256}
-            for key, line in lines.items()
+            key: {**self.owners_of.write(line.owner), "sha256": line.sha256} for key, line in lines.items()
         }
         try:
             # mkstemp makes a file that only its owner can read.
@@ -140,13 +240,13 @@ class TokenFile:
             raise BadTokens(f"cannot write the token file {self.path}: {error.strerror}") from None
 
 
-class Tokens:
-    def __init__(self, file: TokenFile) -> None:
+class Tokens(Generic[Owner]):
+    def __init__(self, file: TokenFile[Owner]) -> None:
         self._file = file
         self._seen = _signature(file.path)
         self._lines = file.read()
 
-    def owner(self, token: str) -> Principal | None:
+    def owner(self, token: str) -> Owner | None:
         """The owner of `token`; None for an unknown token."""
         self._refresh()
         line = self._lines.get(token.partition(".")[0])
@@ -154,7 +254,7 @@ class Tokens:
         same = hmac.compare_digest(hash_token(token), line.sha256 if line else _NOBODY)
         return line.owner if line and same else None
 
-    def authenticate(self, headers: Headers) -> Principal:
+    def authenticate(self, headers: Headers) -> Owner:
         """The owner of the bearer token in the headers; raises `Refusal`."""
         values = [value for name, value in headers if name.lower() == b"authorization"]
         if len(values) != 1:
@@ -163,6 +263,10 @@ class Tokens:
         token = token.strip()
         if scheme.lower() != "bearer" or not 0 < len(token) <= TOKEN_BYTES_MAX:
             raise Refusal("unauthenticated", "the Authorization header is not of the form: Bearer <token>")
+        return self.known(token)
+
+    def known(self, token: str) -> Owner:
+        """The owner of a token; raises `Refusal`."""
         owner = self.owner(token)
         if owner is None:
             raise Refusal("unauthenticated", "the bearer token is unknown here; it may have been revoked")

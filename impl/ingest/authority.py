@@ -78,8 +78,12 @@ def check_batch(
     *,
     limits: Limits = LIMITS,
     safeguards: Safeguards = STANDARD,
+    turn: Callable[[], None] = lambda: None,
 ) -> Frame:
-    """The frame in `body`, if this sender may send it under this identity; otherwise raises `Refused`."""
+    """The frame in `body`, if this sender may send it under this identity; otherwise raises `Refused`.
+
+    `turn` is called between the pieces of the work, see `frames.read`.
+    """
     if not safeguards.identity_bound_to_agent(authenticated_agent, identity.agent):
         raise Refused(
             Refusal.FOREIGN_AGENT,
@@ -96,7 +100,7 @@ def check_batch(
             Refusal.TOO_LARGE, f"the frame has {len(body)} bytes, the limit is {limits.frame_bytes}"
         )
     try:
-        frame = read(body, limits)
+        frame = read(body, limits, turn)
     except FrameError as error:
         raise Refused(Refusal.BAD_FRAME, str(error)) from None
     if frame.identity != identity:

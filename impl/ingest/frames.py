@@ -18,12 +18,21 @@ All numbers are big-endian.
 
     body = encode(identity, [Point("cpu.load", {"host": "a"}, 1_700_000_000_000_000_000, 0.5)])
     read(body).points[0].value
+
+The work of reading a frame is bounded by the bytes of the frame, not by the largest frame allowed. The points
+unpack to at most `UNPACKED_RATIO` times the bytes of the frame and `UNPACKED_FREE` more; a count of points
+that cannot fit into the claimed bytes is refused before anything is unpacked; and `read` checks every point
+without building any. A point whose name and labels repeat those of an earlier one costs one comparison of
+bytes. What remains is one step for each point and for each label that is not a repetition, at most one for 4
+unpacked bytes. `points` and `each_point` build them when they are wanted.
+
+A frame whose points would unpack to more is encoded with Huffman codes alone, which pack at most 8 to 1.
 """
 
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fencepost.impl.ingest.errors import FrameError, IdentityError
@@ -38,6 +47,8 @@ _TOP = struct.Struct(">8sHHHIII")
 _RANGE = struct.Struct(">QQI")
 _TAIL = struct.Struct(">qd")
 _CRC = struct.Struct(">I")
+_POINT_BYTES_MIN = 3 + _TAIL.size
+"""A name of one letter, and no labels."""
 
 METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,119}")
 """The names of metrics, which are parts of keys."""
@@ -46,7 +57,13 @@ LABEL_NAME_BYTES_MAX = 255
 LABEL_VALUE_BYTES_MAX = 4096
 HEADER_BYTES_MAX = 1024
 UNPACKED_RATIO = 8
-"""Points that are much alike pack this well; an agent with more sends two batches."""
+"""The bytes of the points for each byte of the frame: the most that Huffman codes alone reach."""
+UNPACKED_FREE = 64 * 1024
+"""Bytes of points that a frame of any size may unpack to: small batches pack better than 8 to 1."""
+STEPS_PER_TURN = 8192
+"""Points and labels read between two calls of `turn`: about 4 milliseconds."""
+REMEMBERED_MAX = 8192
+"""Names and labels that one reading remembers, to recognise repetitions: about 1 MiB of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +71,23 @@ class Limits:
     """A reader refuses a frame that claims more before it unpacks anything."""
 
     frame_bytes: int = 32 * 1024 * 1024
-    unpacked_bytes: int = 128 * 1024 * 1024
     points: int = 1_000_000
+    is_bounded: bool = True
+    """The unpacked bytes are bounded by those of the frame."""
 
     @classmethod
     def for_body(cls, body_bytes: int) -> "Limits":
-        """The limits of a server that takes bodies of this size; what they unpack to must be bounded too."""
-        return cls(frame_bytes=body_bytes, unpacked_bytes=UNPACKED_RATIO * body_bytes)
+        """The limits of a server that takes bodies of this size."""
+        return cls(frame_bytes=body_bytes)
+
+    def unpacked_bytes(self, frame_bytes: int) -> int:
+        """The greatest number of bytes to which the points of a frame of this size may unpack."""
+        return UNPACKED_RATIO * frame_bytes + UNPACKED_FREE if self.is_bounded else 2**32
 
 
 LIMITS = Limits()
+ANY_SIZE = Limits(frame_bytes=2**40, points=2**40, is_bounded=False)
+"""For frames that were accepted before, under whatever limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +100,25 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
+    """A frame that was checked whole."""
+
     identity: Identity
-    points: tuple[Point, ...] = field(repr=False)
+    count: int
+    """The number of its points."""
     body: bytes = field(repr=False)
     frame_version: int = FRAME_VERSION
     wire_version: int = WIRE_VERSION
+    plain: bytes = field(repr=False, default=b"", compare=False)
+    """The points, unpacked."""
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(self.each_point())
+
+    def each_point(self) -> Iterator[Point]:
+        """The points, each built when it is its turn; those of one series share their labels."""
+        for end, (name, labels) in _Points(self.plain, self.count):
+            yield Point(name, labels, *_TAIL.unpack_from(self.plain, end))
 
 
 def encode(identity: Identity, points: Iterable[Point], *, compress: bool = True) -> bytes:
@@ -95,23 +133,50 @@ def encode(identity: Identity, points: Iterable[Point], *, compress: bool = True
         ]
     )
     plain = b"".join(packed)
-    stored = zlib.compress(plain) if compress else plain
+    stored = _compressed(plain) if compress else plain
     flags = COMPRESSED if compress else 0
     top = _TOP.pack(MAGIC, FRAME_VERSION, WIRE_VERSION, flags, len(header), len(stored), len(plain))
     whole = top + header + stored
     return whole + _CRC.pack(zlib.crc32(whole))
 
 
-def read(body: bytes, limits: Limits = LIMITS) -> Frame:
-    """The frame in `body`; raises `FrameError` when it is not one."""
+def _compressed(plain: bytes) -> bytes:
+    stored = zlib.compress(plain)
+    if len(plain) <= LIMITS.unpacked_bytes(len(stored)):
+        return stored
+    packer = zlib.compressobj(strategy=zlib.Z_HUFFMAN_ONLY)
+    return packer.compress(plain) + packer.flush()
+
+
+def read(body: bytes, limits: Limits = LIMITS, turn: Callable[[], None] = lambda: None) -> Frame:
+    """The frame in `body`; raises `FrameError` when it is not one. Calls `turn` again and again, so that the
+    caller can let others run."""
+    identity, count, stored, plain_bytes, flags = _opened(body, limits)
+    plain = _unpack(stored, plain_bytes, body) if flags & COMPRESSED else stored
+    if len(plain) != plain_bytes:
+        raise FrameError(f"byte 22: the points have {len(plain)} bytes, the frame declares {plain_bytes}")
+    reader = _Points(plain, count)
+    turn_at = STEPS_PER_TURN
+    for _ in reader:
+        if reader.steps >= turn_at:
+            turn()
+            turn_at = reader.steps + STEPS_PER_TURN
+    return Frame(identity, count, body, plain=plain)
+
+
+def read_identity(body: bytes) -> Identity:
+    """The identity in a frame of any size, whose points are not read."""
+    return _opened(body, ANY_SIZE)[0]
+
+
+def _opened(body: bytes, limits: Limits) -> tuple[Identity, int, bytes, int, int]:
+    """The identity, the number of points, the points as stored, their bytes when unpacked, and the flags."""
     header_bytes, stored_bytes, plain_bytes, flags = _check_top(body, limits)
     begin = _TOP.size + header_bytes
     identity, count = _read_header(body[_TOP.size : begin], limits)
-    stored = body[begin : begin + stored_bytes]
-    plain = _unpack(stored, plain_bytes, begin) if flags & COMPRESSED else stored
-    if len(plain) != plain_bytes:
-        raise FrameError(f"byte 22: the points have {len(plain)} bytes, the frame declares {plain_bytes}")
-    return Frame(identity, _read_points(plain, count), body)
+    if count * _POINT_BYTES_MIN > plain_bytes:
+        raise FrameError(f"the frame claims {count} points, which do not fit into {plain_bytes} bytes")
+    return identity, count, body[begin : begin + stored_bytes], plain_bytes, flags
 
 
 def _check_top(body: bytes, limits: Limits) -> tuple[int, int, int, int]:
@@ -132,9 +197,11 @@ def _check_top(body: bytes, limits: Limits) -> tuple[int, int, int, int]:
         raise FrameError(f"byte 12: flags {flags:#06x} are not known here; only bit 0 is")
     if header_bytes > HEADER_BYTES_MAX:
         raise FrameError(f"byte 14: the header claims {header_bytes} bytes, the limit is {HEADER_BYTES_MAX}")
-    if plain_bytes > limits.unpacked_bytes:
+    most = limits.unpacked_bytes(len(body))
+    if plain_bytes > most:
         raise FrameError(
-            f"byte 22: the points claim {plain_bytes} bytes unpacked, the limit is {limits.unpacked_bytes}"
+            f"byte 22: the points claim {plain_bytes} bytes unpacked, the limit for a frame of {len(body)} "
+            f"bytes is {most}; send fewer points, or compress them less"
         )
     whole = _TOP.size + header_bytes + stored_bytes + _CRC.size
     if len(body) < whole:
@@ -169,8 +236,9 @@ def _read_header(header: bytes, limits: Limits) -> tuple[Identity, int]:
         raise FrameError(f"byte {_TOP.size}: {error}") from None
 
 
-def _unpack(stored: bytes, plain_bytes: int, at: int) -> bytes:
+def _unpack(stored: bytes, plain_bytes: int, body: bytes) -> bytes:
     """Unpacks at most one byte more than the frame claims: with more it is not a frame."""
+    at = len(body) - _CRC.size - len(stored)
     unpacker = zlib.decompressobj()
     try:
         plain = unpacker.decompress(stored, plain_bytes + 1)
@@ -181,37 +249,85 @@ def _unpack(stored: bytes, plain_bytes: int, at: int) -> bytes:
     return plain
 
 
-def _read_points(plain: bytes, count: int) -> tuple[Point, ...]:
-    points: list[Point] = []
-    at = 0
-    for number in range(count):
-        point, at = _read_point(plain, at, number)
-        points.append(point)
-    if at != len(plain):
-        raise FrameError(f"{len(plain) - at} bytes follow the last of {count} points")
-    return tuple(points)
+_Series = tuple[str, dict[str, str]]
+"""The name and the labels of a point."""
 
 
-def _read_point(plain: bytes, at: int, number: int) -> tuple[Point, int]:
+class _Points:
+    """Iterates over the points: the place behind the labels of each, and its name and labels.
+
+    The encoding of a name with its labels shows its own end, so no series begins with another series. So a
+    point that begins with the bytes of a known series has that series. Agents send their series in the same
+    order again and again: the series that followed the last one before is compared first.
+    """
+
+    def __init__(self, plain: bytes, count: int) -> None:
+        self._plain = plain
+        self._count = count
+        self.steps = 0
+        """Points and labels that were read."""
+
+    def __iter__(self) -> Iterator[tuple[int, _Series]]:
+        plain = self._plain
+        known: dict[bytes, _Series] = {}
+        following: dict[bytes, bytes] = {}
+        at = remembered = 0
+        before = b""
+        for number in range(self._count):
+            raw = following.get(before, before)
+            if raw and plain.startswith(raw, at):
+                end, series = at + len(raw), known[raw]
+                self.steps += 1
+            else:
+                series, end = _read_series(plain, at, number)
+                self.steps += 1 + len(series[1])
+                raw = plain[at:end]
+                if raw not in known:
+                    remembered += 1 + len(series[1])
+                    if remembered > REMEMBERED_MAX:
+                        known.clear()
+                        following.clear()
+                        remembered = 1 + len(series[1])
+                    known[raw] = series
+                following[before] = raw
+            before = raw
+            at = end + _TAIL.size
+            if at > len(plain):
+                raise FrameError(f"byte {end} of the points: truncated in point {number}")
+            yield end, series
+        if at != len(plain):
+            raise FrameError(f"{len(plain) - at} bytes follow the last of {self._count} points")
+
+
+def _read_series(plain: bytes, at: int, number: int) -> tuple[_Series, int]:
+    """The name and labels of the point that begins here, and their end."""
     what = f"point {number}"
+    total = len(plain)
     name, at = _text(plain, at, 1, f"the name of {what}")
     if not METRIC.fullmatch(name):
         raise FrameError(f"{what}: {name[:80]!a} is not the name of a metric: letters, digits and _.:/- only")
-    if at >= len(plain):
+    if at >= total:
         raise FrameError(f"byte {at} of the points: truncated in {what}")
     labels: dict[str, str] = {}
     size, at = plain[at], at + 1
     if size > LABELS_MAX:
         raise FrameError(f"{what} has {size} labels, the limit is {LABELS_MAX}")
-    for _ in range(size):
-        key, at = _text(plain, at, 1, f"a label of {what}")
-        labels[key], at = _text(plain, at, 2, f"label {key!a} of {what}")
+    try:
+        for _ in range(size):
+            key_end = at + 1 + plain[at]
+            begin = key_end + 2
+            end = begin + (plain[key_end] << 8 | plain[key_end + 1])
+            if end > total:
+                raise IndexError
+            labels[plain[at + 1 : key_end].decode()] = plain[begin:end].decode()
+            at = end
+    except IndexError:
+        raise FrameError(f"byte {at} of the points: a label of {what} is truncated") from None
+    except UnicodeDecodeError:
+        raise FrameError(f"byte {at} of the points: a label of {what} is not UTF-8") from None
     if len(labels) != size:
         raise FrameError(f"{what} has a label twice")
-    if at + _TAIL.size > len(plain):
-        raise FrameError(f"byte {at} of the points: truncated in {what}")
-    unix_ns, value = _TAIL.unpack_from(plain, at)
-    return Point(name, labels, unix_ns, value), at + _TAIL.size
+    return (name, labels), at
 
 
 def _text(data: bytes, at: int, width: int, what: str, base: int = 0) -> tuple[str, int]:

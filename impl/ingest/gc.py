@@ -34,8 +34,7 @@ from fencepost.impl.ingest.audit import LATEST, REPORTED, proof_began_ns
 from fencepost.impl.ingest.context import AT_ONCE, IngestContext, agree, portions
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import Damaged, FrameError
-from fencepost.impl.ingest.frames import read
-from fencepost.impl.ingest.rollups import ANY_SIZE
+from fencepost.impl.ingest.frames import ANY_SIZE, read
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.store import ANYTHING, Unsupported

@@ -32,6 +32,7 @@ from typing import IO, Any, NoReturn
 from urllib.parse import unquote
 
 from fencepost.impl.environment import Environment
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.ingest.documents import parse
 from fencepost.impl.ingest.errors import Damaged, InventoryError
 from fencepost.impl.ingest.inventory_files import Bucket, DataFile, Hashed, Place, place_on_disk
@@ -177,7 +178,7 @@ def _time(content: Mapping[str, Any], name: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     text = _text({"creationTimestamp": value}, "creationTimestamp", name)
-    if not (text.isascii() and text.isdigit() and len(text) <= 14):
+    if whole_number(text, 10**14 - 1) is None:
         raise InventoryError(f"{name}: creationTimestamp is {text[:40]!a}; expected milliseconds since 1970")
     return int(text) * 10**6
 

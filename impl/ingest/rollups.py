@@ -25,7 +25,7 @@ import io
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -37,7 +37,7 @@ from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.context import IngestContext, Stop, never, portions
 from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
 from fencepost.impl.ingest.errors import Damaged, FrameError, IdentityError, StoreUnavailable
-from fencepost.impl.ingest.frames import Limits, Point, read
+from fencepost.impl.ingest.frames import ANY_SIZE, Point, read
 from fencepost.impl.ingest.reconcile import by_time_cursor, time_of
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
@@ -55,9 +55,6 @@ BYTES_AT_ONCE = 64 * 1024 * 1024
 RACES_MAX = 20
 """Largest number of times that another owner may be first, at one hour of one pass."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
-
-ANY_SIZE = Limits(frame_bytes=2**40, unpacked_bytes=2**40, points=2**40)
-"""An accepted frame is read, whatever the limits are now."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -318,14 +315,14 @@ class Rollups(IngestContext):
 
     def _points(
         self, manifest: Manifest, reply: GetReply, skipped: set[str], result: RolledUp
-    ) -> Sequence[Point] | None:
+    ) -> Iterable[Point] | None:
         """The points of a batch; None when its blob is missing or has another hash."""
         try:
             if reply.info is None:
                 raise Damaged(f"{manifest.raw_blob_key} is missing, which {manifest.key} refers to")
             if hashlib.sha256(reply.body).hexdigest() != manifest.frame_sha256:
                 raise Damaged(f"{manifest.raw_blob_key} has another hash than {manifest.key} accepted")
-            return read(reply.body, ANY_SIZE).points
+            return read(reply.body, ANY_SIZE).each_point()
         except (Damaged, FrameError) as error:
             skipped.add(manifest.id)
             result.missing.append(str(error))

@@ -20,6 +20,19 @@ class Mode(enum.StrEnum):
     """Any number of collectors: the create in the bucket. No bucket, no acceptance."""
 
 
+@dataclass(frozen=True, slots=True)
+class SpoolBound:
+    """What may wait on the disk of a collector in `local_spool` mode, and how many batches land at once."""
+
+    batches: int = 100_000
+    """The bytes of a frame are counted while its batch waits; conflicts stay on the disk uncounted."""
+    bytes: int = 4 * 1024**3
+    landing: int = 8
+
+
+SPOOL_BOUND = SpoolBound()
+
+
 @dataclass(frozen=True)
 class Settings:
     """All of one deployment must agree on `horizon_s` and the two bounds."""

@@ -14,7 +14,7 @@ import json
 
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.errors import IngestError
-from fencepost.impl.ingest.frames import read
+from fencepost.impl.ingest.frames import read_identity
 from fencepost.impl.ingest.keys import Identity
 
 
@@ -29,7 +29,7 @@ def trace_fields(key: str, body: bytes) -> str:
 
 def _fields(key: str, body: bytes) -> dict[str, str]:
     if key.startswith(keys.RAW):
-        return {"identity": read(body).identity.path}
+        return {"identity": read_identity(body).path}
     if not key.startswith((keys.ACCEPTED, keys.BY_TIME, keys.QUARANTINE)):
         return {}
     found = json.loads(body)

@@ -10,7 +10,7 @@ bucket with versions needs to be spared a version for each step of a walk.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -60,32 +60,42 @@ class Opened:
 
 
 @contextlib.contextmanager
-def open_lifecycle(name: str, env: Environment, state: str = "") -> Iterator[Opened]:
-    """Raises `StoreError` where nothing can be opened."""
+def open_lifecycle(
+    name: str, env: Environment, state: str = "", layer: Callable[[Store], Store] = lambda store: store
+) -> Iterator[Opened]:
+    """Raises `StoreError` where nothing can be opened. `layer` is put over the store of the state."""
     scheme = urlsplit(name).scheme if "://" in name else ""
     with contextlib.ExitStack() as stack:
         if scheme == "s3":
-            yield _endpoint(name, env, state, stack)
+            yield _endpoint(name, env, state, layer, stack)
         elif scheme in ("", "file"):
             if state:
                 raise Misuse("the state of a directory lies in it; --state-store is for s3://bucket")
-            yield _directory(unquote(urlsplit(name).path) if scheme else name, env, stack)
+            yield _directory(unquote(urlsplit(name).path) if scheme else name, env, layer, stack)
         else:
             raise Misuse(f"{name!r} is neither a directory nor s3://bucket?endpoint=...")
 
 
-def _directory(path: str, env: Environment, stack: contextlib.ExitStack) -> Opened:
+def _directory(
+    path: str, env: Environment, layer: Callable[[Store], Store], stack: contextlib.ExitStack
+) -> Opened:
     documents = Path(path, ".objects")
     if not documents.is_dir():
         raise Misuse(f"{path} is no directory of objects; `fencepost objects serve` makes one")
     buckets = stack.enter_context(contextlib.closing(Buckets(path, env)))
     store = stack.enter_context(FileStore(documents, env=env))
     log = ChangeLogReader(buckets.log, buckets.index)
-    context = Context(store, env, retry=RETRY)
+    context = Context(layer(store), env, retry=RETRY)
     return Opened(path, context, DirectoryTarget(buckets), log, DirectoryPolicies(buckets), "")
 
 
-def _endpoint(url: str, env: Environment, state: str, stack: contextlib.ExitStack) -> Opened:
+def _endpoint(
+    url: str,
+    env: Environment,
+    state: str,
+    layer: Callable[[Store], Store],
+    stack: contextlib.ExitStack,
+) -> Opened:
     bucket, prefix = urlsplit(url).netloc, urlsplit(url).path.strip("/")
     if prefix:
         raise Misuse(f"{url!r} names a prefix; rules are those of a whole bucket, name s3://{bucket}?...")
@@ -95,7 +105,7 @@ def _endpoint(url: str, env: Environment, state: str, stack: contextlib.ExitStac
     if state:
         kept = stack.enter_context(open_store(state, env))
         kept.verify()
-    context = Context(kept, env, retry=RETRY)
+    context = Context(layer(kept), env, retry=RETRY)
     policies = EndpointPolicies(Documents(context), bucket)
     targets = [
         EndpointTarget(Context(one, env, retry=RETRY), one, bucket, policies.in_force) for one in stores

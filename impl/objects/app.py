@@ -25,7 +25,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,7 +33,8 @@ from starlette.types import Receive, Scope, Send
 from fencepost.impl.http.limits import ClientGone, Limits, client_watched
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, Service, json_response, raw_response
-from fencepost.impl.http.tokens import Headers
+from fencepost.impl.http.targets import path_of
+from fencepost.impl.http.tokens import Headers, Holder, Tokens
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import ANONYMOUS, Caller, Credentials
 from fencepost.impl.objects.operations import Content, Receiving
@@ -46,6 +46,8 @@ from fencepost.impl.objects.wire.elements import http_moment
 from fencepost.impl.objects.wire.errors import S3Error, error_answer, refuse
 from fencepost.impl.objects.wire.requests import bucket_of_host, parse_query, place
 from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
+from fencepost.impl.recording.asgi import recorded
+from fencepost.impl.recording.http import HttpRecording
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 from fencepost.impl.store.files.disk import WouldWait
 
@@ -73,7 +75,14 @@ class ObjectServer(Service):
     """An ASGI callable. `domain` is the host below which buckets have names of their own, if any."""
 
     def __init__(
-        self, buckets: Buckets, credentials: Credentials, *, domain: str = "", limits: Limits | None = None
+        self,
+        buckets: Buckets,
+        credentials: Credentials,
+        *,
+        domain: str = "",
+        limits: Limits | None = None,
+        tokens: Tokens[Holder] | None = None,
+        recording: HttpRecording | None = None,
     ) -> None:
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
@@ -83,7 +92,9 @@ class ObjectServer(Service):
         self._domain = domain
         self._log = logging.getLogger("fencepost.objects")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
-        self._rest = Rest(self, buckets, credentials, self._log)
+        self._rest = Rest(self, buckets, credentials, self._log, tokens)
+        self._records = recording is not None
+        self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_host = scope["type"] == "http" and self._bucket_of_host(scope["headers"]) is not None
@@ -91,11 +102,11 @@ class ObjectServer(Service):
             await super().__call__(scope, receive, send)
         else:
             is_rest = scope["path"].startswith(PREFIX) and not is_host
-            await self.observed(self._rest if is_rest else self._s3, scope, receive, send)
+            await self.observed(self._rest if is_rest else self._answer_s3, scope, receive, send)
 
     def at_once(self, head: Head) -> bytes | None:
         """Small objects that are in memory; every other request, and every refusal, takes the usual way."""
-        if head.method not in ("GET", "HEAD"):
+        if head.method not in ("GET", "HEAD") or self._records:
             return None
         begun = time.perf_counter()
         try:
@@ -172,7 +183,7 @@ class ObjectServer(Service):
             name, text = raw_name.decode("latin-1"), _text(value)
             headers[name] = f"{headers[name]},{text}" if name in headers else text
         try:
-            path = unquote(raw_path.decode("ascii"), errors="strict")
+            path = path_of(raw_path)
             query = parse_query(query_string.decode("ascii"))
         except (UnicodeDecodeError, ValueError):
             refuse("InvalidURI")
@@ -225,7 +236,7 @@ class _Exchange:
     async def serve(self) -> None:
         scope = self._scope
         request = self._server.take_apart(
-            scope["method"], scope["raw_path"].split(b"?")[0], scope["query_string"], scope["headers"]
+            scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
         )
         with self._server.gate.enter(self._client()):
             await self._serve(request)
@@ -358,7 +369,7 @@ class _Exchange:
     async def fail(self, error: S3Error) -> None:
         if self._begun:  # the response is on its way: ending the connection is all that is left
             raise ClientGone
-        path = unquote(self._scope["path"])
+        path = self._scope["path"]
         status, headers, body = error_answer(error, self._scope["method"], path, self._id)
         if status == 503:
             headers["Retry-After"] = "1"

@@ -7,8 +7,9 @@
     GET                             /v1/openapi.json
 
 Requests become the operations of the S3 interface, so both have the same conditions, versions and locks. A
-token is the root token, or that of one bucket. Public objects are read without one. `buckets` is a word of
-this interface: a bucket of that name is reached by S3 only.
+token is the root token, that of one bucket, or of a file of tokens with rights below prefixes of /bucket/key
+(for objects, `append` is to replace one or to change its access). Public objects are read without one.
+`buckets` is a word of this interface: a bucket of that name is reached by S3 only.
 
 Every response has `x-request-id`: the client's, if it sent one, else a new one. All bodies but those of PUT
 are at most 64 KiB, and all requests but PUT end within 30 s (of a GET: its response begins).
@@ -29,12 +30,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any, Protocol
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import parse_qs, quote
 
 from starlette.types import Message, Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Gate, Limits, client_watched, read_body
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
+from fencepost.impl.http.targets import path_of
+from fencepost.impl.http.tokens import Forbidden, Holder, Tokens
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
 from fencepost.impl.objects.rest_description import describe
@@ -102,11 +106,19 @@ class _Request:
 
 
 class Rest:
-    def __init__(self, host: Host, buckets: Buckets, credentials: Credentials, log: Any) -> None:
+    def __init__(
+        self,
+        host: Host,
+        buckets: Buckets,
+        credentials: Credentials,
+        log: Any,
+        tokens: Tokens[Holder] | None = None,
+    ) -> None:
         self._host = host
         self._buckets = buckets
         self._credentials = credentials
         self._log = log
+        self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _Answer(scope["method"], _request_id(scope), send)
@@ -173,14 +185,25 @@ class Rest:
 
     # Authorization.
 
-    def _caller(self, request: _Request, bucket: str) -> Caller:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        caller = (
-            self._credentials.bearer(token.strip(), bucket) if scheme.lower() == "bearer" and token else None
-        )
-        if caller is None:
-            raise RestRefusal("unauthenticated", "send Authorization: Bearer <token of root or this bucket>")
-        return caller
+    def _caller(self, request: _Request, bucket: str, *wanted: tuple[str, str]) -> Caller:
+        """The sender, who may do what is wanted: rights, each at a key. Tokens of root and of the bucket
+        may."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        token = given.strip()
+        if scheme.lower() == "bearer" and token:
+            caller = self._credentials.bearer(token, bucket)
+            holder = self._tokens.owner(token) if self._tokens is not None and caller is None else None
+            for right, key in wanted if holder is not None else ():
+                assert holder is not None
+                if right == "list" and not holder.may_list(f"/{bucket}/{key}"):
+                    raise Forbidden("forbidden", f"the token of {holder.name!a} does not cover this listing")
+                if right != "list":
+                    holder.check(right, f"/{bucket}/{key}")
+            if holder is not None:
+                return Caller(f"token {holder.name}", bucket)
+            if caller is not None:
+                return caller
+        raise RestRefusal("unauthenticated", "send Authorization: Bearer <token of root or this bucket>")
 
     def _root(self, request: _Request) -> Caller:
         name = request.key if request.bucket == "buckets" else request.bucket
@@ -192,7 +215,8 @@ class Rest:
     # Objects.
 
     async def _put(self, request: _Request, answer: "_Answer") -> None:
-        caller, in_thread = self._caller(request, request.bucket), self._host.in_thread
+        in_thread = self._host.in_thread
+        caller = self._caller(request, request.bucket, *_writing(request, request.key))
         expected = _content_md5(request.headers)
         document = await in_thread(self._buckets.document, request.bucket)
         access = request.headers.get("x-object-access", document.access or "private")
@@ -262,11 +286,11 @@ class Rest:
         """The open file, the status and headers of its response, and which bytes of it."""
         is_anonymous = "authorization" not in request.headers
         if not is_anonymous:
-            self._caller(request, request.bucket)
+            self._caller(request, request.bucket, ("read", request.key))
         try:
             with self._buckets.using(request.bucket) as store, store.opened(request.key) as found:
                 if is_anonymous and (found is None or not _is_public(found.attributes)):
-                    self._caller(request, request.bucket)
+                    self._caller(request, request.bucket, ("read", request.key))
                 if found is None:
                     refuse("NoSuchKey")
                 size, etag = found.found.st_size, found.attributes.etag
@@ -281,11 +305,11 @@ class Rest:
                 yield found.fd, 206 if span else 200, headers, start, stop
         except S3Error as error:
             if is_anonymous and error.status == 404:
-                self._caller(request, request.bucket)  # hides whether it exists
+                self._caller(request, request.bucket, ("read", request.key))  # hides whether it exists
             raise
 
     async def _delete(self, request: _Request, answer: "_Answer") -> None:
-        caller = self._caller(request, request.bucket)
+        caller = self._caller(request, request.bucket, ("delete", request.key))
         act = self._host.act("DeleteObject", caller)
         await self._host.in_thread(act, {**_place(request), **_conditions(request.headers)})
         await answer.start(204, {})
@@ -297,10 +321,13 @@ class Rest:
             raise RestRefusal("bad_request", 'send {"key": "new/key"} to move or {"access": "public"}')
         if "access" in body:
             _acl(body["access"])
+            self._caller(request, request.bucket, ("append", request.key))
             await self._host.in_thread(self._set_access, request, body["access"])
             key = request.key
         else:
             key = body["key"]
+            moving = ("read", request.key), ("delete", request.key), *_writing(request, key)
+            self._caller(request, request.bucket, *moving)
             await self._host.in_thread(self._move, request, caller, key)
         await answer.json(await self._host.in_thread(self._described, request.bucket, key))
 
@@ -332,6 +359,7 @@ class Rest:
         source = body.get("source", "")
         if not source:
             raise RestRefusal("bad_request", 'send {"source": "another/key"}')
+        self._caller(request, request.bucket, ("read", source), *_writing(request, request.key))
 
         def copy() -> dict[str, Any]:
             with self._buckets.using(request.bucket) as store, store.opened(source) as found:
@@ -350,7 +378,7 @@ class Rest:
     # Listings.
 
     async def _list(self, request: _Request, answer: "_Answer") -> None:
-        self._caller(request, request.bucket)
+        self._caller(request, request.bucket, ("list", request.query.get("prefix", "")))
         limit = _number(request.query.get("limit", "100"), PAGE_MAX)
         prefix, cursor = request.query.get("prefix", ""), request.query.get("cursor", "")
         await answer.json(
@@ -484,7 +512,7 @@ def _request_id(scope: Scope) -> str:
 
 def _request(scope: Scope, receive: Receive) -> _Request:
     try:
-        path = unquote(scope["raw_path"].split(b"?")[0].decode("ascii"), errors="strict")
+        path = path_of(scope["raw_path"])
         query = parse_qs(scope["query_string"].decode("ascii"), keep_blank_values=True, errors="strict")
         headers = {name.decode("latin-1"): value.decode() for name, value in scope["headers"]}
     except ValueError:
@@ -507,6 +535,15 @@ async def _arriving(receive: Receive, limit_s: float) -> Any:
             yield message["body"]
         if not message.get("more_body"):
             return
+
+
+def _writing(request: _Request, key: str) -> tuple[tuple[str, str], ...]:
+    """The rights that a write of the key needs: it may make the object, and it may replace one."""
+    if request.headers.get("if-none-match", "").strip() == "*":
+        return (("create", key),)
+    if "if-match" in request.headers:
+        return (("append", key),)
+    return ("create", key), ("append", key)
 
 
 def _place(request: _Request) -> dict[str, Any]:
@@ -563,9 +600,10 @@ def _is_public(known: Attributes) -> bool:
 
 
 def _number(text: str, most: int) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise RestRefusal("bad_request", f"limit {text[:20]!r} is not a number from 1 to {most}")
-    return int(text)
+    number = whole_number(text, most, least=1)
+    if number is None:
+        raise RestRefusal("bad_request", f"limit {text[:20]!a} is not a number from 1 to {most}")
+    return number
 
 
 def _moment(ns: int) -> datetime:

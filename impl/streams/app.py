@@ -4,38 +4,47 @@
     GET /name       read, long-poll, SSE       HEAD /name     what there is
     DELETE /name    delete; data is reaped later
 
-Every path is a stream, but /healthz, /readyz, /metrics and /openapi.json. Requests work in threads; a reader
-that waits holds none, see `tailing`.
+Every path is a stream, but /healthz, /readyz, /metrics and /openapi.json; `names` says which paths are names.
+Requests work in threads; a reader that waits holds none, see `tailing`.
+
+With tokens, `access` decides before anything else who may do what; a name of which a token covers nothing is
+answered alike whether it exists or not.
 """
 
 import asyncio
-import base64
-import json
 import logging
 import re
-from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from fencepost.impl.http.answers import PIECE, client_of, cut
 from fencepost.impl.http.limits import ClientGone, Limits, read_body
 from fencepost.impl.http.refusals import Refusal as HttpRefusal
 from fencepost.impl.http.service import Service, json_response
+from fencepost.impl.http.targets import encoded
+from fencepost.impl.http.tokens import Holder
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.streams import framing
+from fencepost.impl.streams.access import Access
 from fencepost.impl.streams.errors import Fenced, Refusal, Refused, RetentionError, StreamError, other_type
 from fencepost.impl.streams.manifest import Manifest
+from fencepost.impl.streams.names import name_of
 from fencepost.impl.streams.node import Node
-from fencepost.impl.streams.stream import Chunk, Configuration
-from fencepost.impl.streams.tailing import Tailing
+from fencepost.impl.streams.shown import Form, Shown
+from fencepost.impl.streams.stream import Configuration
+from fencepost.impl.streams.tailing import Reader, Tailing
 
 T = TypeVar("T")
 BUSY_S = 3.0
 """Seconds for which a request waits for a reap of its stream."""
+_SIZE = re.compile("[0-9]{1,18}")
 _OURS = re.compile(r"/(healthz|readyz|metrics|openapi\.json)")
 CURSOR_EPOCH_S = 1_728_432_000
 CURSOR_INTERVAL_S = 20
@@ -51,15 +60,55 @@ STATUS = {
     Refusal.GAP: 409,
     Refusal.INVALID: 400,
 }
-COMMON = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "cross-origin"}
-CORS = {
-    "access-control-allow-origin": "*",
-    "access-control-allow-methods": "GET, POST, PUT, DELETE, HEAD, OPTIONS",
-    "access-control-allow-headers": "*",
-    "access-control-expose-headers": "*",
-}
+COMMON = {"x-content-type-options": "nosniff"}
 NO_STORE = {"cache-control": "no-store"}
-CACHED = {"cache-control": "public, max-age=60, stale-while-revalidate=300"}
+Body = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+@dataclass(eq=False)
+class _Call:
+    """One request for a stream."""
+
+    request: Request
+    name: str
+    holder: Holder | None
+    client: str
+    held: ExitStack
+    """What is given back after the response is sent."""
+
+
+class _Sending:
+    """What an event stream sends now, in memory until it is sent."""
+
+    def __init__(self, tailing: Tailing, shown: Shown) -> None:
+        self._tailing = tailing
+        self.shown = shown
+        self._is_held = True
+
+    def take(self, shown: Shown) -> None:
+        self.shown, self._is_held = shown, True
+
+    def release(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._tailing.release(self.shown)
+
+
+class _Long(Response):
+    """A response whose body is sent by a function."""
+
+    def __init__(self, send_body: Body, headers: Mapping[str, str], size: int | None = None) -> None:
+        super().__init__(headers=headers)
+        del self.headers["content-length"]
+        if size is not None:
+            self.headers["content-length"] = str(size)
+        self._send_body = send_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = self.raw_headers
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        await self._send_body(scope, receive, send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class StreamServer(Service):
@@ -73,14 +122,18 @@ class StreamServer(Service):
         poll_s: float = 0.5,
         sse_s: float = 60.0,
         limits: Limits | None = None,
+        access: Access = Access(),  # noqa: B008 - frozen
     ) -> None:
         super().__init__(
             "streams", {}, verify=node.store.verify, openapi=dict, limits=limits, unavailable=(StoreError,)
         )
         self.node = node
+        self._access = access
         self._long_poll_s, self._sse_s = long_poll_s, sse_s
         self._log = logging.getLogger("fencepost.streams")
-        self._tailing = Tailing(node, self._patient, lambda: self.gate.closed, poll_s=poll_s)
+        self._tailing = Tailing(
+            node, self._patient, lambda: self.gate.closed, self.answers.memory, poll_s=poll_s
+        )
         node.on_change = self._tailing.changed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,17 +143,14 @@ class StreamServer(Service):
             await self.observed(self._serve, scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        try:
-            with self.gate.enter(request.client.host if request.client else ""):
-                response = await self._answer(request)
-            for name, value in {**COMMON, **CORS}.items():
+        request, client = Request(scope, receive), client_of(scope)
+        with ExitStack() as held:
+            response = await self._answer(request, client, held)
+            for name, value in {**COMMON, **self._access.headers(request)}.items():
                 response.headers.setdefault(name, value)
-        except ClientGone:
-            return
-        await response(scope, receive, send)
+            await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request, client: str, held: ExitStack) -> Response:
         act = {
             "PUT": self._put,
             "POST": self._post,
@@ -113,7 +163,10 @@ class StreamServer(Service):
         if act is None:
             return _refusal(405, "method_not_allowed", f"{request.method[:20]} is not supported")
         try:
-            return await act(request, unquote(request.url.path))
+            with self.gate.enter(client):
+                name = name_of(request.scope["raw_path"])
+                holder = self._access.check(request, name)
+                return await act(_Call(request, name, holder, client, held))
         except Refused as error:
             return _refused(error)
         except HttpRefusal as error:
@@ -144,16 +197,22 @@ class StreamServer(Service):
 
     # Creation.
 
-    async def _put(self, request: Request, name: str) -> Response:
-        headers = request.headers
-        body = await self._body(request)
-        wanted, kind = _configuration(headers), headers.get("content-type", "")
+    async def _put(self, call: _Call) -> Response:
+        headers, name = call.request.headers, call.name
         if headers.get("stream-forked-from"):
-            manifest, created = await self._patient(self._fork, name, headers, wanted, kind, body)
+            source = name_of(headers["stream-forked-from"].encode("latin-1"))
+            if call.holder is not None:
+                call.holder.check("read", source)
+        elif headers.get("stream-fork-offset") or headers.get("stream-fork-sub-offset"):
+            raise Refused(Refusal.INVALID, "Stream-Fork-Offset needs Stream-Forked-From")
         else:
-            if headers.get("stream-fork-offset") or headers.get("stream-fork-sub-offset"):
-                raise Refused(Refusal.INVALID, "Stream-Fork-Offset needs Stream-Forked-From")
-            stored = framing.to_stored(body, wanted.content_type, empty_allowed=True)
+            source = ""
+        body = await self._body(call)
+        wanted, kind = _configuration(headers), headers.get("content-type", "")
+        if source:
+            manifest, created = await self._patient(self._fork, name, source, headers, wanted, kind, body)
+        else:
+            stored = await self.in_thread(_stored, body, wanted.content_type)
             manifest, created = await self._patient(self.node.create, name, wanted, stored)
         found = {
             "content-type": manifest.content_type,
@@ -162,30 +221,28 @@ class StreamServer(Service):
             **_lifetime(manifest),
         }
         if created:
-            found["location"] = str(request.url)
+            url = call.request.url
+            found["location"] = f"{url.scheme}://{url.netloc}{encoded(name)}"
         return Response(status_code=201 if created else 200, headers=found)
 
     def _fork(
-        self, name: str, headers: Mapping[str, str], wanted: Configuration, kind: str, body: bytes
+        self,
+        name: str,
+        source: str,
+        headers: Mapping[str, str],
+        wanted: Configuration,
+        kind: str,
+        body: bytes,
     ) -> tuple[Manifest, bool]:
         offset, sub = headers.get("stream-fork-offset"), headers.get("stream-fork-sub-offset")
-        if sub is not None and offset is None:
-            offset = None
-        return self.node.fork(
-            name,
-            unquote(headers["stream-forked-from"]),
-            offset,
-            framing.integer("Stream-Fork-Sub-Offset", sub) if sub is not None else 0,
-            wanted,
-            kind,
-            body,
-        )
+        position = framing.integer("Stream-Fork-Sub-Offset", sub) if sub is not None else 0
+        return self.node.fork(name, source, offset, position, wanted, kind, body)
 
     # Appends.
 
-    async def _post(self, request: Request, name: str) -> Response:
-        headers = request.headers
-        body = await self._body(request)
+    async def _post(self, call: _Call) -> Response:
+        headers, name = call.request.headers, call.name
+        body = await self._body(call)
         close = headers.get("stream-closed", "").lower() == "true"
         kind = headers.get("content-type", "")
         producer = framing.producer(
@@ -231,20 +288,26 @@ class StreamServer(Service):
             close=close,
         )
 
-    async def _body(self, request: Request) -> bytes:
-        headers = request.headers
+    async def _body(self, call: _Call) -> bytes:
+        """The body, for which there is room in memory until the response is sent."""
+        headers = call.request.headers
         if "content-length" not in headers and "transfer-encoding" not in headers:
             return b""
-        return await read_body(headers.raw, request.receive, self.limits)
+        declared = headers.get("content-length", "")
+        size = int(declared) if _SIZE.fullmatch(declared) else self.limits.body_bytes
+        if PIECE < size <= self.limits.body_bytes:
+            room = await self.answers.memory.enter(call.client, size, self.limits.body_s)
+            call.held.callback(room.release)
+        return await read_body(headers.raw, call.request.receive, self.limits)
 
-    async def _delete(self, request: Request, name: str) -> Response:
-        await self._patient(self.node.delete, name)
+    async def _delete(self, call: _Call) -> Response:
+        await self._patient(self.node.delete, call.name)
         return Response(status_code=204)
 
     # Reads.
 
-    async def _head(self, request: Request, name: str) -> Response:
-        stream = await self._patient(self.node.visible, name)
+    async def _head(self, call: _Call) -> Response:
+        stream = await self._patient(self.node.visible, call.name)
         manifest = self.node.check_visible(stream)
         found = {
             "content-type": manifest.content_type,
@@ -255,8 +318,8 @@ class StreamServer(Service):
         }
         return Response(status_code=200, headers=found)
 
-    async def _get(self, request: Request, name: str) -> Response:
-        query = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    async def _get(self, call: _Call) -> Response:
+        query = parse_qsl(call.request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = dict(query)
         offsets = [value for key, value in query if key == "offset"]
         live = given.get("live")
@@ -269,78 +332,122 @@ class StreamServer(Service):
         offset = offsets[0] if offsets else "-1"
         cursor = given.get("cursor", "")
         if live == "sse":
-            first = await self._patient(self.node.read_from, name, offset)
-            return self._sse(name, first, cursor)
+            return await self._sse(call, offset, cursor)
         if live == "long-poll":
-            return await self._long_poll(name, offset, cursor)
-        chunk = await self._patient(self.node.read_from, name, offset)
-        found = _headers(chunk)
+            return await self._long_poll(call, offset, cursor)
+        shown = await self._read(call, offset, Form.BODY)
+        chunk, found = shown.chunk, _headers(shown)
         if offset == "now":
             return Response(framing.to_shown(b"", chunk.manifest.content_type), 200, {**found, **NO_STORE})
         closed = ":c" if chunk.closed else ""
         tag = f'"{chunk.manifest.incarnation}:{chunk.start}:{chunk.end}{closed}"'
-        found |= {"etag": tag, **CACHED}
-        if request.headers.get("if-none-match") == tag:
+        found |= {"etag": tag, "cache-control": self._access.caching}
+        if call.request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers={**found, "content-type": ""})
-        return Response(framing.to_shown(chunk.body, chunk.manifest.content_type), 200, found)
+        return self._body_of(shown, found)
 
-    async def _long_poll(self, name: str, offset: str, cursor: str) -> Response:
-        chunk = await self._tailing.next(name, offset, self._long_poll_s)
-        found = _headers(chunk) | {"stream-cursor": self._cursor(cursor)}
-        if not chunk.body:
+    async def _read(self, call: _Call, offset: str, form: Form) -> Shown:
+        """What is at the offset; released after the response."""
+        shown = await self._tailing.read(call.name, offset, form, call.client, self.limits.body_s)
+        call.held.callback(self._tailing.release, shown)
+        return shown
+
+    def _body_of(self, shown: Shown, headers: Mapping[str, str]) -> Response:
+        if not shown.is_long:
+            return Response(shown.data, 200, headers)
+
+        async def send_body(scope: Scope, _: Receive, send: Send) -> None:
+            await self.answers.send_in_pieces(scope, send, cut(shown.data), len(shown.data))
+
+        return _Long(send_body, headers, len(shown.data))
+
+    async def _long_poll(self, call: _Call, offset: str, cursor: str) -> Response:
+        loop = asyncio.get_running_loop()
+        shown: Shown | None = None
+        with (
+            self.answers.gate.enter(call.client),
+            self._tailing.following(call.name, Form.BODY, call.client) as reader,
+        ):
+            until = loop.call_later(self._long_poll_s, reader.stop)
+            try:
+                known = await reader.now() if offset == "now" else None
+                shown = await reader.next(known.offset if known else offset, known)
+            finally:
+                until.cancel()
+        if shown is None:
+            shown = await self._read(call, offset, Form.BODY)
+        else:
+            call.held.callback(self._tailing.release, shown)
+        found = _headers(shown) | {"stream-cursor": self._cursor(cursor)}
+        if shown.end == shown.chunk.start:
             found.pop("content-type")
             return Response(status_code=204, headers={**found, **NO_STORE})
-        return Response(framing.to_shown(chunk.body, chunk.manifest.content_type), 200, {**found, **CACHED})
+        return self._body_of(shown, {**found, "cache-control": self._access.caching})
 
-    def _sse(self, name: str, first: Chunk, cursor: str) -> Response:
-        text = framing.is_text(first.manifest.content_type)
+    async def _sse(self, call: _Call, offset: str, cursor: str) -> Response:
+        first = await self._tailing.read(call.name, offset, Form.EVENT, call.client, self.limits.body_s)
         headers = {"content-type": "text/event-stream", "cache-control": "no-cache"}
-        if not text:
+        if not framing.is_text(first.chunk.manifest.content_type):
             headers["stream-sse-data-encoding"] = "base64"
-        return StreamingResponse(self._events(name, first, cursor, text=text), 200, headers)
+        sending = _Sending(self._tailing, first)
+        call.held.callback(sending.release)
 
-    async def _events(self, name: str, chunk: Chunk, cursor: str, *, text: bool) -> AsyncIterator[bytes]:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self._sse_s
-        first = True
-        # A character may begin in one append and end in the next: the offset stays before it.
-        characters = getincrementaldecoder("utf-8")("replace")
+        async def send_body(scope: Scope, receive: Receive, send: Send) -> None:
+            loop = asyncio.get_running_loop()
+            with self._tailing.following(call.name, Form.EVENT, call.client) as reader:
+                gone = loop.create_task(_gone(receive))
+                gone.add_done_callback(lambda _: reader.stop())
+                until = loop.call_later(self._sse_s, reader.stop)
+                try:
+                    await self._events(scope, send, reader, sending, int(self._cursor(cursor)))
+                except (StreamError, StoreError):
+                    pass  # deleted, or out of reach: the client asks again, and learns why
+                finally:
+                    gone.cancel()
+                    until.cancel()
+
+        return _Long(send_body, headers)
+
+    async def _events(
+        self, scope: Scope, send: Send, reader: Reader, sending: "_Sending", least_cursor: int
+    ) -> None:
+        """Send events until the stream is closed, or the reader is to go."""
         while True:
-            events, begun = b"", 0
-            if chunk.body or chunk.closed:
-                shown = framing.to_shown(chunk.body, chunk.manifest.content_type) if chunk.body else b""
-                if text:
-                    data = characters.decode(shown, final=chunk.closed)
-                    begun = len(characters.getstate()[0])
-                else:
-                    data = base64.b64encode(shown).decode()
-                events = _event("data", data) if data else b""
-            if chunk.body or first or chunk.closed:
-                cursor = self._cursor(cursor)
-                control: dict[str, Any] = {"streamNextOffset": chunk.manifest.offset(chunk.end - begun)}
-                if chunk.closed:
-                    control |= {"upToDate": True, "streamClosed": True}
-                else:
-                    control["streamCursor"] = cursor
-                    if chunk.up_to_date:
-                        control["upToDate"] = True
-                # In one piece: a reader that has the data has the offset behind it.
-                yield events + _event("control", json.dumps(control, separators=(",", ":")))
-            first = False
-            left_s = until - loop.time()
-            if chunk.closed or left_s <= 0 or self.gate.closed:
+            shown = sending.shown
+            cursor = str(max(self._interval(), least_cursor))
+            if shown.is_long:
+                pieces = shown.pieces(cursor)
+                await self.answers.send_in_pieces(scope, send, pieces, len(shown.data))
+            else:
+                await send({"type": "http.response.body", "body": shown.event(cursor), "more_body": True})
+            if shown.chunk.closed or self.gate.closed:
                 return
-            try:
-                chunk = await self._tailing.next(name, chunk.manifest.offset(chunk.end), left_s)
-            except (StreamError, StoreError):
-                return  # deleted, or out of reach: the client asks again, and learns why
+            sending.release()
+            found = await reader.next(shown.offset, shown)
+            if found is None:
+                return
+            sending.take(found)
+            if not found.has_news:
+                return
+
+    def _interval(self) -> int:
+        return (self.node.now_ns() // 10**9 - CURSOR_EPOCH_S) // CURSOR_INTERVAL_S
 
     def _cursor(self, given: str) -> str:
-        now = (self.node.now_ns() // 10**9 - CURSOR_EPOCH_S) // CURSOR_INTERVAL_S
-        if given.isdigit() and int(given) >= now:
+        now = self._interval()
+        if _SIZE.fullmatch(given) and int(given) >= now:
             jitter_s = self.node.env.stream("cursors").randint(1, JITTER_MAX_S)
             return str(int(given) + max(1, jitter_s // CURSOR_INTERVAL_S))
         return str(now)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _stored(body: bytes, content_type: str) -> bytes:
+    return framing.to_stored(body, content_type, empty_allowed=True)
 
 
 def _configuration(headers: Mapping[str, str]) -> Configuration:
@@ -365,7 +472,8 @@ def _lifetime(manifest: Manifest) -> dict[str, str]:
     return found | ({"stream-expires-at": manifest.expires_at} if manifest.expires_at else {})
 
 
-def _headers(chunk: Chunk) -> dict[str, str]:
+def _headers(shown: Shown) -> dict[str, str]:
+    chunk = shown.chunk
     found = {
         "content-type": chunk.manifest.content_type,
         "stream-next-offset": chunk.manifest.offset(chunk.end),
@@ -375,11 +483,6 @@ def _headers(chunk: Chunk) -> dict[str, str]:
     if chunk.closed:
         found["stream-closed"] = "true"
     return found
-
-
-def _event(name: str, data: str) -> bytes:
-    lines = "".join(f"data:{line}\n" for line in re.split(r"\r\n|\r|\n", data))
-    return f"event: {name}\n{lines}\n".encode()
 
 
 def _refusal(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -1,19 +1,19 @@
 """Conversions between bytes and messages: JSON mode, the headers of a request, offsets in bodies.
 
-A JSON stream stores each message followed by a comma, so a range between two offsets is a list without its
-brackets. Every other content type stores what it was sent.
+A JSON stream stores each message as it was sent and followed by a comma, so a range between two offsets is a
+list without its brackets. Every other content type stores what it was sent.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from fencepost.impl.streams import json_text
 from fencepost.impl.streams.errors import Refusal, Refused
 
 JSON = "application/json"
 INTEGER_MAX = 2**53 - 1
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
 def base_type(content_type: str) -> str:
@@ -33,15 +33,12 @@ def to_stored(body: bytes, content_type: str, *, empty_allowed: bool = False) ->
     if not is_json(content_type) or not body:
         return body
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise Refused(Refusal.INVALID, "the body is not valid JSON") from None
-    messages = value if isinstance(value, list) else [value]
-    if not messages and not empty_allowed:
+        stored = json_text.messages(body)
+    except json_text.NotJson as error:
+        raise Refused(Refusal.INVALID, f"the body is not valid JSON: {error}") from None
+    if not stored and not empty_allowed:
         raise Refused(Refusal.INVALID, "an empty array appends nothing")
-    return b"".join(
-        json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode() + b"," for one in messages
-    )
+    return stored
 
 
 def to_shown(body: bytes, content_type: str) -> bytes:
@@ -51,18 +48,8 @@ def to_shown(body: bytes, content_type: str) -> bytes:
 
 def inherited(body: bytes, content_type: str, sub_offset: int) -> int:
     """Return the length of the first `sub_offset` messages, or bytes. Raise `Refused` if there are fewer."""
-    if not is_json(content_type):
-        end = sub_offset
-    else:
-        text, end_of_text, decoder = body.decode(), 0, json.JSONDecoder()
-        for _ in range(sub_offset):
-            if end_of_text >= len(text):
-                break
-            end_of_text = decoder.raw_decode(text, end_of_text)[1] + 1
-        else:
-            return len(text[:end_of_text].encode())
-        end = len(body) + 1
-    if end > len(body):
+    end = json_text.length_of(body, sub_offset) if is_json(content_type) else sub_offset
+    if end is None or end > len(body):
         raise Refused(Refusal.INVALID, f"the source has no position {sub_offset} after the offset")
     return end
 
@@ -70,7 +57,7 @@ def inherited(body: bytes, content_type: str, sub_offset: int) -> int:
 def integer(name: str, text: str) -> int:
     """A header that is a whole number without signs or leading zeros."""
     if not _NUMBER.fullmatch(text) or int(text) > INTEGER_MAX:
-        raise Refused(Refusal.INVALID, f"{name} is {text!r}; send a whole number from 0 to 2^53 - 1")
+        raise Refused(Refusal.INVALID, f"{name} is {text[:40]!r}; send a whole number from 0 to 2^53 - 1")
     return int(text)
 
 
@@ -81,7 +68,7 @@ def moment_ns(text: str) -> int:
     except ValueError:
         found = None
     if found is None or found.tzinfo is None or "T" not in text.upper():
-        raise Refused(Refusal.INVALID, f"Stream-Expires-At is {text!r}; send an RFC 3339 time")
+        raise Refused(Refusal.INVALID, f"Stream-Expires-At is {text[:80]!r}; send an RFC 3339 time")
     return round(found.timestamp() * 1e9)
 
 

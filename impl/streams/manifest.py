@@ -21,9 +21,9 @@ from fencepost.impl.streams.errors import Damaged, Refusal, Refused
 
 FORMAT = 1
 ROOT = "streams/"
-_DATA = r"segments/(.+)\.(\d{8})-(\d{16})(?:\.seg|\.(\d+)\.idx)"
+_DATA = r"segments/(.+)\.([0-9]{8})-([0-9]{16})(?:\.seg|\.([0-9]+)\.idx)"
 _KEY = re.compile(rf"streams/([0-9a-f]{{32}})/(?:(manifest\.json)|{_DATA})")
-_OFFSET = re.compile(r"(\d{16})_(\d{16})")
+_OFFSET = re.compile("([0-9]{16})_([0-9]{16})")
 
 
 def hash_of(name: str) -> str:
@@ -160,7 +160,7 @@ class Manifest:
             return self.tail
         found = _OFFSET.fullmatch(offset)
         if found is None:
-            raise Refused(Refusal.INVALID, f"{offset!r} is not an offset of a stream")
+            raise Refused(Refusal.INVALID, f"{offset[:80]!r} is not an offset of a stream")
         if int(found[1]) == int(found[2]) == 0:
             return 0  # the beginning, as other servers write it
         if int(found[1]) != self.lineage:

@@ -4,13 +4,17 @@
 a disk: for tests, and for nodes whose disk does not outlive them.
 """
 
+import contextlib
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from fencepost.impl.private_files import make_file_private, make_private
+from fencepost.impl.store.errors import Unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +124,12 @@ class SqliteState(State):
 
     def __init__(self, path: str | Path) -> None:
         folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
+        file = folder / "streams-1.sqlite"
+        for name in (file, *(one for one in folder.glob(f"{file.name}-*"))):
+            make_file_private(name)  # SQLite gives new files beside it the same mode
         self._lock = threading.Lock()
-        self._base = sqlite3.connect(
-            folder / "streams-1.sqlite", check_same_thread=False, isolation_level=None
-        )
+        self._base = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         for pragma in ("journal_mode=wal", "synchronous=full", "busy_timeout=5000"):
             self._base.execute(f"pragma {pragma}")
         self._base.executescript(_SCHEMA)
@@ -140,24 +145,20 @@ class SqliteState(State):
         return bool(rows)
 
     def drop(self, name: str, incarnation: str) -> None:
-        with self._lock:
-            self._base.execute("begin immediate")
+        with self._transaction() as base:
             for table in ("flagged", "records"):
                 sql = f"delete from {table} where name = ? and incarnation = ?"  # noqa: S608  our own names
-                self._base.execute(sql, (name, incarnation))
-            self._base.execute("commit")
+                base.execute(sql, (name, incarnation))
 
     def add(self, name: str, incarnation: str, owner: int, records: Sequence[Record]) -> None:
         rows = [
             (name, incarnation, one.start, owner, one.body, one.producer, one.epoch, one.seq, one.stream_seq)
             for one in records
         ]
-        with self._lock:
-            self._base.execute("begin immediate")
+        with self._transaction() as base:
             sql = "delete from records where name = ? and (incarnation <> ? or owner <> ?)"
-            self._base.execute(sql, (name, incarnation, owner))
-            self._base.executemany("insert or replace into records values(?,?,?,?,?,?,?,?,?)", rows)
-            self._base.execute("commit")
+            base.execute(sql, (name, incarnation, owner))
+            base.executemany("insert or replace into records values(?,?,?,?,?,?,?,?,?)", rows)
 
     def records(self, name: str, incarnation: str) -> tuple[int, list[Record]]:
         rows = self._all(
@@ -179,9 +180,24 @@ class SqliteState(State):
         self._base.close()
 
     def _do(self, sql: str, *values: object) -> None:
-        with self._lock:
-            self._base.execute(sql, values)
+        with self._transaction() as base:
+            base.execute(sql, values)
 
     def _all(self, sql: str, *values: object) -> list[Any]:
+        with self._transaction("begin") as base:
+            return base.execute(sql, values).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str = "begin immediate") -> Iterator[sqlite3.Connection]:
+        """Commit the block, or nothing of it; raises `Unusable` when the disk is full or fails."""
         with self._lock:
-            return self._base.execute(sql, values).fetchall()
+            try:
+                self._base.execute(begin)
+                yield self._base
+                self._base.execute("commit")
+            except sqlite3.Error as error:
+                text = f"the local state of this node cannot be used ({error}); check its disk"
+                raise Unusable(text) from error
+            finally:
+                if self._base.in_transaction:
+                    self._base.execute("rollback")

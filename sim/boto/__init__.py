@@ -22,7 +22,7 @@ Not the world's: files, the environment, memory that processes share (give each 
 from typing import Any
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import buckets, clients, serve
+from fencepost.sim.boto import buckets, calls, clients, serve
 from fencepost.sim.world import World, places, present
 from fencepost.sim.world.escapes import Escape
 
@@ -61,6 +61,7 @@ def lost_shows_as(world: World, how: str) -> None:
 
 def _enter(world: World) -> None:
     """From now on the SDK belongs to the world too, until its run is over."""
+    calls.install()
     buckets.install(world.run)
     if clients.restore not in world.run.closing:
         world.at_end(clients.restore)

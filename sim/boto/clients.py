@@ -30,7 +30,7 @@ from botocore.utils import InstanceMetadataFetcher
 from s3transfer.utils import signal_not_transferring, signal_transferring
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import buckets, moments, serve, transfers
+from fencepost.sim.boto import buckets, calls, moments, serve, transfers
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
 from fencepost.sim.world import places
@@ -109,7 +109,7 @@ class _Client:
         home = Message.host(client.meta.endpoint_url)
 
         def send(request: Any, event_name: str = "", **_: Any) -> Any:
-            return serve.answer(request, home, event_name.rpartition(".")[2])
+            return serve.answer(request, home, event_name.rpartition(".")[2], calls.attempt())
 
         # Behind the adaptive mode's handler, which may want to wait first.
         events.register_last("before-send", send)
@@ -157,6 +157,7 @@ def restore() -> None:
 
 def _enter() -> None:
     """Install the simulated buckets and reset the clients when a world closes, if it does not do so yet."""
+    calls.install()
     run = here()
     if run is not None and restore not in run.closing:
         run.at_end(restore)
@@ -180,7 +181,10 @@ class _Quota:
         return bool(self._mine().acquire(amount))
 
     def release(self, amount: int) -> None:
-        self._mine().release(amount)
+        run = here()
+        mine = self.real if run is None else memory(run).get(self)
+        if mine is not None:  # without one, nothing was taken
+            mine.release(amount)
 
     @property
     def available_capacity(self) -> int:
@@ -314,7 +318,7 @@ def _send(self: Any, request: Any) -> Any:
         raise escape(f"boto3 for {self._endpoint_prefix}", "the world answers S3: hand the code a stand-in")
     _enter()
     _keep_apart(self._event_emitter)
-    return serve.answer(request, Message.host(self.host), "")
+    return serve.answer(request, Message.host(self.host), "", calls.attempt())
 
 
 _FAKE = Credentials("fencepost", "fencepost")

@@ -116,4 +116,9 @@ class _Raw(io.BytesIO):
 
 def respond(url: str, status: int, headers: Mapping[str, str], body: bytes = b"") -> Any:
     """Return a response as the SDK receives it from the network."""
-    return AWSResponse(url, status, headers, _Raw(body))
+    return AWSResponse(url, status, headers, raw_of(body))
+
+
+def raw_of(body: bytes) -> Any:
+    """Return the body of a response, not read yet."""
+    return _Raw(body)

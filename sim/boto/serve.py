@@ -132,10 +132,11 @@ _operation("ListBuckets", listings.about(sdk.ListBuckets), listings.buckets_answ
 _MODELLED = "the world answers " + ", ".join(sorted(OPERATIONS))
 
 
-def answer(request: Any, home: str, name: str) -> Any:
+def answer(request: Any, home: str, name: str, attempt: "Attempt | None" = None) -> Any:
     """Return the response that the SDK receives.
 
-    `home` is the host of the service, `name` the operation, if the SDK names it.
+    `home` is the host of the service, `name` the operation, if the SDK names it, and `attempt` belongs to the
+    call of the SDK if that is observed.
     """
     run = here()
     if run is None:
@@ -143,7 +144,7 @@ def answer(request: Any, home: str, name: str) -> Any:
     if type(run.bucket) is not Buckets:
         raise Misuse("call world.configure before making a boto3 client, not after")
     try:
-        return respond(request.url, *reply(request, home, name))
+        return respond(request.url, *reply(request, home, name, attempt))
     except Unanswered as beyond:
         raise escape(beyond.call, beyond.instead) from None
 
@@ -156,17 +157,120 @@ class Unanswered(Exception):
         self.call, self.instead = call, instead
 
 
-def reply(request: Any, home: str, name: str = "") -> codec.Answer:
+class Prepared(NamedTuple):
+    """One request of the SDK, ready to be sent."""
+
+    message: Message
+    operation: Operation
+    request: Any
+    """The request of the store; a list where one call sends several."""
+
+
+class Exchanged(NamedTuple):
+    """The result of a request that was sent."""
+
+    request: Any
+    """The request that was answered; of the two steps of a copy, one."""
+    reply: Any
+    """The reply; or the exception that the store raised."""
+
+
+def reply(request: Any, home: str, name: str = "", attempt: "Attempt | None" = None) -> codec.Answer:
     """Return the response to a request; a lost one raises an exception of the SDK."""
-    run = surely_here()
     message = Message(request, home)
+    if attempt is not None and attempt.is_sent(message):
+        return attempt.answer()
     try:
-        operation = _find(message, name)
-        status, headers, body = _answered(run, operation, message)
+        prepared = prepare(message, name)
     except S3Error as error:
-        status, headers, body = _refused(run, message, error)
+        return _framed(surely_here(), message, _refused(surely_here(), message, error))
+    found = send(prepared)
+    if attempt is not None:
+        attempt.note(prepared, found)
+    return respond_to(prepared, found)
+
+
+class Attempt:
+    """The first attempt of one call of the SDK: either it is observed, or it was sent already."""
+
+    def __init__(self, prepared: Prepared | None = None, found: Exchanged | None = None) -> None:
+        self.prepared = prepared
+        self.found = found
+        self.count = 0
+        """Number of attempts that the SDK has made."""
+        self.request_id = ""
+        """The identifier of the request, as the response shows it."""
+
+    def is_sent(self, message: Message) -> bool:
+        """Count an attempt; return True if it is the one that was sent already."""
+        self.count += 1
+        if self.count > 1 or self.prepared is None:
+            return False
+        known = self.prepared.message
+        same_body = known.raw == message.raw or type(message.raw) is not bytes  # else a new stream
+        if (known.method, known.url) != (message.method, message.url) or not same_body:
+            raise Misuse(
+                f"the SDK made {message.method} {message.url} of a call of which it made {known.method} "
+                f"{known.url} before: something that the call does not show decides, such as a patch of the SDK"
+            )
+        return True
+
+    def note(self, prepared: Prepared, found: Exchanged) -> None:
+        if self.count == 1:
+            self.prepared, self.found = prepared, found
+            self.request_id = request_id(surely_here())
+
+    def answer(self) -> codec.Answer:
+        """Return the response to the attempt that was sent already."""
+        assert self.prepared is not None and self.found is not None, "it was sent"
+        self.request_id = request_id(surely_here())
+        return respond_to(self.prepared, self.found)
+
+
+def prepare(message: Message, name: str) -> Prepared:
+    """Return a request as the store takes it; raise what S3 answers where it does not get that far."""
+    operation = _find(message, name)
+    if len(message.key.encode()) > KEY_BYTES_MAX:
+        refuse("KeyTooLongError")
+    try:
+        return Prepared(message, operation, operation.read(message))
+    except LookupError as beyond:
+        raise Unanswered(f"s3:{beyond.args[0]}", "leave that out") from None
+
+
+def send(prepared: Prepared) -> Exchanged:
+    """Send a request: its step."""
+    store = surely_here().store
+    request = prepared.request
+    try:
+        if type(request) is list:
+            return Exchanged(request, store.send_all(request))
+        if type(request) in _COPIES:
+            return _copied(store, request)
+        return Exchanged(request, store.send(request))
+    except Exception as error:
+        return Exchanged(request, error)
+
+
+_COPIES = (sdk.Copy, sdk.CopyPart)
+
+
+def respond_to(prepared: Prepared, found: Exchanged) -> codec.Answer:
+    """Return the response to a request that was sent; a lost one raises an exception of the SDK."""
+    run = surely_here()
+    message = prepared.message
+    try:
+        answer = _answered(run, prepared, found)
+    except S3Error as error:
+        answer = _refused(run, message, error)
+    return _framed(run, message, answer)
+
+
+def _framed(run: RunState, message: Message, answer: codec.Answer) -> codec.Answer:
+    """Add the headers that every response has."""
+    status, headers, body = answer
     headers = {
-        "x-amz-request-id": _request_id(run),
+        "x-amz-request-id": request_id(run),
         "x-amz-id-2": "world",
         "Server": "AmazonS3",
         "Content-Length": str(len(body)),
@@ -235,41 +339,33 @@ def _beyond(name: str, words: tuple[str, ...], headers: tuple[str, ...]) -> list
     ]
 
 
-def _answered(run: RunState, operation: Operation, message: Message) -> codec.Answer:
-    if len(message.key.encode()) > KEY_BYTES_MAX:
-        refuse("KeyTooLongError")
-    try:
-        request = operation.read(message)
-    except LookupError as beyond:
-        raise Unanswered(f"s3:{beyond.args[0]}", "leave that out") from None
-    store = run.store
-    if isinstance(request, list):
-        reply = store.send_all(request)
+def _answered(run: RunState, prepared: Prepared, found: Exchanged) -> codec.Answer:
+    message, operation, _ = prepared
+    request, reply = found
+    if isinstance(reply, Exception):
+        raise reply
+    if type(request) is list:
         if any(one.outcome is Outcome.UNKNOWN for one in reply):
             return _lost(run, operation, message)
-    else:
-        request, reply = _sent(store, request)
-        if reply.outcome is Outcome.UNKNOWN:
-            return _lost(run, operation, message)
-        if reply.outcome not in (Outcome.DONE, operation.also):
-            raise objects.refusal(request, reply)
+    elif reply.outcome is Outcome.UNKNOWN:
+        return _lost(run, operation, message)
+    elif reply.outcome not in (Outcome.DONE, operation.also):
+        raise objects.refusal(request, reply)
     values = operation.write(message, request, reply)
     status, headers, body = codec.write(operation.name, values, 206 if "ContentRange" in values else None)
     return codec.Answer(status, headers, values.get("Body", body))
 
 
-def _sent(store: Any, request: Any) -> tuple[Any, Any]:
-    """Send a request; return the one that was answered, and the reply. A copy is two steps."""
-    if type(request) not in (sdk.Copy, sdk.CopyPart):
-        return request, store.send(request)
+def _copied(store: Any, request: Any) -> Exchanged:
+    """Send a copy, which is two steps."""
     while True:
         found = store.send(request.source)
         if found.outcome is not Outcome.DONE:
-            return request.source, found
+            return Exchanged(request.source, found)
         copying = replace(request, found=found)
         reply = store.send(copying)
         if type(reply) is not sdk.Repeated:
-            return copying, reply
+            return Exchanged(copying, reply)
 
 
 LOST = ("closed", "timeout", "error")
@@ -290,10 +386,10 @@ def _lost(run: RunState, operation: Operation, message: Message) -> codec.Answer
 
 def _refused(run: RunState, message: Message, error: S3Error) -> codec.Answer:
     resource = f"/{message.bucket}/{message.key}" if message.key else f"/{message.bucket}"
-    return codec.Answer(*error_answer(error, message.method, resource, _request_id(run)))
+    return codec.Answer(*error_answer(error, message.method, resource, request_id(run)))
 
 
-def _request_id(run: RunState) -> str:
+def request_id(run: RunState) -> str:
     """Return the process of a request and its number there: the same in every run."""
     process = run.running
     return "WORLD" if process is None else f"W{process.index:03X}{process.ops:012X}"

@@ -28,12 +28,15 @@ from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.executed import recording
-from fencepost.sim.explore.finer import FIRST_PART, between_lines
+from fencepost.sim.explore.finer import FIRST_PART, EarlyLook, between_lines
+from fencepost.sim.explore.like import Like, RecordedStep
 from fencepost.sim.explore.liveness import lasso
+from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.plain import Plain
+from fencepost.sim.explore.portfolio import ENOUGH, Portfolio, is_reached
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.rehearsal import rehearse
-from fencepost.sim.explore.result import AuditCoverage, AuditResult, AuditVerdict, ProgramError
+from fencepost.sim.explore.result import AuditCoverage, AuditResult, AuditVerdict, ProgramError, StageResult
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
 from fencepost.sim.explore.watchdog import watching
@@ -45,9 +48,13 @@ from fencepost.sim.world.loops import WAIT_ROUNDS
 from fencepost.sim.world.process import Diverged, Stuck
 from fencepost.sim.world.sites import Sites
 
-STRATEGIES = ("exhaustive", "plain", "random", "pct", "hypothesis")
+STRATEGIES = ("portfolio", "exhaustive", "plain", "random", "pct", "hypothesis")
+SEARCHES = ("portfolio", "exhaustive")
+"""Strategies that explore every schedule. A search with a checkpoint has one stage."""
 OTHERS_SCHEDULES = 500
 """Schedules in which other broken properties are looked for, at least."""
+SHARE_SHOWN = 0.005
+"""Share of the schedules that is shown as a number."""
 SAMPLES = 2_000
 """Schedules a sampling strategy tries when nothing else limits it."""
 
@@ -63,7 +70,7 @@ class AuditRequest:
     name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    strategy: str = "exhaustive"
+    strategy: str = "portfolio"
     seed: int = 0
     seconds: float | None = None
     schedules: int | None = None
@@ -73,6 +80,8 @@ class AuditRequest:
     depth: int = 3
     jobs: int = 1
     """Operating-system processes that share an exhaustive search."""
+    pool: Pool | None = None
+    """Workers elsewhere that share it, instead of processes of this machine."""
     checkpoint: str | None = None
     """The file in which an exhaustive search is saved when a limit stops it."""
     resume: bool = False
@@ -80,22 +89,35 @@ class AuditRequest:
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
+    like: tuple[RecordedStep, ...] = ()
+    """The requests of a trace, which the strategy `like` follows."""
     by_line: bool = False
     """True if outcomes are counted by the line of the user's code that sent the request."""
     lines_run: bool = False
     """True if the lines of the user's code that run are recorded too."""
     others: bool = True
     """True if other broken properties are looked for after the first one."""
+    enough: str = "all"
+    """The stage that must hold for a pass, see `portfolio`. Without limits the search ends there."""
 
     def __post_init__(self) -> None:
-        if (self.checkpoint or self.jobs > 1) and self.strategy != "exhaustive":
+        if (self.checkpoint or self.in_pieces) and self.strategy not in SEARCHES:
             raise ValueError(f"jobs and checkpoint are for the exhaustive strategy, not for {self.strategy}")
-        if self.checkpoint and self.jobs > 1:
-            raise ValueError("a checkpoint holds one search: give either jobs or checkpoint")
+        if self.enough not in ENOUGH:
+            raise ValueError(f"enough={self.enough!r} is unknown; choose from {', '.join(ENOUGH)}")
+        if self.enough != "all" and (self.strategy != "portfolio" or self.checkpoint):
+            raise ValueError("enough names a stage of the portfolio; leave strategy and checkpoint out")
         if self.resume and not self.checkpoint:
             raise ValueError("resume needs the checkpoint file to continue from")
-        if self.strategy not in STRATEGIES:
+        if (self.strategy == "like") != bool(self.like):
+            raise ValueError("the strategy like follows a trace: give both or neither")
+        if self.strategy not in (*STRATEGIES, "like"):
             raise ValueError(f"strategy {self.strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
+
+    @property
+    def in_pieces(self) -> bool:
+        """True if several workers share the search."""
+        return self.jobs > 1 or self.pool is not None
 
     @cached_property
     def setting(self) -> Setting:
@@ -131,6 +153,8 @@ class AuditOutcome:
     counterexamples: tuple[Counterexample, ...]
     findings: tuple[str, ...]
     coverage: Coverage
+    stages: tuple[StageResult, ...] = ()
+    """From no faults to all of the budget; empty where the search had one stage."""
     complete: bool = False
     """True if every schedule was explored, so that the highest cost seen is the highest possible."""
     error_at: CodeLine | None = None
@@ -178,6 +202,8 @@ class AuditOutcome:
             coverage=coverage,
             cost={} if replays else self.cost(),
             complete=None if replays else self.complete,
+            stages=self.stages,
+            enough=self.request.enough,
             faults=asdict(self.request.budget),
             seed=self.request.seed,
             model=None if replays else self.reported.get("model"),
@@ -186,6 +212,13 @@ class AuditOutcome:
             token=self.token if replays else None,
             error=self._error() if self.verdict == "error" else None,
         )
+
+    @property
+    def suffices(self) -> bool:
+        """True if all holds, or the stages that the request calls enough hold and covered something."""
+        if self.verdict != "undecided" or self.request.enough == "all":
+            return self.verdict == "holds"
+        return is_reached(self.stages, self.request.enough) and not self.coverage.covers_nothing()
 
     def _error(self) -> ProgramError:
         at = self.error_at
@@ -260,8 +293,11 @@ def _search(
         return _without_verdict(request, error, searched, time.perf_counter() - started)
     if between.failed is not None:
         searched = between.failed
-        setting = searched.setting
+    if searched.failures:
+        setting = searched.setting  # with the faults of its stage, and no more
     elapsed = time.perf_counter() - started
+    if setting.steps_max != request.steps_max:
+        setting = replace(setting, steps_max=request.steps_max)
     found = [
         counterexample_of(setting, failure, searched.footprints, request.minimise_seconds)
         for failure in searched.failures[:1]
@@ -269,7 +305,12 @@ def _search(
     if found and found[0].property != PROPERTY and request.others:
         left = None if seconds is None else max(0.0, seconds - elapsed)
         searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
-    return _judge(request, searched, elapsed, tuple(found), between.clauses)
+    return _judge(request, searched, elapsed, tuple(found), between.clauses, _stages(searching))
+
+
+def _stages(searching: Any) -> tuple[StageResult, ...]:
+    found = searching.results() if isinstance(searching, Portfolio) else ()
+    return found if len(found) > 1 else ()
 
 
 def _learns(setting: Setting) -> bool:
@@ -371,18 +412,23 @@ def _explored(
     schedules = request.schedules
     seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
     if request.resume and request.checkpoint:
-        load(searching, request.checkpoint)
-    if request.strategy not in ("exhaustive", "plain") and seconds is None and schedules is None:
+        (Together.load if isinstance(searching, Together) else load)(searching, request.checkpoint)
+    if request.strategy not in (*SEARCHES, "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
     first = limit if seconds is None else stop_after(seconds * FIRST_PART, schedules)
+    early = EarlyLook(request)
 
     def stop(at: Any) -> bool:
-        has_second = isinstance(at, ReducedSearch) and bool(at.setting.sharing.names)
+        now = at.now if isinstance(at, Portfolio) else at
+        has_second = isinstance(now, ReducedSearch) and bool(now.setting.sharing.names)
         is_over = bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
+        if has_second and not is_over:
+            is_over = early.finds(now, at.runs, first)
         return is_over or request.setting.variables.has_learnt
 
-    return searching.explore(stop) or searching
+    found = searching.explore(stop) or searching
+    return early.failed or found
 
 
 def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
@@ -410,23 +456,34 @@ def _without_verdict(
         (),
         (str(error),) if undecided else (),
         searching.coverage,
+        stages=_stages(searching),
         error_at=error.at[-1] if error.at else None,
     )
 
 
 def _searcher(request: AuditRequest, setting: Setting) -> Any:
     makers: dict[str, Callable[[], Any]] = {
+        "portfolio": lambda: _exhaustive(request, setting),
         "exhaustive": lambda: _exhaustive(request, setting),
         "plain": lambda: Plain(setting),
         "random": lambda: Random(setting),
         "pct": lambda: Pct(setting, request.depth),
         "hypothesis": lambda: ByHypothesis(setting, request.database),
+        "like": lambda: Like(setting, request.like),
     }
     return makers[request.strategy]()
 
 
 def _exhaustive(request: AuditRequest, setting: Setting) -> Any:
-    return ReducedSearch(setting) if request.checkpoint else Deepening(setting, jobs=request.jobs)
+    jobs, pool = request.jobs, request.pool
+    if request.checkpoint and request.in_pieces:
+        return Together(setting, jobs, pool=pool, checkpoint=request.checkpoint)
+    if request.checkpoint:
+        return ReducedSearch(setting)
+    if request.strategy == "exhaustive":
+        return Deepening(setting, jobs=jobs, pool=pool)
+    is_limited = request.seconds is not None or request.schedules is not None
+    return Portfolio(setting, jobs=jobs, pool=pool, until="all" if is_limited else request.enough)
 
 
 def _judge(
@@ -435,6 +492,7 @@ def _judge(
     elapsed: float,
     counterexamples: tuple[Counterexample, ...],
     clauses: Sequence[str] = (),
+    stages: tuple[StageResult, ...] = (),
 ) -> AuditOutcome:
     complete = searched.exhausted and not searched.cut
     findings = [*getattr(searched, "findings", [])]
@@ -454,7 +512,7 @@ def _judge(
     )
     if counterexamples and counterexamples[0].property == PROPERTY:
         verdict = "error"  # code outside of the world's control is no violation of the program
-    bound = _bound(request, searched, verdict, counterexamples, clauses)
+    bound = _bound(request, searched, verdict, counterexamples, clauses, stages)
     if request.resume and not counterexamples:
         bound += f"; continued from {request.checkpoint}, which is trusted"
     return AuditOutcome(
@@ -468,6 +526,7 @@ def _judge(
         counterexamples,
         (*findings, *gaps),
         searched.coverage,
+        stages=stages,
         complete=complete,
     )
 
@@ -493,6 +552,7 @@ def _bound(
     verdict: str,
     counterexamples: Sequence[Counterexample],
     clauses: Sequence[str] = (),
+    stages: tuple[StageResult, ...] = (),
 ) -> str:
     coverage = searched.coverage
     processes = counterexamples[0].processes if counterexamples else coverage.processes or len(coverage.steps)
@@ -501,22 +561,40 @@ def _bound(
         return counterexamples[0].reason
     if verdict == "violated":
         more = "" if len(counterexamples) == 1 else f"; {len(counterexamples)} properties are broken"
+        held = [one.bound for one in stages if one.verdict == "holds"]
+        more += f"; it holds {held[-1]}" if held and len(counterexamples) == 1 else ""
         return f"a schedule of {scope} breaks a property{more}"
     if verdict == "holds":
         untried = request.budget.untried(coverage.met_by_faults)
         left_out = [f"not tried: {', '.join(untried)}"] if untried else []
         return "; ".join([f"every schedule of {scope}", *sorted([*coverage.clauses(), *clauses]), *left_out])
     schedules = _number(searched.schedules, "schedule")
-    if isinstance(searched, Pct):
+    if isinstance(searched, Pct | Like):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"
     if searched.exhausted and not searched.cut:
         return f"every schedule of {scope} was explored, and showed too little: see the findings"
     if searched.exhausted:
         cut, steps = _number(searched.cut, "schedule"), _number(searched.setting.steps_max, "step")
         return f"{cut} of {scope} cut after {steps}"
+    if stages:
+        return "; ".join(
+            [f"{_number(processes, 'process', 'es')}: {_by_stage(stages)}", *coverage.clauses(), *clauses]
+        )
     if isinstance(searched, ReducedSearch):
         return f"{schedules} of {scope}, {searched.explored():.1%} of the tree found so far"
     return f"{schedules} of {scope} tried ({request.strategy}), which proves nothing about the rest"
+
+
+def _by_stage(stages: Sequence[StageResult]) -> str:
+    """Return the verdicts of the stages as one line: what holds, and what is left."""
+    parts = [f"holds {one.bound}" for one in stages if one.verdict == "holds"]
+    for one in stages:
+        if one.verdict != "holds" and one.runs:
+            share = f"about {one.explored:.0%}" if one.explored >= SHARE_SHOWN else "less than 1%"
+            parts.append(f"{one.bound}: undecided, {share} explored (an estimate)")
+    if not stages[-1].runs:
+        parts.append(f"{stages[-1].bound}: not begun")
+    return "; ".join(parts)
 
 
 def _number(count: int, noun: str, plural: str = "s") -> str:

@@ -4,99 +4,135 @@ A search goes to the end of a run before it turns back. When a run never ends, i
 steps, tries everything there, and what happens at the beginning in another order waits for ever. So once a
 run was cut, the program is searched with few steps first, then with twice as many, up to the limit. Each
 of these gets a number of runs only; the last is not limited. Programs whose runs all end are searched once.
-
-A search that is not done after some runs is interrupted by small ones: without faults, and with one kind of
-fault at a time. Most mistakes need no more, and the search of all faults together comes to them late.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from fencepost.sim.explore.checkpoint import Together
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.endless import try_favourites
 from fencepost.sim.explore.liveness import lasso_after_fault
+from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Coverage, Setting
-from fencepost.sim.faults import KINDS
-from fencepost.sim.world import Budget
 from fencepost.sim.world.stamps import UNTIMED
 
 STEPS_FIRST = 12
 RUNS_EACH = 4_000
 """Runs with one limit."""
-RUNS_BEFORE = 300
-"""Runs of the whole search before fewer faults are tried."""
-RUNS_FEWER = 400
-"""Runs of each search with fewer faults."""
-
-
-def fewer(budget: Budget) -> list[Budget]:
-    """Return the budgets without faults, and with one kind of fault of several."""
-    kinds = [name for name, count in asdict(budget).items() if count and KINDS[name].is_fault]
-    alone = [budget.but(**{name: 0 for name in kinds if name != kind}) for kind in kinds]
-    return [budget.but(**dict.fromkeys(kinds, 0)), *(alone if len(alone) > 1 else ())]
-
 
 Stop = Callable[[ReducedSearch], bool]
 
 
-class Deepening:
-    """The same as `ReducedSearch` for who explores; `explore` returns the search that decided."""
+class Lassos:
+    """Looks once for a run that goes round for ever after a fault; `found` once there is one."""
 
-    def __init__(self, setting: Setting, *, jobs: int = 1) -> None:
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._looked = False
+        self.found: Counterexample | None = None
+
+    def look(self) -> bool:
+        """Look when a run was cut for the first time; return True if there is such a run."""
+        if not self._looked:
+            self._looked = True
+            self.found = lasso_after_fault(self._setting)
+        return self.found is not None
+
+
+class Deepening:
+    """The same as `ReducedSearch` for who explores; `explore` returns the search that decided.
+
+    It can be called again to continue, with another number of runs.
+    """
+
+    def __init__(
+        self, setting: Setting, *, jobs: int = 1, pool: Pool | None = None, lassos: Lassos | None = None
+    ) -> None:
         self.setting = setting
         self._jobs = jobs
-        self.schedules = 0
-        """To their end, so far."""
-        self.coverage = Coverage()
-        """Of the search that runs, so far."""
-        self.lasso: Counterexample | None = None
+        self._pool = pool
+        self._lassos = lassos
+        self._whole: ReducedSearch | None = None
+        self._part: ReducedSearch | None = None
+        """The search with fewer steps, if it was interrupted."""
+        self._steps = STEPS_FIRST
+        self.timed = UNTIMED
+        """Level of time on which the runs so far depended, see `stamps`."""
+        self.now: ReducedSearch | None = None
+        """The search that ran last."""
+        self.decided = False
+        """True if it found a violation, or explored everything."""
+        self.stopped = False
+        """True if `stop` ended it."""
+        self.ended_runs = 0
+        """Runs of the searches with fewer steps that have ended."""
+
+    @property
+    def schedules(self) -> int:
+        """Runs to their end, of the search that ran last."""
+        return 0 if self.now is None else self.now.schedules
+
+    @property
+    def runs(self) -> int:
+        """Runs so far, however they ended."""
+        whole = 0 if self._whole is None else self._whole.runs
+        part = 0 if self.now is None or self.now is self._whole else self.now.runs
+        return self.ended_runs + whole + part
+
+    @property
+    def coverage(self) -> Coverage:
+        return Coverage() if self.now is None else self.now.coverage
+
+    @property
+    def lasso(self) -> Counterexample | None:
         """Run that goes round for ever after a fault, if one was found where a run was cut."""
+        return None if self._lassos is None else self._lassos.found
 
-    def explore(self, stop: Stop) -> ReducedSearch:
-        try_favourites(self.setting)
-        whole = self._search(self.setting)
-        found, decided = self._explore(whole, stop, lambda search: bool(search.cut) or self._is_long(search))
-        if not decided and found.cut:
-            self.lasso = lasso_after_fault(self.setting)
-            if self.lasso is not None:
-                return found
-        if not decided and not found.cut:
-            for budget in fewer(self.setting.budget):
-                part = self._search(replace(self.setting, budget=budget), timed=found.timed)
-                other, decided = self._explore(part, stop, lambda search: search.runs >= RUNS_FEWER)
-                if other.failures:
-                    return other
-                if decided and not other.exhausted:
-                    return found  # the time is over
-            found, decided = self._explore(whole, stop, lambda search: bool(search.cut))
-        steps = STEPS_FIRST
-        while not decided and steps < self.setting.steps_max:
-            part = self._search(replace(self.setting, steps_max=steps), timed=found.timed)
-            found, decided = self._explore(part, stop, lambda search: search.runs >= RUNS_EACH)
-            steps *= 2
-        return found if decided else self._explore(whole, stop, lambda _: False)[0]
+    def explore(self, stop: Stop, runs: int | None = None) -> ReducedSearch:
+        """Explore until something is decided, `stop` says so, or after so many runs."""
+        if self._lassos is None:
+            try_favourites(self.setting)
+            self._lassos = Lassos(self.setting)
+        last = None if runs is None else self.runs + runs
+        whole = self._whole
+        if whole is None or not whole.cut:
+            whole = self._whole = self._explore(whole, self.setting, stop, last, lambda at: bool(at.cut))
+            if self._is_over(last) or not whole.cut or self._lassos.look():
+                return whole
+        while self._steps < self.setting.steps_max:
+            few = replace(self.setting, steps_max=self._steps)
+            part = self._part = self._explore(
+                self._part, few, stop, last, lambda search: search.runs >= RUNS_EACH
+            )
+            if self._is_over(last):
+                return part
+            self.ended_runs += part.runs
+            self._part = None
+            self._steps *= 2
+        self._whole = self._explore(whole, self.setting, stop, last, lambda _: False)
+        return self._whole
 
-    def _is_long(self, search: ReducedSearch) -> bool:
-        return self._jobs == 1 and search.runs >= RUNS_BEFORE and self.setting.budget.most() > 0
-
-    def _search(self, setting: Setting, timed: int = UNTIMED) -> ReducedSearch | Together:
-        return Together(setting, self._jobs, timed) if self._jobs > 1 else ReducedSearch(setting, timed=timed)
+    def _is_over(self, last: int | None) -> bool:
+        return self.decided or self.stopped or (last is not None and self.runs >= last)
 
     def _explore(
-        self, search: ReducedSearch | Together, stop: Stop, enough: Stop
-    ) -> tuple[ReducedSearch, bool]:
-        """Return the search with its counts, and True if it decided or is to end."""
-        stopped = False
+        self, search: ReducedSearch | None, setting: Setting, stop: Stop, last: int | None, enough: Stop
+    ) -> ReducedSearch:
+        """Continue a search, or begin one; several processes always begin anew, and have no limit of runs."""
 
         def look(at: ReducedSearch) -> bool:
-            nonlocal stopped
-            self.schedules = at.schedules
-            self.coverage = at.coverage
-            stopped = stop(at)
-            return stopped or enough(at)
+            self.now = at
+            self.stopped = stop(at)
+            return self.stopped or enough(at) or (last is not None and self.runs >= last)
 
-        found = search.explore(look) or search
-        assert isinstance(found, ReducedSearch)
-        return found, stopped or bool(found.failures) or (found.exhausted and not found.cut)
+        if (self._jobs > 1 or self._pool is not None) and last is None:
+            search = Together(setting, self._jobs, self.timed, pool=self._pool).explore(look)
+        else:
+            search = search or ReducedSearch(setting, timed=self.timed)
+            self.now = search
+            search.explore(look)
+        self.now = search
+        self.timed = max(self.timed, search.timed)
+        self.decided = bool(search.failures) or (search.exhausted and not search.cut)
+        return search

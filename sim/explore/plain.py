@@ -68,7 +68,7 @@ class Plain:
     def _run(self, world: World) -> None:
         world.judge.go_on(not self._first_only)
         world.start(self.setting.program)
-        depth = 0
+        depth, known = 0, len(self._path) - 1
         run, scheduler, executor = world.run, world.scheduler, world.executor
         while run.violation is None or not self._first_only:
             new = depth == len(self._path)
@@ -81,7 +81,7 @@ class Plain:
                 if not options:
                     world.complete()
                     self.coverage.end(world)
-                    if self._observe is not None:
+                    if self._observe is not None and run.time_mattered <= self._timed:
                         self._observe(world)
                     break
                 actors = scheduler.enabled()
@@ -94,7 +94,7 @@ class Plain:
                 self._path.append((options, 0))
             options, at = self._path[depth]
             self.coverage.meet(run, executor.step(*options[at]))
-            if new:
+            if depth >= known:
                 self.coverage.step(world)
             if run.overran:
                 return

@@ -24,12 +24,12 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.sim.explore.endless import judge_endless, learn_starving, learn_waiting, waits_for_ever
-from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
-from fencepost.sim.explore.runs import Coverage, Failure, Setting, divergence
+from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets, useless_beside
+from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, divergence
 from fencepost.sim.explore.states import Memory, StateCache
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, places
 from fencepost.sim.world.footprints import CLOCK, EVERYTHING
-from fencepost.sim.world.operations import same
+from fencepost.sim.world.operations import Sync, same
 from fencepost.sim.world.process import Diverged, Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.stamps import CLOCKED, UNTIMED, WATCHED
@@ -60,9 +60,8 @@ class ReducedSearch:
         self._merge = merge
         self._first_only = first_only
         self._observe = observe
-        """Called at the end of every complete run."""
+        """Called at the end of every complete run whose times are those of the search."""
         self.timed = max(int(timed), CLOCKED if setting.budget.skew else UNTIMED)
-        self.coverage = Coverage()
         self.failures: list[Failure] = []
         self.findings: list[str] = []
         self.clear()
@@ -70,6 +69,7 @@ class ReducedSearch:
     def clear(self) -> None:
         """Forget everything that was explored."""
         self.reset(Footprints())
+        self.coverage = Coverage()
         self.schedules = 0
         """Runs to their end."""
         self.pruned = 0
@@ -83,8 +83,14 @@ class ReducedSearch:
         """True if the whole search must start over, of which this is a piece."""
         self.base = 0
         """The first so many nodes belong to other pieces of the search and do not vary."""
+        self.left: list[Any] = []
+        """Pieces that are left, of a search in pieces, see `pieces`; it has no path of its own."""
+        self.part = 0.0
+        """Part of the tree that its pieces explored."""
         self._memory = Memory()
         self._recall = Recall()
+        self._learnt = self.setting.learnt()
+        """Findings of other runs on which this search rests."""
 
     def reset(self, footprints: Footprints) -> None:
         """Start with an empty path and these names for what steps touch."""
@@ -107,13 +113,19 @@ class ReducedSearch:
             self._explore(stop)
 
     def _explore(self, stop: Callable[["ReducedSearch"], bool]) -> None:
+        setting = self.setting
+        setting.adopt()
         if not self.stack:
-            self.setting.deadlines.adopt()
+            self._learnt = setting.learnt()
+        elif self._learnt != setting.learnt() and not self.exhausted:
+            # Another search of this program learnt it meanwhile, and what was explored here was without it.
+            if self.base:
+                self.stale = True
+                return
+            self.clear()
         while not self.exhausted:
             world = self._run()
-            setting = self.setting
-            learnt = setting.deadlines.adopt() | setting.sharing.adopt() | setting.loops.adopt()
-            if learnt or world.run.time_mattered > self.timed:
+            if setting.adopt() or world.run.time_mattered > self.timed:
                 # Time matters more than was thought, or threads share more: more steps conflict. Or a loop is
                 # endless: it is held back. Start over.
                 self.timed = max(self.timed, world.run.time_mattered)
@@ -143,7 +155,7 @@ class ReducedSearch:
         """Return the part of the known tree that is done: every branch counts alike."""
         if self.exhausted:
             return 1.0
-        part, share = 0.0, 1.0
+        part, share = self.part, 1.0
         for node in self.stack:
             width = len(node.done) + 1 + len(node.todo)
             width += sum(len(node.alternatives[actor]) for actor in node.backtrack - node.tried)
@@ -220,11 +232,12 @@ class ReducedSearch:
                 world.complete()
                 if world.run.threads and self._reversing:
                     self._take_in(world, [one.index for one in world.strands if one.pending is not None])
+                    self._take_in_waiting(world)
                 if world.run.has_daemons:
                     self._try_all_at_the_end()
                 self.schedules += 1
                 self.coverage.end(world)
-                if self._observe is not None:
+                if self._observe is not None and run.time_mattered <= self.timed:
                     self._observe(world)
                 return
             over = len(self.stack) - run.rushed >= steps_max and run.rushing is None
@@ -296,6 +309,7 @@ class ReducedSearch:
             node.key = None
         if self._reversing:
             self._take_in(world, enabled)
+            self._take_in_waiting(world)
         judge_endless(world, enabled)
 
     def _take_in(self, world: World, actors: list[int]) -> None:
@@ -306,6 +320,16 @@ class ReducedSearch:
                 memory = world.run.memory_of(actor)
                 r, w = r | memory, w | memory
                 self._races.take_in(actor, r, w, world.executor.past(actor))
+
+    def _take_in_waiting(self, world: World) -> None:
+        """Have threads that still wait for one another tried before all that used what they wait for."""
+        for one in world.strands:
+            op = one.pending
+            if type(op) is Sync and op.ready is not None and not op.ready():
+                touched = self.footprints.bit("sync", f"{one.machine.name}/{op.subject}")
+                before = self._races.closure(world.executor.past(one.index))
+                choice = (one.index, "ok")
+                self._races.reverse_waits(len(self.stack), choice, before, (touched, touched))
 
     def _take(self, world: World) -> StepRecord:
         """Take the step of the last node, and look for its races."""
@@ -375,11 +399,16 @@ class ReducedSearch:
         )
         return len(races)
 
-    def children(self, path: list[Node]) -> list[list[Node]]:
-        """Return all ways to extend `path` by one step, as paths of their own; empty when the run is over."""
+    def children(self, path: list[Node], since: Node | None = None) -> list[list[Node]]:
+        """Return all ways to extend `path` by one step, as paths of their own; empty when the run is over.
+
+        `since`: the node after the path, at which some ways are tried already: only the others are returned.
+        The order is that in which a search tries them first.
+        """
         found: list[list[Node]] = []
         self.widen(path)
         node: Node | None = None
+        ways: list[Choice] = []
         shown = Coverage()
         while True:
             world = self.setting.world(self.footprints, timed=self.timed, sharing=True)
@@ -394,29 +423,31 @@ class ReducedSearch:
                     races = self._look_back(record, place)
                 if world.violation is not None:
                     return []
-                enabled = world.enabled()
-                fresh = self._node(world, enabled, record)
+                fresh = self._node(world, world.enabled(), record)
                 if node is None:
                     node = fresh
-                    if path:
-                        shown.step(world)
-                        shown.conflicts = races
-                    shown.judge(world, tested)
-                choices = [
-                    (actor, alternative)
-                    for actor in enabled
-                    for alternative in fresh.alternatives[actor]
-                    if (actor, alternative) not in node.sleep
-                ]
-                if len(found) == len(choices):
+                    if since is None:
+                        if path:
+                            shown.step(world)
+                            shown.conflicts = races
+                        shown.judge(world, tested)
+                    else:
+                        node.alternatives, node.sleep = since.alternatives, dict(since.sleep)
+                        node.done = dict(since.done)
+                    ways = self._sleep.ways(node)
+                while ways and ways[0] in node.done:
+                    ways.pop(0)
+                if not ways:
                     if found:
                         self.coverage.add(shown)  # no piece takes this step: each begins after it
                     return found
-                child = Node(fresh.alternatives, dict(node.sleep), fresh.memories, fresh.judgement)
+                child = Node(node.alternatives, dict(node.sleep), fresh.memories, fresh.judgement)
                 child.done = dict(node.done)
-                child.actor, child.alternative = choices[len(found)]
+                child.actor, child.alternative = ways.pop(0)
                 child.enter(world.step(child.actor, child.alternative))
                 node.done[child.actor, child.alternative] = (child.r, child.w)
+                if not child.w and (useless := useless_beside(child.alternative)):
+                    node.done[child.actor, useless] = (child.r, child.w)
                 found.append([*path, child])
             finally:
                 self.stack.clear()

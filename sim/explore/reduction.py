@@ -211,6 +211,11 @@ HELD = (IN_VAIN,)
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 
 
+def useless_beside(alternative: str) -> str | None:
+    """Return the alternative that equals this one when the step changed nothing, if there is one."""
+    return _USELESS.get(alternative)
+
+
 class SleepSets:
     """Decides which choice a node tries next, and which it may leave out."""
 
@@ -252,6 +257,17 @@ class SleepSets:
                 return self._enter(node, actor)
         node.backtrack.update(node.alternatives)
         return any(self._enter(node, actor) for actor in node.alternatives)
+
+    def ways(self, node: Node) -> list[Choice]:
+        """Return everything that can be tried at a node, the actor first that a search tries first."""
+        last = self._stack[-1].actor if self._stack else -1
+        actors = sorted(node.alternatives, key=lambda actor: (actor in _BY_RULE, actor != last))
+        return [
+            (actor, alternative)
+            for actor in actors
+            for alternative in node.alternatives[actor]
+            if (actor, alternative) not in node.sleep
+        ]
 
     def _enter(self, node: Node, actor: int) -> bool:
         """Make the first alternative of `actor` that does not sleep the step of this node."""

@@ -112,6 +112,24 @@ class AuditCoverage:
 
 
 @dataclass(frozen=True)
+class StageResult:
+    """The part of an audit with at most so many faults, decided on its own."""
+
+    name: str
+    """`no-faults`, `one-fault`, `two-faults`, or `all`: the whole budget."""
+    verdict: AuditVerdict
+    bound: str
+    """The schedules that it speaks of, as a part of a sentence."""
+    schedules: int
+    """Runs to their end."""
+    runs: int
+    """Runs, however they ended."""
+    seconds: float
+    explored: float
+    """Estimated share of its schedules that were explored; 1 if all were."""
+
+
+@dataclass(frozen=True)
 class ProgramError:
     """The reason why a program cannot be audited, which is no violation, with the line of the program."""
 
@@ -155,6 +173,10 @@ class AuditResult:
     coverage: AuditCoverage = AuditCoverage()
     cost: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     complete: bool | None = None
+    stages: tuple[StageResult, ...] = ()
+    """From no faults to all of the budget; empty where the search had one stage."""
+    enough: str = "all"
+    """The stage that must hold for a pass."""
     faults: Counts = field(default_factory=dict)
     seed: int = 0
     model: Share | None = None

@@ -43,6 +43,8 @@ class Setting:
     seed: int = 0
     steps_max: int = 400
     """A run longer than this is cut and reported: some process is spinning."""
+    faults_max: int | None = None
+    """Faults of one run, of any kind; None: the budget alone limits them."""
     muted: frozenset[str] = frozenset()
     """Properties that are not judged: a violation of each is known, and others are looked for."""
     lines: frozenset[str] = frozenset()
@@ -73,6 +75,19 @@ class Setting:
         """Threads that share memory, as the runs so far showed."""
         return Sharing(self.program)
 
+    def adopt(self) -> bool:
+        """Take up from the next run on what was learnt; return True if anything is new."""
+        return self.deadlines.adopt() | self.sharing.adopt() | self.loops.adopt()
+
+    def learnt(self) -> tuple[Any, ...]:
+        """Return what decides which steps a run offers and which conflict, besides the program."""
+        timed = self.budget.pause or self.budget.skew
+        return (
+            (self.deadlines.tried, self.deadlines.skews) if timed else (),
+            self.sharing.writers,
+            self.loops.held(),
+        )
+
     def world(
         self,
         footprints: Footprints | None = None,
@@ -100,6 +115,7 @@ class Setting:
             loops=self.loops,
             wait_rounds=self.wait_rounds,
             lines=self.lines,
+            faults_max=self.faults_max if budget is None else None,
         )
         world.run.keep_apart(self.variables, watched=watched)
         if self.sites is not None:
@@ -349,6 +365,8 @@ class Coverage:
             self.met_by_faults.add(FILES)
         if world.run.lines_left_out:
             self.limits.add(f"a thread pauses at most {PASSES_MAX} times before the same line")
+        if world.run.rounds_left_whole:
+            self.limits.add("one round of an event loop is one step")
         self.threaded = self.threaded or world.run.has_threads
         for kind in world.forbidden:
             self.limits.add(f"the program forbids {kind} in some runs")

@@ -14,11 +14,11 @@ from collections.abc import Generator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Head, parse_head
+from fencepost.sim.proxy.http import HEAD_BYTES_MAX, LINE_BYTES_MAX, BadMessage, Head, chunk_size, parse_head
 
 BODY_BYTES_MAX = 64 << 20
-LINE_BYTES_MAX = 1 << 10
-"""Of a chunk's size, and of a trailer."""
+TRAILERS_MAX = 100
+"""Lines behind the last chunk."""
 CONNECTIONS_MAX = 256
 """Of one process at the same time."""
 _CHUNK = 1 << 18
@@ -190,27 +190,29 @@ class Connection:
         if head.fields.get("expect", "").lower() == "100-continue" and not self._in:
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if head.chunked:
-            return head, (yield from self._chunks())
+            return head, (yield from self._chunks(head))
         if (head.length or 0) > BODY_BYTES_MAX:
             raise BadMessage(413, f"a body of more than {BODY_BYTES_MAX} bytes")
         return head, (yield from self._exactly(head.length or 0))
 
-    def _chunks(self) -> Reader:
+    def _chunks(self, head: Head) -> Reader:
         body = bytearray()
         while True:
             line = yield from self._until(b"\r\n", LINE_BYTES_MAX, 400)
-            size = line.split(b";")[0].strip()
-            if not size or size.strip(b"0123456789abcdefABCDEF"):
-                raise BadMessage(400, f"no size of a chunk: {line[:40]!r}")
-            length = int(size, 16)
+            length = chunk_size(line)
             if len(body) + length > BODY_BYTES_MAX:
                 raise BadMessage(413, f"a body of more than {BODY_BYTES_MAX} bytes")
+            part = (yield from self._exactly(length + 2)) if length else b""
+            head.follow(line + part)
             if not length:
                 break
-            body += (yield from self._exactly(length + 2))[:-2]
-        while (yield from self._until(b"\r\n", LINE_BYTES_MAX, 400)) != b"\r\n":
-            pass  # a trailer
-        return bytes(body)
+            body += part[:-2]
+        for _ in range(TRAILERS_MAX):
+            line = yield from self._until(b"\r\n", LINE_BYTES_MAX, 400)
+            head.follow(line, is_last=line == b"\r\n")
+            if line == b"\r\n":
+                return bytes(body)
+        raise BadMessage(400, f"more than {TRAILERS_MAX} trailers")
 
     def _until(self, end: bytes, most: int, status: int) -> Reader:
         while (at := self._in.find(end)) < 0:

@@ -1,14 +1,23 @@
 """As much of HTTP/1.1 as a proxy must know: where a message ends.
 
 Heads are passed on byte for byte, so that signatures, which cover the Host header among others, stay true. A
-message whose end is given in two ways, or in none, is refused: a server that reads it differently would see
-another message (request smuggling).
+server that reads a message differently would see another message (request smuggling). So two readers must
+agree on each: this module finds where the message ends, and the parser that our servers use reads the same
+bytes. If that refuses them, or sees an end elsewhere, the message is refused.
 """
 
 import asyncio
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
+
+import httptools
+
+from fencepost.impl.http.heads import is_clear
 
 HEAD_BYTES_MAX = 64 << 10
+LINE_BYTES_MAX = 1024
+"""Of the line that gives the size of a chunk; its trailers have as much as a head."""
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[^\r\n]*)?\r\n")
 
 
 class BadMessage(Exception):
@@ -23,6 +32,51 @@ class Gone(Exception):
     """The other side closed the connection."""
 
 
+class _Seen:
+    """What the servers' parser finds in a message."""
+
+    def __init__(self, *, is_reply: bool) -> None:
+        self.fields: dict[str, str] = {}
+        self.hosts = 0
+        self.target = b""
+        self.heads = 0
+        self.has_body = False
+        self.is_complete = False
+        self.parser: httptools.HttpParser = (
+            httptools.HttpResponseParser(self) if is_reply else httptools.HttpRequestParser(self)
+        )
+
+    def feed(self, part: bytes) -> None:
+        try:
+            self.parser.feed_data(part)
+        except httptools.HttpParserUpgrade:
+            raise BadMessage(501, "another protocol; only HTTP/1.0 and HTTP/1.1 pass") from None
+        except httptools.HttpParserError as error:
+            raise BadMessage(400, f"it is not HTTP/1.1 ({error})") from None
+
+    # Callbacks of the parser.
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        known, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        if known == "host":
+            self.hosts += 1
+        if known in self.fields:
+            text = f"{self.fields[known]},{text}"
+        self.fields[known] = text
+
+    def on_headers_complete(self) -> None:
+        self.heads += 1
+
+    def on_body(self, _: bytes) -> None:
+        self.has_body = True
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True
+
+
 @dataclass(slots=True)
 class Head:
     """The first lines of a message, as they came."""
@@ -31,6 +85,7 @@ class Head:
     first: list[str]
     fields: dict[str, str]
     """Names in lower case; repeated fields are joined by commas."""
+    _seen: _Seen = field(repr=False)
 
     @property
     def keeps_alive(self) -> bool:
@@ -53,6 +108,12 @@ class Head:
         lines = self.raw.split(b"\r\n")
         return b"\r\n".join(line for line in lines if not line.lower().startswith(start))
 
+    def follow(self, part: bytes, *, is_last: bool = False) -> None:
+        """Raise `BadMessage` if the parser does not take this for the next part, or the last, of the body."""
+        self._seen.feed(part)
+        if self._seen.is_complete != is_last:
+            raise BadMessage(400, "its chunks end in two places")
+
 
 async def read_head(reader: asyncio.StreamReader) -> Head | None:
     """The next head; None when the connection ends before it begins."""
@@ -69,70 +130,76 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
 
 def parse_head(raw: bytes) -> Head:
     """A whole head, up to its empty line."""
-    first, *lines = raw.decode("latin-1")[:-4].split("\r\n")
-    words = first.split(" ", 2)
-    if len(words) < 2:
-        raise BadMessage(400, f"no first line of HTTP: {first[:60]!r}")
-    fields: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip():
-            raise BadMessage(400, f"no header field: {line[:60]!r}")
-        name, value = name.lower(), value.strip()
-        fields[name] = f"{fields[name]},{value}" if name in fields else value
-    head = Head(raw, words, fields)
-    _check_framing(head)
-    return head
-
-
-def _check_framing(head: Head) -> None:
-    length, coding = head.fields.get("content-length"), head.fields.get("transfer-encoding")
-    if length is not None and (coding is not None or not (length.isascii() and length.isdigit())):
-        raise BadMessage(400, "its length is given in two ways, or not as a number")
+    is_reply = raw.startswith(b"HTTP/")
+    seen = _Seen(is_reply=is_reply)
+    first = raw.partition(b"\r\n")[0].decode("latin-1").split(" ", 2)
+    if len(first) < 2 or (not is_reply and len(first) != 3):
+        raise BadMessage(400, f"no first line of HTTP: {' '.join(first)[:60]!a}")
+    seen.feed(raw)
+    version = seen.parser.get_http_version()
+    clear = is_reply or is_clear(version, seen.hosts, seen.target)
+    if seen.heads != 1 or seen.has_body:
+        raise BadMessage(400, "its head ends in two places")
+    if not clear or version not in ("1.0", "1.1"):
+        raise BadMessage(400, "it has no host or several, or a target that is not ASCII, or is not HTTP/1.1")
+    coding = seen.fields.get("transfer-encoding")
+    if coding is not None and ("content-length" in seen.fields or version == "1.0"):
+        raise BadMessage(400, "its length is given in two ways")
     if coding is not None and coding.lower() != "chunked":
-        raise BadMessage(501, f"transfer encoding {coding!r}")
+        raise BadMessage(501, f"transfer encoding {coding[:60]!a}")
+    return Head(raw, first, seen.fields, seen)
+
+
+def chunk_size(line: bytes) -> int:
+    """The size of the chunk that this line begins."""
+    found = _SIZE.fullmatch(line)
+    if found is None:
+        raise BadMessage(400, f"no size of a chunk: {line[:40]!a}")
+    return int(found[1], 16)
 
 
 async def read_body(reader: asyncio.StreamReader, head: Head, bytes_max: int) -> bytes:
     """The body of a request, as it came."""
     if head.chunked:
-        return await _read_chunks(reader, bytes_max)
+        return await _read_chunks(reader, head, bytes_max)
     length = head.length or 0
     if length > bytes_max:
         raise BadMessage(413, f"a body of {length} bytes; the proxy passes at most {bytes_max}")
     return await _exactly(reader, length) if length else b""
 
 
-async def _read_chunks(reader: asyncio.StreamReader, bytes_max: int) -> bytes:
-    parts: list[bytes] = []
-    size = 0
+async def _read_chunks(reader: asyncio.StreamReader, head: Head, bytes_max: int) -> bytes:
+    body = bytearray()
     while True:
         line = await _line(reader)
-        try:
-            length = int(line.split(b";")[0], 16)
-        except ValueError:
-            raise BadMessage(400, f"no size of a chunk: {line[:40]!r}") from None
-        size += length + len(line) + 2
-        if length < 0 or size > bytes_max:
+        length = chunk_size(line)
+        if len(body) + len(line) + length + 2 > bytes_max:
             raise BadMessage(413, f"a body of more than {bytes_max} bytes")
-        parts.append(line)
+        part = line + (await _exactly(reader, length + 2) if length else b"")
+        head.follow(part)
+        body += part
         if not length:
             break
-        parts.append(await _exactly(reader, length + 2))
     while True:  # trailers, and the empty line that ends them
         line = await _line(reader)
-        parts.append(line)
+        head.follow(line, is_last=line == b"\r\n")
+        body += line
         if line == b"\r\n":
-            return b"".join(parts)
+            return bytes(body)
+        if len(body) > bytes_max:
+            raise BadMessage(413, f"a body of more than {bytes_max} bytes")
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
     try:
-        return await reader.readuntil(b"\r\n")
+        line = await reader.readuntil(b"\r\n")
     except asyncio.IncompleteReadError:
         raise Gone from None
     except asyncio.LimitOverrunError:
-        raise BadMessage(400, "a line of a chunked body that never ends") from None
+        line = b""
+    if not 0 < len(line) <= LINE_BYTES_MAX:
+        raise BadMessage(400, "a line of a chunked body that never ends")
+    return line
 
 
 async def _exactly(reader: asyncio.StreamReader, count: int) -> bytes:

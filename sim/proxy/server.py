@@ -1,7 +1,8 @@
 """The proxy: a server that passes requests on, with the faults of its plan.
 
-A request is read whole. Then its fate is drawn, from a stream of its own for each kind of request and each
-fault, so that another rate of one fault does not change which requests meet another:
+A request is read whole, by the rules of our servers. Then its fate is drawn, from a stream of its own for
+each kind of request and each fault, so that another rate of one fault does not change which requests meet
+another:
 
 
     slow down     waits its latency, is answered 503; never forwarded
@@ -27,6 +28,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.recording.http import Exchange, HttpRecording, dechunked
 from fencepost.impl.store.errors import Unusable
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_body, read_head, read_reply
@@ -35,6 +37,10 @@ from fencepost.sim.proxy.statistics import Statistics
 
 IDLE_MAX = 256
 """Connections to the upstream kept for the next requests."""
+
+NOT_DELIVERED = "not delivered"
+"""The note of an answer that the proxy kept from its client."""
+_BY_PROXY = "by the proxy"
 
 _LOST = (Gone, OSError, asyncio.IncompleteReadError)
 """The ways in which a connection is cut."""
@@ -59,8 +65,11 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Proxy:
     """One proxy. `start` and `stop` are called in its event loop, `running` does so in a thread."""
 
-    def __init__(self, plan: Plan, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self, plan: Plan, sleep: Sleep = asyncio.sleep, *, recording: HttpRecording | None = None
+    ) -> None:
         self.plan = plan
+        self._recording = recording
         self._sleep = sleep
         self.statistics = Statistics()
         self.url = ""
@@ -136,20 +145,28 @@ class Proxy:
         head = await read_head(reader)
         if head is None:
             return False
-        if len(head.first) != 3 or not head.first[2].startswith("HTTP/1."):
-            raise BadMessage(400, "only HTTP/1.0 and HTTP/1.1 pass")
+        if head.first[0].startswith("HTTP/"):
+            raise BadMessage(400, "it is a reply, and not a request")
         if head.fields.get("expect", "").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await read_body(reader, head, self.plan.body_bytes_max)
         return await self._decide(head, body, writer)
+
+    def _recorded(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> Exchange | None:
+        """The exchange in the trace, if there is one."""
+        if self._recording is None:
+            return None
+        host, port = (writer.get_extra_info("peername") or ("client", ""))[:2]
+        return self._recording.begin(head.first[0], head.first[1], head.fields, body, f"{host}:{port}")
 
     async def _decide(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> bool:
         begun = time.perf_counter()
         kind = kind_of(head.first[0], head.first[1])
         fate = self._fate(kind)
         message = (head.without("expect") if "expect" in head.fields else head.raw) + body
+        exchange = self._recorded(head, body, writer)
         if fate == "late":
-            self._send_late(kind, head.first[0], message)
+            self._send_late(kind, head.first[0], message, exchange)
             self.statistics.fates[kind]["closed, to land late"] += 1
             return False
         async with self._place():
@@ -160,8 +177,12 @@ class Proxy:
                     _reply(503, "Please reduce your request rate.", bare=head.first[0] == "HEAD"),
                     True,
                 )
+                if exchange is not None:
+                    exchange.end(503, {}, b"<Error><Code>SlowDown</Code></Error>", _BY_PROXY)
             else:
                 passed = await self._forward(kind, head.first[0], message)
+                if exchange is not None:
+                    _end(exchange, passed, NOT_DELIVERED if fate == "reply_lost" else "")
                 if passed is None or fate == "reply_lost":
                     name = "upstream gave no reply" if passed is None else "landed, reply lost"
                     self.statistics.fates[kind][name] += 1
@@ -208,12 +229,12 @@ class Proxy:
             if self._places is not None:
                 self._places.release()
 
-    def _send_late(self, kind: str, method: str, message: bytes) -> None:
-        task = asyncio.get_running_loop().create_task(self._land_late(kind, method, message))
+    def _send_late(self, kind: str, method: str, message: bytes, exchange: Exchange | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._land_late(kind, method, message, exchange))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _land_late(self, kind: str, method: str, message: bytes) -> None:
+    async def _land_late(self, kind: str, method: str, message: bytes, exchange: Exchange | None) -> None:
         try:
             await self._sleep(self.plan.late_after.draw(self._stream("late_after", kind)))
         except asyncio.CancelledError:
@@ -221,6 +242,8 @@ class Proxy:
             raise
         async with self._place():
             passed = await self._forward(kind, method, message)
+        if exchange is not None:
+            _end(exchange, passed, NOT_DELIVERED)
         status = "no reply" if passed is None else passed[0].first[1]
         # Counted apart: the request itself was counted when its connection was closed.
         self.statistics.landed_late[f"{kind} {status}"] += 1
@@ -267,6 +290,16 @@ class Proxy:
         )
 
 
+def _end(exchange: Exchange, passed: tuple[Head, bytes, bool] | None, note: str) -> None:
+    """Record the upstream's answer to an exchange, or that there was none."""
+    if passed is None:
+        exchange.end(None, {}, b"", "upstream gave no reply")
+        return
+    head, body, _ = passed
+    content = dechunked(body) if head.chunked else body
+    exchange.end(int(head.first[1]), head.fields, content, note)
+
+
 def _reply(status: int, message: str, *, close: bool = False, bare: bool = False) -> bytes:
     """An answer of our own, as S3 would give it."""
     reason, code = _ANSWERS[status]
@@ -282,7 +315,9 @@ def _reply(status: int, message: str, *, close: bool = False, bare: bool = False
 
 
 @contextlib.contextmanager
-def running(plan: Plan, sleep: Sleep = asyncio.sleep) -> Iterator[Proxy]:
+def running(
+    plan: Plan, sleep: Sleep = asyncio.sleep, *, recording: HttpRecording | None = None
+) -> Iterator[Proxy]:
     """A proxy in a thread of its own, for as long as the context lasts."""
     loop = precise_loop()
     thread = threading.Thread(target=loop.run_forever, name="fencepost-proxy", daemon=True)
@@ -291,7 +326,7 @@ def running(plan: Plan, sleep: Sleep = asyncio.sleep) -> Iterator[Proxy]:
     def call(work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    proxy = Proxy(plan, sleep)
+    proxy = Proxy(plan, sleep, recording=recording)
     try:
         call(proxy.start())
         try:

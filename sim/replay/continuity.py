@@ -66,6 +66,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.impl.recording.files import GAP
 from fencepost.properties.refinement.rules import Events
 from fencepost.properties.refinement.symbols import operations
 from fencepost.properties.refinement.text import I64, Mask, Text, firsts
@@ -95,7 +96,8 @@ VERSIONED = "are of objects with deleted versions, or of unknown kinds of reques
 OTHER_WRITERS = "are of objects with an ETag that nothing in the trace wrote"
 GIVEN_UP = "are of objects whose history is too entangled to decide"
 NOTHING_SHOWN = "have an answer that tells nothing of the object"
-REASONS = (NO_ETAG, NO_ANSWER, REPEATED, VERSIONED, OTHER_WRITERS, GIVEN_UP, NOTHING_SHOWN)
+GAPS = "are of objects about which the recorder dropped requests"
+REASONS = (NO_ETAG, NO_ANSWER, REPEATED, VERSIONED, GAPS, OTHER_WRITERS, GIVEN_UP, NOTHING_SHOWN)
 
 
 @dataclass(frozen=True)
@@ -300,7 +302,22 @@ class _Part:
         answered = np.concatenate([landings, ended[alone]])
         asked = np.concatenate([asked[op_landed], asked[alone]])
         found = self._read(asked, answered, len(landings))
-        return found, {REPEATED: self._repeated(twice, row), VERSIONED: self._versioned(found)}
+        return found, {
+            REPEATED: self._repeated(twice, row),
+            VERSIONED: self._versioned(found),
+            GAPS: self._with_gaps(),
+        }
+
+    def _with_gaps(self) -> Mask:
+        """The objects about which requests are missing; all objects of a run where their keys are unknown."""
+        seen = self.seen
+        objects = np.zeros(self.objects, np.bool_)
+        gaps = np.flatnonzero(seen.phase.is_in(("note",)) & seen.kind.is_in((GAP,)))
+        if len(gaps):
+            objects[self.object[gaps]] = True
+            whole = gaps[seen.key.codes[gaps] == seen.key.number("")]
+            objects[self.object[np.isin(seen.run, seen.run[whole])]] = True
+        return objects
 
     def _repeated(self, twice: Mask, row: I64) -> Mask:
         """The objects with requests whose order is unclear, because numbers are used twice."""
@@ -383,11 +400,12 @@ class _Part:
         for at in np.flatnonzero(backwards & self.one_order[run]).tolist():
             why = f"event {seen.seq[row[at]]} answers a request that was sent later"
             self._find("answered-before", int(row[at]), int(asked[at]), why)
+        begin, end = self._places(begin, np.where(exact, row, end))
         return _Requests(
             object=self.object[row],
             domain=np.where(self.one_order[run], NONE, process),
             begin=begin,
-            end=np.where(exact, row, end),
+            end=end,
             asked=asked,
             answered=answered,
             need=need,
@@ -575,7 +593,6 @@ class _Part:
         codes, seen = self.hash.codes, self.seen
         steps = []
         sent = []
-        begins, ends = self._places(requests)
         for at in range(len(requests)):
             asked, answered = int(requests.asked[at]), int(requests.answered[at])
             row = answered if answered >= 0 else asked
@@ -599,8 +616,8 @@ class _Part:
                 Step(
                     row=row,
                     domain=int(requests.domain[at]),
-                    begin=int(begins[at]),
-                    end=int(ends[at]),
+                    begin=int(requests.begin[at]),
+                    end=int(requests.end[at]),
                     need=Need(int(requests.need[at])),
                     value=int(requests.value[at]),
                     post=post,
@@ -621,16 +638,15 @@ class _Part:
         }
         return Register(steps, known, starts_empty=self.claims.starts_empty)
 
-    def _places(self, requests: _Requests) -> tuple[I64, I64]:
+    def _places(self, begin: I64, end: I64) -> tuple[I64, I64]:
         """The beginnings and ends, where a process has its restarts one after the other."""
-        begins, ends = requests.begin, requests.end
-        if (requests.domain == NONE).all():
-            return begins, ends
-        rows = np.unique(np.concatenate([begins[begins >= 0], ends[ends < len(self.seen)]]))
-        order = rows[np.lexsort((rows, self.seen.incarnation[rows]))]
-        place = np.full(len(self.seen) + 1, len(self.seen), np.int64)
-        place[order] = np.arange(len(order))
-        return np.where(begins >= 0, place[begins], begins), place[ends]
+        seen = self.seen
+        life = np.where(self.one_order[seen.run], 0, seen.incarnation)
+        if not life.any():
+            return begin, end
+        place = np.full(len(seen) + 1, len(seen), np.int64)
+        place[np.lexsort((life, seen.run))] = np.arange(len(seen))
+        return np.where(begin == NONE, begin, place[begin]), place[end]
 
     def _left(self, own: int, post: int, etags: set[int], hashes: Mapping[int, set[int]]) -> frozenset[int]:
         """The ETags that a write of this hash may leave; `post` is the one that its answer shows, if any."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from fencepost.impl.recording.files import GAP
 from fencepost.impl.store.events import PHASES
 from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, SymbolKind, explain, not_judged, refusal
 from fencepost.properties.refinement.breaches import Breach, breaches
@@ -235,8 +236,13 @@ def event_text(process: str, *columns: str) -> str:
 
 
 def _strange(seen: Events) -> dict[int, str]:
-    """Runs with events of an unknown phase or kind, and the first of each."""
+    """Runs with events of an unknown phase or kind, or with gaps, and the first of each."""
     found: dict[int, str] = {}
+    gaps = np.flatnonzero(seen.phase.is_in(("note",)) & seen.kind.is_in((GAP,)))
+    for row in gaps[firsts(*seen.numbered(seen.run[gaps]))].tolist() if len(gaps) else ():
+        where = f" about {seen.key.at(row)}" if seen.key.at(row) else ""
+        why = f"the recorder dropped requests{where}, so what seems to be missing may have been there"
+        found[int(seen.run[row])] = f"event {seen.seq[row]}: {why}"
     requests = seen.phase.is_in(PHASES[:3])
     for column, name, known, bad in (
         (seen.phase, "phase", PHASES, ~seen.phase.is_in(PHASES)),

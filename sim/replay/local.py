@@ -20,10 +20,10 @@ from fencepost.sim.replay.continuity import EXTRA as CONTINUITY_EXTRA
 from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge, NoModel
-from fencepost.sim.replay.parts import Part, load
+from fencepost.sim.replay.parts import NO_CLOCKS, UNNAMED_GAP, Clocks, Part, clocks_of, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
 from fencepost.sim.replay.statistics import EXTRA as STATISTICS_EXTRA
-from fencepost.sim.replay.statistics import Statistics, statistics
+from fencepost.sim.replay.statistics import RETRIES, Statistics, statistics
 from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.schema import Problem
 
@@ -46,6 +46,8 @@ class Outcome:
     undecided: int = 0
     left_out: int = 0
     """Events that belong to no run."""
+    left_out_by: dict[str, int] = field(default_factory=dict)
+    """Of those, the number by what they are about; empty where that was not counted."""
     not_accepted: list[dict[str, Any]] = field(default_factory=list)
     """Runs that were not accepted, rejected ones first."""
     statistics: Statistics = field(default_factory=Statistics)
@@ -56,6 +58,7 @@ class Outcome:
     continuity: Continuity = field(default_factory=Continuity)
     not_judged: tuple[str, ...] = ()
     """Facts that the verdicts do not cover."""
+    clocks: Clocks = NO_CLOCKS
 
     def count(self, verdicts: pa.Table) -> None:
         """Add the verdicts of a part by the model."""
@@ -99,12 +102,14 @@ class Outcome:
             problems=tuple(str(problem) for problem in self.problems),
             damaged_lines=sum(problem.lines for problem in self.problems),
             left_out=self.left_out,
+            left_out_by=dict(self.left_out_by),
             events_read=self.read,
             grouped_by=grouped_by,
             started_seconds=started_seconds,
             continuity=self.continuity.result(self.claims),
             coverage=self.coverage,
             statistics=self.statistics.as_json(),
+            clocks=self.clocks.as_json(),
             not_judged=self.not_judged,
         )
 
@@ -118,7 +123,8 @@ class Outcome:
     @property
     def verdict(self) -> Verdict:
         if self.rejected or self.continuity.found:
-            return "violated"
+            has_gaps = any(problem.what == UNNAMED_GAP for problem in self.problems)
+            return "undecided" if has_gaps else "violated"
         # A model accepts whatever its map does not read.
         is_judged = self.runs and (self.read if self.has_model else self.continuity.judged)
         is_open = self.undecided or self.continuity.undecided or self.problems
@@ -145,20 +151,23 @@ def replay(
     outcome = Outcome(not_judged=judge.not_judged, claims=claims, has_model=isinstance(judge, Judge))
     workers = workers or os.cpu_count() or 1
     columns = columns_read(counted=counted)
+    if isinstance(judge, NoModel):
+        columns = (*columns, *RETRIES)
 
-    def work(part: Part) -> tuple[pa.Table, Continuity, Statistics, list[Problem]]:
+    def work(part: Part) -> tuple[pa.Table, Continuity, Statistics, Clocks, list[Problem]]:
         problems: list[Problem] = []
         table = load(part, columns, problems.append)
         seen = events(table)
         found = statistics(seen, table) if counted else Statistics()
         objects = continuity(seen, table, claims, as_recorded=judge.whole)
-        return judge.verdicts(seen), objects, found, problems
+        return judge.verdicts(seen), objects, found, clocks_of(table), problems
 
     # The largest first, so that a giant run does not begin last.
     waiting = sorted(parts, key=lambda part: -part.events)
     with ThreadPoolExecutor(workers) as pool, _Table(verdicts) as table:
-        for found, objects, counts, problems in pool.map(work, waiting):
+        for found, objects, counts, clocks, problems in pool.map(work, waiting):
             outcome.count(found)
+            outcome.clocks = outcome.clocks.joined(clocks)
             outcome.continuity.add(objects)
             outcome.statistics.add(counts)
             outcome.problems += problems

@@ -10,8 +10,9 @@ bounded by the largest part, which is at least the longest run.
 """
 
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,19 +21,55 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.impl.recording.files import BEGIN, GAP
 from fencepost.properties.refinement.grouping import LinkedRuns
-from fencepost.sim.trace.grouping import Grouping, grouped, learn_links, named
-from fencepost.sim.trace.ordering import ordered
+from fencepost.sim.trace.columns import text
+from fencepost.sim.trace.grouping import Grouping, grouped, learn_links, named, unnamed
+from fencepost.sim.trace.ordering import numbered_by_one, ordered
 from fencepost.sim.trace.reading import Report, batches, is_parquet, open_parquet, read_group
 from fencepost.sim.trace.schema import SCHEMA, Problem, TraceError, completed
 from fencepost.sim.trace.writing import sorted_by_run
 
 EVENTS_A_PART = 1 << 18
+UNNAMED_GAP = "has gaps of which no key is known, so what seems to be missing may have been there"
+"""The problem of a trace whose recorder dropped requests, where runs are named by keys."""
 SEVERAL_COUNTERS = "several_counters"
 """The column of a part in order that is true in runs whose events were numbered by several counters."""
 _PART_BYTES = 32 << 20
 _FILES_MAX = 256
 """Files that are open at once while events are dealt."""
+
+
+_CLOCKS = b"clocks"
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks by which events of several recorders were ordered."""
+
+    difference_ns: int = 0
+    """The clocks of two processes differ by at least this much: an ETag was used before it was made."""
+    runs: int = 0
+    """Runs that were ordered by several clocks."""
+    uncertain: int = 0
+    """Of those, the runs whose ETags no constant difference explains."""
+
+    def joined(self, other: "Clocks") -> "Clocks":
+        most = max(self.difference_ns, other.difference_ns)
+        return Clocks(most, self.runs + other.runs, self.uncertain + other.uncertain)
+
+    def as_json(self) -> dict[str, float]:
+        difference_s = round(self.difference_ns / 1e9, 6)
+        return {"runs": self.runs, "uncertain_runs": self.uncertain, "difference_s": difference_s}
+
+
+NO_CLOCKS = Clocks()
+
+
+def clocks_of(table: pa.Table) -> Clocks:
+    """The clocks of a part that is in order."""
+    noted = (table.schema.metadata or {}).get(_CLOCKS, b"0 0 0")
+    return Clocks(*map(int, noted.split()))
 
 
 @dataclass(frozen=True)
@@ -49,6 +86,8 @@ class Plan:
 
     parts: tuple[Part, ...]
     left_out: int = 0
+    left_out_by: Mapping[str, int] = field(default_factory=dict)
+    """Of those, the number by what they are about."""
 
     @property
     def events(self) -> int:
@@ -104,16 +143,47 @@ def in_order(table: pa.Table) -> pa.Table:
 
     If there are such runs, the column `SEVERAL_COUNTERS` marks them.
     """
-    table = sorted_by_run(table)
+    table = sorted_by_run(_without_beginnings(table))
     run = table["run"].combine_chunks()
     code = (run if pa.types.is_dictionary(run.type) else run.dictionary_encode()).indices.to_numpy()
     seq = table["seq"].to_numpy()
-    twice = (code[1:] == code[:-1]) & (seq[1:] == seq[:-1])
-    if not twice.any():
+    same = code[1:] == code[:-1]
+    odd = same & (seq[1:] == seq[:-1])
+    if "t_ns" in table.column_names:
+        time = table["t_ns"].to_numpy()
+        odd |= same & (time[1:] < time[:-1])
+    if not odd.any():
         return table
-    names = pc.unique(run.filter(pa.array(np.append(twice, False))).cast(pa.string()))
-    found = ordered(table).table.select(table.column_names)
+    landed = text(table["phase"]).is_in(("landed",))
+    time = table["t_ns"].to_numpy() if "t_ns" in table.column_names else np.zeros(len(table), np.int64)
+    several = ~numbered_by_one(code, seq, time, landed)[code]
+    if not several.any():
+        return table
+    names = pc.unique(run.filter(pa.array(several)).cast(pa.string()))
+    order = ordered(table)
+    found = order.table.select(table.column_names)
+    noted = f"{order.difference_ns} {len(names)} {len(order.uncertain)}"
+    found = found.replace_schema_metadata({_CLOCKS: noted.encode()})
     return found.append_column(SEVERAL_COUNTERS, pc.is_in(found["run"].cast(pa.string()), value_set=names))
+
+
+def _without_beginnings(table: pa.Table) -> pa.Table:
+    """The table without the notes by which a recorder begins its files, in runs that one recorder recorded.
+
+    Every such note is numbered 0. Where several recorders wrote, two of these notes are left, so that the
+    events are never taken for those of one counter.
+    """
+    if "kind" not in table.column_names or not len(table):
+        return table
+    begins = pc.equal(table["kind"].cast(pa.string()), BEGIN)
+    if not pc.any(begins).as_py():
+        return table
+    wanted = ["run", *(name for name in ("process", "incarnation") if name in table.column_names)]
+    found = table.select(wanted).filter(begins).cast(pa.schema([SCHEMA.field(name) for name in wanted]))
+    recorders = found.group_by(wanted).aggregate([]).group_by("run").aggregate([([], "count_all")])
+    several = recorders.filter(pc.greater(recorders["count_all"], 1))["run"]
+    of_several = pc.is_in(table["run"].cast(pa.string()), value_set=several.combine_chunks())
+    return table.filter(pc.or_(pc.invert(begins), of_several))
 
 
 @dataclass(frozen=True)
@@ -178,11 +248,19 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
     count = min(_FILES_MAX, 1 + size // _PART_BYTES)
     writers: dict[int, pq.ParquetWriter] = {}
     left_out = 0
+    left_out_by: Counter[str] = Counter()
     name = naming(files, by)
     try:
         for table in batches(files, report):
-            table, rest = name(completed(table))
+            whole = completed(table)
+            if by != "run":
+                whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
+                if has_unnamed_gap(whole):
+                    report(Problem("the trace", UNNAMED_GAP))
+            table, rest = name(whole)
             left_out += rest
+            if rest:
+                left_out_by.update(unnamed(whole, by))
             for number, piece in _by_hash(table, count):
                 if number not in writers:
                     path = folder / f"part-{number:05d}.parquet"
@@ -196,7 +274,14 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
         path = folder / f"part-{number:05d}.parquet"
         metadata = pq.read_metadata(path)
         parts.append(Part(((str(path), tuple(range(metadata.num_row_groups))),), metadata.num_rows))
-    return Plan(tuple(parts), left_out)
+    return Plan(tuple(parts), left_out, dict(left_out_by.most_common()))
+
+
+def has_unnamed_gap(table: pa.Table) -> bool:
+    """True if a recorder dropped requests, or files, and no longer knew which keys they were about."""
+    kind, key = (table[name].cast(pa.string()) for name in ("kind", "key"))
+    found = pc.and_(pc.equal(kind, GAP), pc.equal(key, ""))
+    return bool(pc.any(pc.and_(found, pc.equal(table["phase"].cast(pa.string()), "note"))).as_py())
 
 
 def naming(files: list[Path], by: Grouping) -> Callable[[pa.Table], tuple[pa.Table, int]]:

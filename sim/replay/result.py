@@ -40,6 +40,19 @@ class ContinuityFinding(RunVerdict):
 
 
 @dataclass(frozen=True)
+class PromiseVerdict:
+    """One promise on one run."""
+
+    promise: str
+    verdict: Literal["holds", "violated", "undecided"]
+    run: str = ""
+    seq: int = -1
+    """The event that breaks it, -1 if that is the end of the run."""
+    event: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class ContinuityResult:
     """The continuity of all objects: conditions, ETags and hashes, without a model."""
 
@@ -97,13 +110,22 @@ class ReplayResult:
     damaged_lines: int = 0
     """Lines that are no events."""
     left_out: int = 0
+    """Events that belong to no run."""
+    left_out_by: Mapping[str, int] = field(default_factory=dict)
+    """Of those, the number by what they are about (local engine)."""
     events_read: int = 0
     grouped_by: str = ""
     started_seconds: float = 0.0
     continuity: ContinuityResult | None = None
     """None for access logs, which have no ETags."""
+    promises: tuple[PromiseVerdict, ...] = ()
+    """The promises that were judged (--promise), on each run."""
     coverage: LabelCoverage | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
+    explained_runs: Mapping[str, Any] = field(default_factory=dict)
+    """How events group into runs, and what the map reads, with --explain-runs."""
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    """Runs that were ordered by the clocks of several processes, and by how much these differ at least."""
     not_judged: tuple[str, ...] = ()
     """Properties that the verdict does not cover."""
     judged_by: str = ""

@@ -27,7 +27,16 @@ from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, conti
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import VERDICTS, Judge, NoModel
 from fencepost.sim.replay.local import Outcome, columns_read
-from fencepost.sim.replay.parts import EVENTS_A_PART, Part, completed_only, in_order, in_parts, load
+from fencepost.sim.replay.parts import (
+    EVENTS_A_PART,
+    UNNAMED_GAP,
+    Part,
+    completed_only,
+    has_unnamed_gap,
+    in_order,
+    in_parts,
+    load,
+)
 from fencepost.sim.replay.statistics import Statistics, statistics
 from fencepost.sim.spark.session import ship
 from fencepost.sim.trace.columns import events
@@ -167,6 +176,8 @@ class ReadFiles:
         schema = SCHEMA.append(pa.field(LINK, pa.string())) if isinstance(self.by, LinkedRuns) else SCHEMA
         for table in batches([path], problems.append):
             table = completed(table)
+            if self.by != "run" and has_unnamed_gap(table):
+                problems.append(Problem("the trace", UNNAMED_GAP))
             table, rest = (
                 halfway(self.by, table) if isinstance(self.by, LinkedRuns) else grouped(table, self.by)
             )

@@ -6,6 +6,7 @@ with the trace: a key that is never among a part's thousand largest is not liste
 several issued before any of them was answered, that a process waits for before it goes on.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,10 +24,21 @@ from fencepost.sim.trace.columns import numbered
 
 EXTRA = ("t_ns", "hash")
 """The columns that statistics need besides those for verdicts."""
+RETRIES = ("note",)
+"""The column that shows which requests an SDK repeated."""
+_ATTEMPT = re.compile(r"attempt [0-9]+ of ")
+DOLLARS_PER_1000 = {"put": 0.005, "get": 0.0004}
+"""The list prices of S3 Standard: of writes and listings, and of reads. Deletes cost nothing."""
+_PRICED_AS = {
+    **dict.fromkeys(("get", "head"), "get"),
+    **dict.fromkeys(("delete", "abort-upload"), ""),
+}
 _PER_OCTAVE = 8
 _BUCKETS = 63 * _PER_OCTAVE
 _KEPT = 1000
 _SHOWN = 10
+LOST = ("exists", "changed", "conflict")
+"""Outcomes of a request whose condition somebody else had changed."""
 REFUSALS = {"conflict": "409", "exists": "412", "changed": "412", "throttled": "503"}
 
 
@@ -45,6 +57,8 @@ class Statistics:
     """Writes of bytes that the same run sent to the same key before."""
     open: int = 0
     """Requests without a response."""
+    retries: int = 0
+    """Requests that an SDK repeated, where the trace notes it."""
     stalls: list[tuple[int, str, int]] = field(default_factory=list)
     """The longest gaps between events: nanoseconds, run, number of the event after it."""
 
@@ -63,6 +77,7 @@ class Statistics:
         self.prefixes = dict(_largest(self.prefixes, 10 * _KEPT))
         self.duplicates += other.duplicates
         self.open += other.open
+        self.retries += other.retries
         self.stalls = sorted(self.stalls + other.stalls, reverse=True)[:_SHOWN]
 
     def as_row(self) -> dict[str, Any]:
@@ -79,6 +94,7 @@ class Statistics:
             "prefixes": self.prefixes,
             "duplicates": self.duplicates,
             "open": self.open,
+            "retries": self.retries,
             "stalls": self.stalls,
         }
 
@@ -92,6 +108,7 @@ class Statistics:
             prefixes=dict(row["prefixes"]),
             duplicates=row["duplicates"],
             open=row["open"],
+            retries=row["retries"],
             stalls=[(ns, run, seq) for ns, run, seq in row["stalls"]],
         )
         for kind, places in row["latency"].items():
@@ -106,6 +123,10 @@ class Statistics:
             "operations": {kind: self._operation(kind) for kind in kinds},
             "rates": self._rates(),
             "unanswered": self.open,
+            "lost_replies": self.open + sum(n for (_, end), n in self.requests.items() if end == "unknown"),
+            "lost_races": sum(n for (_, end), n in self.requests.items() if end in LOST),
+            "retries": self.retries,
+            "dollars": round(self._dollars(), 6),
             "duplicates": self.duplicates,
             "serial_hops": _percentiles(self.hops),
             "conflicts": [
@@ -119,6 +140,11 @@ class Statistics:
                 {"run": run, "seq": seq, "seconds": round(ns / 1e9, 6)} for ns, run, seq in self.stalls
             ],
         }
+
+    def _dollars(self) -> float:
+        """The requests at list prices, refused and repeated ones included."""
+        prices = ((_PRICED_AS.get(kind, "put"), count) for (kind, _), count in self.requests.items())
+        return sum(DOLLARS_PER_1000.get(name, 0.0) * count / 1000 for name, count in prices)
 
     def _operation(self, kind: str) -> dict[str, Any]:
         outcomes = {outcome: count for (one, outcome), count in sorted(self.requests.items()) if one == kind}
@@ -152,6 +178,8 @@ def statistics(seen: Events, table: pa.Table) -> Statistics:
     _count_keys(found, seen, request, response)
     _count_duplicates(found, seen, table, request)
     _find_stalls(found, seen, time)
+    if RETRIES[0] in table.column_names:
+        found.retries = _count_retries(table, request)
     return found
 
 
@@ -224,6 +252,12 @@ def _count_duplicates(found: Statistics, seen: Events, table: pa.Table, request:
     rows = request[(code[request] != empty) & (seen.kind.codes[request] == seen.kind.number("put"))]
     _, count = numbered(seen.run[rows], seen.key.codes[rows], code[rows])
     found.duplicates = len(rows) - count
+
+
+def _count_retries(table: pa.Table, request: I64) -> int:
+    """Requests that a recorder of an SDK noted as a further attempt."""
+    notes = table["note"].take(pa.array(request))
+    return int(pc.sum(pc.match_substring_regex(notes.cast(pa.string()), _ATTEMPT.pattern)).as_py() or 0)
 
 
 def _find_stalls(found: Statistics, seen: Events, time: I64) -> None:

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,24 @@ def outcome(
         units=dict.fromkeys(timed_keys, "ms"),
         case_keys=tuple(sorted({key for case in scenario.cases for key in case.shown})),
         objectives=tuple(objectives),
+        notes=tuple(_notes(scenario, points)),
     )
+
+
+def _notes(scenario: Scenario, points: Sequence[Point]) -> Iterator[str]:
+    """Say so where a sweep puts a constant in the place of a distribution."""
+    own = scenario.settings.get("store.latency")
+    if _varies(own) and any(not _varies(point.settings.get("store.latency")) for point in points):
+        given = scenario.shown.get("store.latency")
+        yield (
+            f"The sweep of store.latency replaces the distribution {given} by constants: what p99 shows is "
+            'queueing alone. To keep its shape, sweep it as { p50 = "...", p99 = "..." } in the file.'
+        )
+
+
+def _varies(latency: Any) -> bool:
+    """Return True if a latency, as the loader parsed it, is no constant for all kinds."""
+    return isinstance(latency, Mapping) and not all(isinstance(one, int) for one in latency.values())
 
 
 def _run(scenario: Scenario, point: Point, result: Result) -> SimulatedRun:

@@ -78,3 +78,5 @@ class SimulateResult:
     units: Mapping[str, str] = field(default_factory=dict)
     case_keys: tuple[str, ...] = ()
     objectives: tuple[ObjectiveResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences for people: what a sweep replaced, and what differs from a base."""

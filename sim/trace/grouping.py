@@ -5,6 +5,7 @@ follows are smaller: one catalog, one batch. `grouped` names runs anew, by the k
 
     grouped(table, "prefix:2")                      the first two segments of the key
     grouped(table, "agent=([^/]+)/boot=([^/]+)/")   what the groups of a pattern match, anywhere in the key
+    grouped(table, "claims/(.+)|jobs/(.+)")         the same; of alternatives, the group that matches
 
 Each distinct key is looked at once. An event whose key names no run (a listing above all runs, a note
 without a key) belongs to none and is left out; the number of such events is returned, since no verdict
@@ -16,12 +17,13 @@ memory is one pair a link.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.properties.refinement.grouping import LinkedRuns
+from fencepost.properties.refinement.observation import Keys
 from fencepost.sim.trace.schema import TraceError
 
 Grouping = str | LinkedRuns
@@ -47,13 +49,68 @@ def grouped(table: pa.Table, by: Grouping) -> tuple[pa.Table, int]:
     return _in_runs(table, _joined(found).take(keys.indices))
 
 
-def find_grouping(by: str | None, declared: Grouping) -> Grouping:
-    """The grouping that a user named, or else the one that the map declares."""
+def unnamed(table: pa.Table, by: Grouping) -> dict[str, int]:
+    """The number of events that belong to no run, by what they are about.
+
+    An event that only a link of another event places is counted as well: use this where some are left out.
+    """
+    keys = table["key"].combine_chunks()
+    if isinstance(by, LinkedRuns):
+        run, link = _runs_and_links(by, table)
+        left = table.filter(pc.and_(run.is_null(), link.is_null()))
+        why = "names no run"
+    else:
+        whole = keys if pa.types.is_dictionary(keys.type) else keys.dictionary_encode()
+        named_run = pc.extract_regex(whole.dictionary, _pattern(by)).is_valid()
+        left = table.filter(pc.invert(named_run.take(whole.indices)))
+        why = "does not match"
+    about = pc.extract_regex(left["key"].cast(pa.string()), r"\A(?P<folder>[^/]*/?)(?P<rest>(?s:.*))\z")
+    folders = pc.struct_field(about, "folder")
+    more = pc.not_equal(pc.struct_field(about, "rest"), "")
+    shown = pc.binary_join_element_wise(folders, pc.if_else(more, "...", ""), "")
+    text = pc.binary_join_element_wise(left["kind"].cast(pa.string()), shown, " of ")
+    counted = pa.chunked_array([text.combine_chunks()]).value_counts()
+    found: dict[str, int] = {}
+    for one in counted.to_pylist():
+        kind, _, key = one["values"].partition(" of ")
+        name = f"{kind} of {key!r}, whose key {why}" if key else f"{kind} without a key"
+        found[name] = found.get(name, 0) + one["counts"]
+    return found
+
+
+def find_grouping(by: str | None, declared: Grouping, keys: Sequence[Keys] = ()) -> Grouping:
+    """The grouping that a user named, or else the one that the map declares; `keys` are those of the map."""
     if by is None or (isinstance(declared, LinkedRuns) and by == declared.name):
-        return declared
-    if by not in ("run", "process"):
-        _pattern(by)
-    return by
+        by_name: Grouping = declared
+    else:
+        by_name = by
+    if isinstance(by_name, str) and by_name.startswith("key:"):
+        return _of_keys(by_name.removeprefix("key:"), keys)
+    if isinstance(by_name, str) and by_name not in ("run", "process"):
+        _pattern(by_name)
+    return by_name
+
+
+def _of_keys(value: str, keys: Sequence[Keys]) -> str:
+    """The pattern by which the keys of a map name their run: by one of their values."""
+    named = [one.pattern for one in keys if f"(?P<{value}>" in one.pattern]
+    if not named:
+        known = sorted({name for one in keys for name in re.compile(one.pattern).groupindex})
+        raise TraceError(
+            f"grouping 'key:{value}': no keys of the map have the value {value!r}; "
+            f"{'they have ' + ', '.join(known) if known else 'key:NAME needs a model whose map has keys'}"
+        )
+    return "|".join(f"^(?:{_only(value, pattern)})$" for pattern in named)
+
+
+def _only(value: str, pattern: str) -> str:
+    """The pattern with one capturing group: this one, without its name."""
+    pieces, at = [], 0
+    for match in re.finditer(r"\\.|\[(?:\\.|[^\]\\])*\]|\(\?P<([^>]+)>|\((?!\?)", pattern):
+        if match[0].startswith("("):
+            pieces += [pattern[at : match.start()], "(" if match[1] == value else "(?:"]
+            at = match.end()
+    return "".join([*pieces, pattern[at:]])
 
 
 def learn_links(linked: LinkedRuns, tables: Iterable[pa.Table]) -> dict[str, str]:
@@ -147,6 +204,9 @@ def _named(by: str) -> str:
 
 
 def _joined(found: pa.StructArray) -> pa.Array:
-    parts = [found.field(number) for number in range(found.type.num_fields)]
-    name = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")
+    """The texts of the groups that matched something: of alternatives, one."""
+    name, *parts = [found.field(number) for number in range(found.type.num_fields)]
+    for part in parts:
+        both = pc.and_(pc.not_equal(name, ""), pc.not_equal(part, ""))
+        name = pc.binary_join_element_wise(name, part, pc.if_else(both, "/", ""))
     return pc.if_else(found.is_valid(), name, pa.scalar(None, pa.string()))

@@ -34,6 +34,8 @@ class Order:
     table: pa.Table
     corrected: int
     uncertain: tuple[str, ...]
+    difference_ns: int = 0
+    """The largest correction of a clock."""
 
 
 def ordered(table: pa.Table) -> Order:
@@ -46,8 +48,8 @@ def ordered(table: pa.Table) -> Order:
     t = table["t_ns"].to_numpy().copy()
     seq = table["seq"].to_numpy()
     shift, moved, uncertain = _corrections(table, run, clock, t)
+    alone = numbered_by_one(run, seq, t, text(table["phase"]).is_in(("landed",)))
     t = _rising(t + shift[clock], clock, seq, table["incarnation"].to_numpy())
-    alone = _numbered_by_one(run, seq)
     t[alone[run]] = 0
     order = np.lexsort((seq, t, run))
     table = table.take(pa.array(order))
@@ -57,16 +59,24 @@ def ordered(table: pa.Table) -> Order:
     anew = np.arange(len(run)) - np.repeat(starts, lengths)
     table = table.set_column(table.column_names.index("seq"), "seq", pa.array(anew))
     names = tuple(runs.values.array[code].as_py() for code in uncertain if not alone[code])
-    return Order(table, len(moved), names)
+    return Order(table, len(moved), names, int(shift.max(initial=0)))
 
 
-def _numbered_by_one(run: np.ndarray, seq: np.ndarray) -> np.ndarray:
-    """Return for each run if its events have the numbers of one counter: none twice."""
+def numbered_by_one(run: np.ndarray, seq: np.ndarray, t: np.ndarray, landed: np.ndarray) -> np.ndarray:
+    """Return for each run if its events have the numbers of one counter.
+
+    Then no number is there twice, and no time falls along the numbers: a part of a trace, such as the events
+    about one key, may lack the numbers that are there twice. Only a harness records landings, and it has one
+    counter, whatever the clocks of its processes show.
+    """
     count = int(run.max()) + 1 if len(run) else 0
     alone = np.ones(count, np.bool_)
     order = np.lexsort((seq, run))
-    same = (run[order][1:] == run[order][:-1]) & (seq[order][1:] == seq[order][:-1])
-    alone[run[order][1:][same]] = False
+    runs, seqs, times = run[order], seq[order], t[order]
+    within = runs[1:] == runs[:-1]
+    alone[runs[1:][within & (times[1:] < times[:-1])]] = False
+    alone[run[landed]] = True
+    alone[runs[1:][within & (seqs[1:] == seqs[:-1])]] = False
     return alone
 
 
@@ -133,7 +143,7 @@ def _rising(t: np.ndarray, clock: np.ndarray, seq: np.ndarray, incarnation: np.n
     # One running maximum over all processes: each process's times are lifted above those of the one before.
     span = int(ticks.max()) - int(ticks.min()) + 1
     base = of - of.min()
-    if int(base.max()) * span < 1 << 62:
+    if max(int(base.max()), 1) * span < 1 << 62:
         low = int(ticks.min())
         lifted = np.maximum.accumulate(ticks - low + base * span) - base * span + low
     else:

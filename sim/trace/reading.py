@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from fencepost.impl.recording.files import OPEN, rest_of
 from fencepost.sim.trace.schema import ALWAYS, DICTIONARIES, SCHEMA, Problem, TraceError, missing_columns
 from fencepost.sim.whole_files import open_file
 
@@ -93,7 +94,7 @@ def open_parquet(path: Path, report: Report) -> pq.ParquetFile | None:
         present = set(metadata.schema.to_arrow_schema().names)
         often = [name for name in DICTIONARIES if name in present]
         file = pq.ParquetFile(path, metadata=metadata, read_dictionary=often)
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         report(
             Problem(str(path), f"is not a whole Parquet file (cut off, or something else): {_line(error)}")
         )
@@ -163,11 +164,13 @@ def _json_lines(path: Path, report: Report, columns: tuple[str, ...]) -> Iterato
 def blocks(path: Path, report: Report) -> Iterator[tuple[bytes, int]]:
     """The file in pieces of whole lines, unpacked, each with its number of lines."""
     rest = b""
+    size = 0
     try:
         with opened(path) as file:
             if file.peek(3)[:3] == codecs.BOM_UTF8:  # type: ignore[attr-defined]
                 file.read(3)
-            while piece := file.read(_BLOCK):
+            while piece := file.read(_BLOCK) or _accepted(path, size):
+                size += len(piece)
                 piece = rest + piece
                 cut = piece.rfind(b"\n") + 1
                 rest = piece[cut:][:_LINE_MAX]  # a longer line is no event, which its beginning shows
@@ -177,6 +180,11 @@ def blocks(path: Path, report: Report) -> Iterator[tuple[bytes, int]]:
         report(Problem(str(path), f"is cut off or damaged: {error}; everything before it was read"))
     if rest.strip():
         yield rest + b"\n", 1
+
+
+def _accepted(path: Path, size: int) -> bytes:
+    """The bytes that the recorder of an open file has accepted and not written behind its first `size`."""
+    return rest_of(path, size) if path.name.endswith(OPEN) else b""
 
 
 def opened(path: Path) -> IO[bytes]:

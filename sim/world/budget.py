@@ -31,6 +31,10 @@ from fencepost.impl.store.errors import Misuse
 from fencepost.sim.faults import ALTERNATIVES, CATEGORIES, KINDS, SHARED, WORLD, kind_of, names
 
 _PARTS = names(WORLD)
+TOTAL = len(_PARTS)
+"""Place of the number of faults that are left of any kind, behind the numbers of each kind."""
+UNLIMITED = -1
+"""That number, if the kinds alone limit the faults."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,18 @@ class _Limits:
         """Return the same budget with other numbers of these kinds."""
         return replace(self, **counts)
 
-    def left(self) -> tuple[int, ...]:
-        """Return the whole budget, in the order of the table of faults."""
-        return self._left
+    def left(self, faults_max: int | None = None) -> tuple[int, ...]:
+        """Return the whole budget, in the order of the table of faults, and then the limit of all together.
+
+        `faults_max`: faults of one run, of any kind.
+        """
+        if faults_max is None:
+            return self._left
+        return _limited(self._left[:TOTAL], faults_max)
 
     @cached_property
     def _left(self) -> tuple[int, ...]:
-        return tuple([getattr(self, name) for name in _PARTS])
+        return (*(getattr(self, name) for name in _PARTS), UNLIMITED)
 
     def _faults(self) -> dict[str, int]:
         """Return the numbers of those kinds that are faults."""
@@ -203,7 +212,8 @@ def without(left: tuple[int, ...], kinds: Sequence[str]) -> tuple[int, ...]:
     unknown = [kind for kind in kinds if kind not in _PARTS]
     if unknown:
         raise Misuse(f"no fault is called {unknown[0]!r}; known: {', '.join(_PARTS)}")
-    return tuple([0 if name in kinds else count for name, count in zip(_PARTS, left, strict=True)])
+    kept = [0 if name in kinds else count for name, count in zip(_PARTS, left[:TOTAL], strict=True)]
+    return (*kept, left[TOTAL])
 
 
 def spend(left: tuple[int, ...], part: int) -> tuple[int, ...]:
@@ -216,4 +226,14 @@ def spend(left: tuple[int, ...], part: int) -> tuple[int, ...]:
         shared = max(left[other] for other in sharing) - 1
         for other in sharing:
             spent[other] = min(spent[other], shared)
+    if left[TOTAL] != UNLIMITED and KINDS[_PARTS[part]].is_fault:
+        return _limited(spent[:TOTAL], left[TOTAL] - 1)
     return tuple(spent)
+
+
+def _limited(left: Sequence[int], total: int) -> tuple[int, ...]:
+    """Return the budget with at most `total` faults, of all kinds together."""
+    kept = [
+        min(count, total) if KINDS[name].is_fault else count for name, count in zip(_PARTS, left, strict=True)
+    ]
+    return (*kept, total)

@@ -263,15 +263,19 @@ class Executor:
 
     def _read_clock(self, record: StepRecord, process: Process, op: ReadClock, alternative: str) -> None:
         run = self._run
-        wall = op.subject == "wall"
-        if wall and not process.skew:
-            size_ns = skew_ns(alternative) or run.settings.skew_ns
-            process.decide_skew(SKEWS.get(kind_of(alternative), 0) * size_ns)
+        wall, machine = op.subject == "wall", process.machine
         record.add_read(CLOCK)
+        if wall and machine.threads is not None and run.settings.budget.skew:
+            # The thread that reads first decides the error for all of them.
+            error = run.footprints.bit("clock-error", machine.name)
+            record.add(error, 0 if machine.skew else error)
+        if wall and not machine.skew:
+            size_ns = skew_ns(alternative) or run.settings.skew_ns
+            machine.decide_skew(SKEWS.get(kind_of(alternative), 0) * size_ns)
         run.observe_time()
         process.set_effective(False)
         process.go_round(op, None, 0)
-        reading = run.clock_ns + (process.skew_ns if wall else 0)
+        reading = run.clock_ns + (machine.skew_ns if wall else 0)
         run.log(process.index, alternative, process, process.ops, op, reading)
         self.go_on(record, process, reading)
 

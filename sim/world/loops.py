@@ -221,6 +221,10 @@ class Loops:
                 self._starving[name] = self._starving.get(name, frozenset()) | {op}
         return new
 
+    def held(self) -> tuple[frozenset[Key], frozenset[tuple[str, str]]]:
+        """Return the loops that are held back in runs that begin now."""
+        return self._endless, frozenset(self.starving)
+
     def is_endless(self, key: Key) -> bool:
         return key in self._endless
 

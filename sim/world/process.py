@@ -261,6 +261,7 @@ class Process:
         self.result: Any = None
         self.error: BaseException | None = None
         self.skew_ns = 0
+        """Error of its wall clock; of a thread, that of its process counts."""
         self.skew = False
         """True if the skew of its clock is decided."""
         self.retried = False

@@ -18,6 +18,7 @@ a restart.
 
 import calendar
 import datetime
+import hashlib
 import os
 import platform
 import random
@@ -32,7 +33,7 @@ from typing import Any
 from dateutil.parser import parser  # type: ignore[import-untyped]  # it has no stubs
 
 from fencepost.sim.world import times
-from fencepost.sim.world.present import REAL, SILENT, STEP, controlled, here, kind_of
+from fencepost.sim.world.present import REAL, SILENT, STEP, controlled, here, is_sdk, kind_of
 from fencepost.sim.world.run import RunState
 
 _real_datetime = datetime.datetime
@@ -43,7 +44,7 @@ _UTC = datetime.UTC
 def _wall(run: RunState, kind: int) -> int:
     if kind == SILENT:
         process = run.running
-        return int(run.start_ns + run.clock_ns + (process.skew_ns if process is not None else 0))
+        return int(run.start_ns + run.clock_ns + (process.machine.skew_ns if process is not None else 0))
     now_ns: int = times.plain(run.env.now_ns())
     return now_ns
 
@@ -300,9 +301,23 @@ def _seed(self: Any, a: Any = None, version: int = 2) -> None:
 
 
 def _urandom(size: int, /) -> bytes:
-    if controlled() is None or kind_of(sys._getframe(1)) == REAL:
+    run, frame = controlled(), sys._getframe(1)
+    if run is None or kind_of(frame) == REAL:
         return _real_urandom(size)
+    if frame.f_globals.get("__name__") == "uuid" and frame.f_back is not None:
+        if is_sdk(frame.f_back.f_globals.get("__name__", "")):
+            return _name_of_attempt(run, size)
     return bytes(stream().randbytes(size))
+
+
+def _name_of_attempt(run: RunState, size: int) -> bytes:
+    """Return the name that the SDK gives to a call.
+
+    It takes nothing from the stream: the SDK does not make calls again that are remembered, see `boto.calls`.
+    """
+    process = run.running
+    who = f"setup/{run.tickets}" if process is None else f"{process.name}/{process.ops}"
+    return hashlib.sha256(f"{run.settings.seed}/{who}".encode()).digest()[:size]
 
 
 def _getrandom(size: int, flags: int = 0) -> bytes:

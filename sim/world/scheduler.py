@@ -250,7 +250,7 @@ class Scheduler:
         if category < 0:
             category = _category(op)
         if category == CLOCK:
-            if op.subject != "wall" or process.skew:
+            if op.subject != "wall" or process.machine.skew:
                 category = LOCAL
             elif run.settings.skews and run.budget_left[fault.SKEW]:
                 return (*run.offers[2 * category + crashable], *run.settings.skews)

@@ -18,6 +18,8 @@ class Settings:
     """Settings of a run. The program replaces them while it sets the world up, and never later."""
 
     budget: Budget = NO_FAULTS
+    faults_max: int | None = None
+    """Faults of the run, of any kind; None: the budget alone limits them."""
     seed: int = 0
     timed: int = STAMPED
     """Level of time that the search explores, see `stamps`."""

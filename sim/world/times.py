@@ -101,7 +101,7 @@ def _source_of_reading(run: "RunState", wall: bool) -> Source:
     at_ns = run.start_ns + run.clock_ns
     if not wall:
         return Source(at_ns, _STEADY)
-    skew_ns = process.machine.skew_ns or process.skew_ns
+    skew_ns = process.machine.skew_ns
     run.remember_instant(at_ns + skew_ns, (at_ns, skew_ns, True))
     return Source(at_ns, process.machine.index, skew_ns)
 

@@ -137,6 +137,10 @@ def _restore(target: Any, content: Any) -> None:
                 dict.__setitem__(target, name, value) if kind is dict else set_binding(target, name, value)
 
 
+def _name_of_cache(made: caches.OwnCache) -> str:
+    return f"{made.__module__} {getattr(made, '__qualname__', '')}"
+
+
 # Kept apart.
 
 
@@ -274,6 +278,32 @@ class OwnVariables:
         self._caches |= self._new_caches
         self._new, self._new_names, self._new_caches = set(), {}, set()
         return True
+
+    def packed(self) -> list[Any]:
+        """Return what is, or is to be, kept apart as plain data that fits another interpreter."""
+        rows = []
+        for place, (one, _) in enumerate(self._at_import):
+            key = identity(one)
+            kept = self._kept.get(key)
+            names = (kept.names if isinstance(kept, _Names) else set()) | self._new_names.get(key, set())
+            if names or kept is not None or key in self._new:
+                rows.append([place, sorted(names)])
+        made = {_name_of_cache(each) for each in self._caches | self._new_caches}
+        return [len(self._at_import), rows, sorted(made)]
+
+    def add(self, data: list[Any]) -> None:
+        """Keep the variables apart that another interpreter found. Both must have loaded the same code."""
+        count, rows, made = data
+        if count != len(self._at_import):
+            return  # of other code: what this interpreter finds by itself counts
+        for place, names in rows:
+            one = self._at_import[place][0]
+            if names:
+                self._notice_names(one, set(names))
+            elif identity(one) not in self._kept:
+                self._new.add(identity(one))
+        self._new_caches |= {each for each in caches.reached() if _name_of_cache(each) in made} - self._caches
+        self.learns()
 
     def suspects(self) -> bool:
         """Return True if a variable has changed, perhaps by a process that was not watched.

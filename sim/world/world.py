@@ -76,12 +76,14 @@ class World(Declaring):
         lines: frozenset[str] = frozenset(),
         loops: Loops | None = None,
         wait_rounds: int = WAIT_ROUNDS,
+        faults_max: int | None = None,
     ) -> None:
         pauses = () if deadlines is None or not budget.pause else deadlines.tried
         skews = () if deadlines is None or not budget.skew else deadlines.skews
         self.run = self.run_type(
             Settings(
                 budget=budget,
+                faults_max=faults_max,
                 seed=seed,
                 timed=timed,
                 muted=muted,

@@ -2,13 +2,17 @@
 
     python -m tests.servers.lifecycle_agent DIRECTORY     # a line when it begins; until it is killed
 
+With FENCEPOST_RECORD, the name of a folder, it records what it does.
+
 A day has 10 seconds. There is no walk but the one with which an action begins, so what the events miss stays.
 """
 
+import functools
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+from fencepost.commands.recording import recorded_store
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.lifecycle.leases import Leases
 from fencepost.impl.lifecycle.opening import open_lifecycle
@@ -22,7 +26,9 @@ TIMING = Timing(day_ns=10 * S, small_delay_ns=S // 2, lookback_ns=2 * S, scan_ev
 
 def main(directory: str) -> None:
     env = SystemEnvironment()
-    with open_lifecycle(directory, env) as opened:
+    record = os.environ.get("FENCEPOST_RECORD")
+    layer = functools.partial(recorded_store, folder=record, name=directory, system="lifecycle")
+    with open_lifecycle(directory, env, layer=layer) as opened:
         worker = Worker(opened.context, opened.target, opened.log, TIMING)
         worker.leases = Leases(opened.context, f"agent {os.getpid()} {env.new_id()}", lasts_s=1.0)
         worker.pool = ThreadPoolExecutor(4)

@@ -15,6 +15,13 @@ WORKERS = 2
 @contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[str]:
     """The master's URL, while it runs. Every process is ended by its own id."""
+    with cluster_and_workers(folder) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def cluster_and_workers(folder: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """The same, with the processes of the workers; one may be killed."""
     port = _free_port()
     url = f"spark://127.0.0.1:{port}"
     started: list[subprocess.Popen[bytes]] = []
@@ -27,7 +34,7 @@ def cluster(folder: Path) -> Iterator[str]:
             own = folder / f"worker-{number}"
             own.mkdir()
             started.append(_start(["worker.Worker", *words, "-d", str(own), url], own / "log"))
-        yield url
+        yield url, started[1:]
     finally:
         for process in reversed(started):
             process.terminate()
@@ -37,6 +44,17 @@ def cluster(folder: Path) -> Iterator[str]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def started_by(parent: int) -> list[int]:
+    """The processes that another started: the executors of a worker."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == parent:
+                found.append(int(stat.parent.name))
+    return found
 
 
 def _start(words: list[str], log: Path) -> subprocess.Popen[bytes]:

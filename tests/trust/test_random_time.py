@@ -209,6 +209,12 @@ def test_a_pause_between_two_limits_is_one_that_the_search_learns() -> None:
     assert between in enumerated(codes, 1, (PAUSE_S, *lengths_around(codes)))
 
 
+def test_a_run_before_time_was_known_to_matter_shows_nothing() -> None:
+    """If this fails, an object that was written after five seconds is said to be five seconds old at once."""
+    codes: list[Code] = [(("sleep", 5), ("lease", "b")), (("age", "b", 5),)]
+    assert searched(codes, 0) == enumerated(codes, 0) == {((), (False,))}
+
+
 @pytest.mark.parametrize("start", [0, 20, 40])
 def test_random_programs_with_time_see_what_they_can_see(start: int) -> None:
     for seed in range(start, start + 8):

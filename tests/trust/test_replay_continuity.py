@@ -14,6 +14,7 @@ import pytest
 from fencepost.impl.store.events import Event
 from fencepost.sim.replay.continuity import Claims, Continuity, continuity
 from fencepost.sim.replay.parts import in_order
+from fencepost.sim.replay.register import NONE, Need, Register, Step
 from fencepost.sim.trace import table_of
 from fencepost.sim.trace.columns import events as columns
 from tests.trust.registers import Call, as_code, drawn, events, possible, stored
@@ -61,6 +62,106 @@ def test_drawn_histories_are_judged_as_by_trying_every_order() -> None:
 @pytest.mark.parametrize("first", range(10_000, 40_000, 1000))
 def test_more_drawn_histories_are_judged_as_by_trying_every_order(first: int) -> None:
     assert 50 < compare(range(first, first + 1000), 7) < 900
+
+
+def history(*requests: str, time: int = 0) -> list[Event]:
+    """A run from words: process, life, kind, key, answer, ETags; each is answered before the next is sent.
+
+    A condition stands in front of its ETag, as in `matches:e1`.
+    """
+    made: list[Event] = []
+    for op, words in enumerate(requests):
+        process, life, kind, key, condition, outcome, etag = words.split(" ")
+        name, _, named = condition.partition(":")
+        base = Event("run", 2 * op, time * op, process, int(life), op, "request", kind, key)
+        answer = replace(base, seq=2 * op + 1, phase="response", outcome=outcome, etag=etag.strip("-"))
+        made += [replace(base, condition=name.strip("-"), etag=named), answer]
+    return made
+
+
+LOST = history("p 0 put o absent done e1", "q 0 get o - missing -")
+
+
+def rules(found: Continuity) -> list[str]:
+    return [one["rule"] for one in found.findings]
+
+
+@pytest.mark.parametrize("time", [0, 1])
+def test_numbers_order_a_run_whose_clock_does_not_move(time: int) -> None:
+    """Equal times contradict no number; only times that fall do."""
+    run = history("p 0 put o absent done e1", "q 0 get o - missing -", time=time)
+    assert rules(judged(run)) == ["lost-write"]
+    assert rules(judged([replace(event, t_ns=-event.seq) for event in run])) == []
+
+
+def test_an_object_with_a_number_that_is_used_twice_is_not_judged() -> None:
+    twice = [replace(event, op=0) for event in LOST]
+    twice = [replace(event, process="p") for event in twice]
+    found = judged(twice)
+    assert (found.findings, found.judged) == ([], 0)
+    assert found.unjudged == {"are of objects whose requests have numbers that are used twice": 1}
+
+
+def test_a_life_with_a_number_that_is_used_twice_has_no_order() -> None:
+    """Where only the order within a process is known, no object of that life is judged."""
+    other = history("p 0 put x anything done e1", "p 0 get x - done e1", "p 0 get x - done e2")
+    run = [*other, *(replace(event, seq=event.seq + 6, op=event.op + 3, key="y") for event in other)]
+    assert rules(judged(run, as_recorded=False)) == ["never-written", "never-written"]
+    run[9] = replace(run[9], op=run[7].op)
+    run[8] = replace(run[8], op=run[6].op)
+    found = judged(run, as_recorded=False)
+    assert (found.findings, found.judged) == ([], 0)
+
+
+def test_a_request_of_an_unknown_kind_may_change_its_object() -> None:
+    between = history("p 0 put o absent done e1", "p 0 rename o - done -", "q 0 get o - missing -")
+    found = judged(between)
+    assert (found.findings, found.judged) == ([], 0)
+    assert found.unjudged == {"are of objects with deleted versions, or of unknown kinds of requests": 2}
+
+
+def test_lives_of_a_process_follow_each_other_although_each_counts_from_the_beginning() -> None:
+    """The numbers of the second life are below those of the first; the number of the life decides."""
+    first = history("p 0 put o absent done e1")
+    second = history("p 1 get o - missing -")
+    run = [
+        *(replace(event, seq=event.seq + 2) for event in first),
+        *(replace(event, op=7) for event in second),
+    ]
+    assert rules(judged(run, as_recorded=False)) == ["lost-write"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "last"),
+    [
+        ("read-of-deleted", ["p 0 delete o matches:e2 done -", "p 0 get o - done e1"]),
+        ("stale-read", ["p 0 get o - done e1"]),
+        ("never-written", ["p 0 get o - done e9"]),
+        ("created-over", ["p 0 put o absent done e3"]),
+        ("wrong-condition", ["p 0 put o matches:e1 done e3"]),
+        ("wrong-condition", ["p 0 get o only-if:e2 changed -"]),
+    ],
+)
+def test_a_finding_has_the_name_of_what_happened(rule: str, last: list[str]) -> None:
+    run = history("p 0 put o absent done e1", "p 0 put o matches:e1 done e2", *last)
+    assert rules(judged(run)) == [rule]
+
+
+def test_a_process_alone_explains_nothing_by_its_own_writes() -> None:
+    """The writes of the others may come at any time; its own are where it made them."""
+
+    def step(row: int, domain: int, value: int, *, write: bool) -> Step:
+        need = Need.NOTHING if write else Need.EQUAL
+        return Step(
+            row, domain, 2 * row, 2 * row + 1, need, NONE if write else value, value if write else NONE
+        )
+
+    own = [step(0, 0, 1, write=True), step(1, 0, 2, write=True), step(2, 0, 1, write=False)]
+    others = [step(3, 1, 2, write=False), step(4, 1, 3, write=True)]
+    blocked = Register([*own, *others], {}).alone(0).blocked()
+    assert blocked is not None
+    assert blocked.step.row == 2
+    assert Register([*own, step(3, 1, 1, write=True)], {}).alone(0).blocked() is None
 
 
 def accept(seeds: range, most: int) -> None:

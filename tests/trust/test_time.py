@@ -307,3 +307,32 @@ def test_a_clock_that_is_read_once_and_compared_with_a_constant_goes_on() -> Non
     paused = replace(NO_FAULTS, pause=1)
     assert verdict_of(partial(program, reads=True), paused) == "violated"
     assert verdict_of(partial(program, reads=False), paused) == "violated"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_run_that_showed_that_time_matters_counts_for_nothing(strategy: str) -> None:
+    """Until the search knows that times of modification matter, objects carry the time of the start.
+
+    Such a run is repeated. What it met, `sometimes` included, no run of the program may ever meet.
+    """
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def write() -> None:
+            store.env.sleep(5)
+            store.put("o", b"o", when=ANYTHING)
+
+        def look() -> None:
+            found = store.head("o").info
+            now_ns = store.env.now_ns()
+            if found is not None:
+                world.note("age", now_ns - found.modified_ns)
+
+        world.spawn(write, name="writer")
+        world.spawn(look, name="reader")
+        world.sometimes("an old object", lambda view: any(age >= 5e9 for age in view.notes("age")))
+
+    found = audit(program, budget=NO_FAULTS, strategy=strategy)
+    assert found.verdict == "undecided"
+    assert found.findings == ("sometimes 'an old object': it never happened in any run",)

@@ -1,12 +1,10 @@
 """`fencepost ingest serve`, `enrol`, `revoke`: the collector, and its tokens."""
 
 import contextlib
-import ipaddress
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 
@@ -23,16 +21,18 @@ from fencepost.commands.ingest.group import (
 )
 from fencepost.commands.messages import say
 from fencepost.commands.operating import Result, allow_connections, bind, print_error
+from fencepost.commands.recording import record_option, recorded_store
+from fencepost.commands.serving import TLS, check_tls, handed_out, is_local, revoked, token_errors
 from fencepost.commands.values import Address, listen_option, size_option
 from fencepost.impl.http.limits import Limits
-from fencepost.impl.http.tokens import BadTokens, Principal, Tokens
+from fencepost.impl.http.tokens import Principal, Tokens
 from fencepost.impl.ingest.context import agree
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.frames import Limits as FrameLimits
 from fencepost.impl.ingest.keys import agent_path
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S
 from fencepost.impl.ingest.service.requests import token_file
-from fencepost.impl.ingest.settings import Mode
+from fencepost.impl.ingest.settings import SPOOL_BOUND, Mode, SpoolBound
 
 LIMITS = (
     ("connections", "--connections", "Maximum number of open connections."),
@@ -76,6 +76,23 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     ),
     click.option("--spool", metavar="DIR", help="The disk that accepts, with local_spool."),
     click.option(
+        "--spool-batches",
+        type=click.IntRange(1),
+        default=SPOOL_BOUND.batches,
+        show_default=True,
+        metavar="N",
+        help="Most batches that wait on the disk; beyond them agents get 503.",
+    ),
+    size_option("--spool-bytes", SPOOL_BOUND.bytes, "Most bytes that wait on the disk."),
+    click.option(
+        "--landing-threads",
+        type=click.IntRange(1),
+        default=SPOOL_BOUND.landing,
+        show_default=True,
+        metavar="N",
+        help="Batches on the disk that go to the bucket at once.",
+    ),
+    click.option(
         "--landing-every",
         "landing_s",
         type=click.FloatRange(0.001),
@@ -102,9 +119,9 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
         metavar="SECONDS",
         help="How often that searches all accepted batches for those that no index shows.",
     ),
-    click.option("--tls-certificate", metavar="FILE", help="Use TLS, with this certificate (PEM)."),
-    click.option("--tls-key", metavar="FILE", help="Key of the certificate."),
+    *TLS,
     click.option("--verbose", is_flag=True, help="Log a line for every request."),
+    record_option,
     limit_options,
     settings_options,
     json=False,
@@ -122,26 +139,30 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
     mode = Mode(options["acceptance"])
     if (mode is Mode.LOCAL_SPOOL) != (options["spool"] is not None):
         raise BadRequest("--acceptance local_spool needs --spool DIR, and --spool needs local_spool")
-    if (options["tls_certificate"] is None) != (options["tls_key"] is None):
-        raise BadRequest("--tls-certificate and --tls-key come together")
+    check_tls(options["certificate"], options["key"])
     limits = Limits(body_bytes=options["body_max"], **{name: options[name] for name, _, _ in LIMITS})
     settings = settings_of(options, acceptance=mode, limits=FrameLimits.for_body(limits.body_bytes))
     log_to_stderr(verbose=options["verbose"])
     allow_connections(limits.connections)
     with contextlib.ExitStack() as parts:
-        with _token_errors():
+        with token_errors():
             known = Tokens(token_file(tokens))
         bound = parts.enter_context(bind(listen))
-        if not (_is_local(listen.host) or options["tls_certificate"]):
+        if not (is_local(listen.host) or options["certificate"]):
             print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
         plan = Plan(
-            store=parts.enter_context(opened(url, creates=True)),
+            store=recorded_store(
+                parts.enter_context(opened(url, creates=True)), options["record"], url, "ingest"
+            ),
             env=ENV,
             tokens=known,
             collector_id=collector_id or f"{socket.gethostname()}-{ENV.new_id()}",
             settings=settings,
             limits=limits,
             spool=Path(options["spool"]) if options["spool"] else None,
+            spool_bound=SpoolBound(
+                options["spool_batches"], options["spool_bytes"], options["landing_threads"]
+            ),
             landing_s=options["landing_s"],
             maintenance_s=options["maintenance_s"],
             search_s=options["search_s"],
@@ -155,24 +176,13 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
 def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> None:
     from fencepost.impl.http.server import Server
 
-    try:
-        server = Server(
-            collector,
-            on_listening=lambda url: say(f"listening on {url}"),
-            certificate=options["tls_certificate"],
-            key=options["tls_key"],
-        )
-        server.config.load()
-    except OSError as error:  # a missing or invalid certificate
-        raise BadRequest(f"cannot set up TLS: {error}; correct --tls-certificate and --tls-key") from None
+    server = Server(
+        collector,
+        on_listening=lambda url: say(f"listening on {url}"),
+        certificate=options["certificate"],
+        key=options["key"],
+    )
     server.run([bound])
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @subcommand(
@@ -194,43 +204,19 @@ def enrol(file: str, name: str, operator: bool, out_file: str | None) -> Result:
     that use FILE accept it at once.
     """
     role = "operator" if operator else "agent"
-    with contextlib.ExitStack() as parts:
-        out = None if out_file is None else parts.enter_context(_private_file(out_file))
-        try:
-            with names_from_user(), _token_errors():
-                agent_path(name)
-                token = token_file(file).enrol(Principal(role, name), ENV)
-        except BadRequest:
-            if out_file is not None:
-                Path(out_file).unlink()
-            raise
-        if out is None:
-            return Result({}, token)
-        out.write(f"{token}\n")
-    return Result({}, f"{role} {name} is enrolled in {file}; its token is in {out_file}")
 
+    def make() -> str:
+        with names_from_user(), token_errors():
+            agent_path(name)
+            return token_file(file).enrol(Principal(role, name), ENV)
 
-def _private_file(file: str) -> IO[str]:
-    """Opened before there is a token to lose, and never over another file."""
-    try:
-        return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w")
-    except OSError as error:
-        raise BadRequest(f"cannot write {file}: {error.strerror}; give --token-file a new file") from None
+    token = handed_out(make, out_file)
+    return Result({}, token or f"{role} {name} is enrolled in {file}; its token is in {out_file}")
 
 
 @subcommand("revoke", "Revoke tokens.", click.argument("file"), click.argument("name"), json=False)
 def revoke(file: str, name: str) -> Result:
     """Remove all tokens of NAME from FILE, or the one token whose part before the dot is NAME."""
-    with _token_errors():
+    with token_errors():
         count = token_file(file).revoke(name) if Path(file).exists() else 0
-    if not count:
-        raise BadRequest(f"{file} has no token of {name!r}")
-    return Result({}, f"revoked {count} {'token' if count == 1 else 'tokens'} of {name}")
-
-
-@contextlib.contextmanager
-def _token_errors() -> Any:
-    try:
-        yield
-    except BadTokens as error:
-        raise BadRequest(str(error)) from None
+    return revoked(file, name, count)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fencepost.impl.environment import Environment
+from fencepost.impl.http.turns import Turns
 from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import Refusal as Reason
@@ -19,6 +20,9 @@ from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.background import FollowUps
 from fencepost.impl.ingest.service.requests import Refusal
 from fencepost.impl.store.interface import Store
+
+_TURNS = Turns()
+"""Of the threads of this process that read frames."""
 
 Result = Literal["accepted", "duplicate", "conflict", "unavailable", "refused"]
 
@@ -89,7 +93,9 @@ def judge(
 ) -> Answer:
     """The result of the protocol as a response; calls `on_accepted` for a new batch."""
     try:
-        check_batch(agent, identity, body, limits=authority.settings.limits, safeguards=authority.safeguards)
+        with _TURNS.taken():
+            limits, safeguards = authority.settings.limits, authority.safeguards
+            check_batch(agent, identity, body, limits=limits, safeguards=safeguards, turn=_TURNS.pass_on)
         blocklist.check(identity)
     except Refused as refused:
         return Answer("refused", refusal=Refusal(KIND_OF[refused.kind], refused.sentence))

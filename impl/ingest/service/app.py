@@ -27,7 +27,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.http.limits import Limits, check_encoding, read_body
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.http.service import Endpoint, Service, json_response
-from fencepost.impl.http.tokens import Tokens
+from fencepost.impl.http.tokens import Principal, Tokens
 from fencepost.impl.ingest.authority import Authority
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S, Maintenance
@@ -45,7 +45,7 @@ from fencepost.impl.ingest.service.requests import (
     parse_identity,
     parse_query,
 )
-from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Mode, Settings
+from fencepost.impl.ingest.settings import SPOOL_BOUND, STANDARD_SETTINGS, Mode, Settings, SpoolBound
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
 
@@ -59,7 +59,7 @@ class Collector(Service):
     def __init__(
         self,
         acceptance: Acceptance,
-        tokens: Tokens,
+        tokens: Tokens[Principal],
         limits: Limits | None = None,
         metrics: Metrics | None = None,
     ) -> None:
@@ -152,7 +152,7 @@ class Collector(Service):
 class Plan:
     store: Store
     env: Environment
-    tokens: Tokens
+    tokens: Tokens[Principal]
     collector_id: str
     settings: Settings = STANDARD_SETTINGS
     limits: Limits = Limits()  # noqa: RUF009 - frozen
@@ -163,6 +163,7 @@ class Plan:
     maintenance_s: float = 0.0
     """Seconds between two attempts to take the lease of the maintenance, see `maintenance`; 0: none."""
     search_s: float = SEARCH_EVERY_S
+    spool_bound: SpoolBound = SPOOL_BOUND
 
 
 @contextlib.contextmanager
@@ -173,11 +174,9 @@ def collecting(plan: Plan) -> Iterator[Collector]:
     with contextlib.ExitStack() as parts:
         if plan.settings.acceptance is Mode.LOCAL_SPOOL:
             assert plan.spool is not None, "local_spool needs a disk"
-            spool = LocalSpool(plan.spool, authority, plan.env)
+            spool = LocalSpool(plan.spool, authority, plan.env, plan.spool_bound)
             parts.callback(spool.close)
-            metrics.gauge(
-                "fencepost_ingest_landing_backlog", "Batches that have not landed.", lambda: spool.backlog
-            )
+            _count_landing(metrics, spool)
             parts.callback(landing(spool.land, plan.landing_s).close)
             acceptance: Acceptance = spool
         else:
@@ -195,6 +194,14 @@ def collecting(plan: Plan) -> Iterator[Collector]:
         collector = Collector(acceptance, plan.tokens, plan.limits, metrics)
         parts.callback(collector.close)
         yield collector
+
+
+def _count_landing(metrics: Metrics, spool: LocalSpool) -> None:
+    metrics.gauge("fencepost_ingest_landing_backlog", "Batches that have not landed.", lambda: spool.backlog)
+    metrics.gauge(
+        "fencepost_ingest_landing_backlog_bytes", "Bytes of their frames.", lambda: spool.backlog_bytes
+    )
+    metrics.gauge("fencepost_ingest_landed", "Batches that landed since the start.", lambda: spool.landed)
 
 
 def _maintainer(plan: Plan, metrics: Metrics) -> Maintainer:

@@ -10,6 +10,9 @@ of times if necessary, and then gets a mark here.
     store/landed/v1/...        the marks: {"result": "accepted" | "conflict"}
     lock                       one collector at a time
 
+What waits is bounded, in batches and in bytes: a collector that accepts faster than its bucket does answers
+503 (`backlog`) to new batches beyond the bound, and their agents keep them. Several batches land at once.
+
 A conflict in the bucket means that another collector accepted other bytes there, which a single collector
 excludes: the record is in the bucket, an error in the log, and the frame stays here.
 
@@ -22,44 +25,76 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
 from fencepost.impl.ingest.documents import JSON, Manifest
-from fencepost.impl.ingest.errors import IngestError, StoreUnavailable
+from fencepost.impl.ingest.errors import Damaged, IngestError, StoreUnavailable
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
-from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Unusable
+from fencepost.impl.ingest.service.requests import Refusal
+from fencepost.impl.ingest.settings import SPOOL_BOUND, SpoolBound
+from fencepost.impl.private_files import make_private
+from fencepost.impl.store import ABSENT, ANYTHING, Outcome, StoreError, Unusable
 from fencepost.impl.store.files import FileStore
 
 _LOG = logging.getLogger("fencepost.ingest")
 
 LANDED = "landed/v1/"
+RETRY_AFTER_S = 5.0
+"""The `Retry-After` of a batch beyond the bound: landing takes a while to make room."""
 
 
 class LocalSpool(Acceptance):
     """Accepts on the disk at `path`; `bucket` is where batches land."""
 
-    def __init__(self, path: str | os.PathLike[str], bucket: Authority, env: Environment) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        bucket: Authority,
+        env: Environment,
+        bound: SpoolBound = SPOOL_BOUND,
+    ) -> None:
         self.env = env
+        self.bound = bound
         self._lock = _locked(Path(path))
-        self.store = FileStore(Path(path) / "store", env=env)
+        self.store = FileStore(Path(path) / "store", env=env, private=True)
         self._bucket = bucket
         self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
         self.blocklist = Blocklist(self.store, env, bucket.settings)
         self._guard = threading.Lock()
         # Batches that an earlier run accepted and did not land.
         landed = {Identity.of_key(key) for key in self._keys(LANDED)}
-        self._waiting = {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
+        waiting = {Identity.of_key(key) for key in self._keys(keys.ACCEPTED)} - landed
+        self._waiting = {identity: self._size_of(identity) for identity in waiting}
+        """The batches that have not landed, with their bytes."""
+        self._bytes = sum(self._waiting.values())
+        self._arriving = self._arriving_bytes = 0
+        """Batches that are being judged: they may wait soon."""
+        self.landed = 0
+        """Batches that landed since the start."""
 
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
-        answer = judge(self._here, self.blocklist, agent, identity, body, self._accepted)
-        if answer.result == "duplicate":
-            # The first answer may have been lost, or the batch has landed and this put its frame back.
-            self._wait(identity)
+        size = len(body)
+        with self._guard:
+            if identity not in self._waiting and self._is_full(size):
+                return Answer("unavailable", refusal=self._refuse())
+            self._arriving += 1
+            self._arriving_bytes += size
+        try:
+            answer = judge(self._here, self.blocklist, agent, identity, body, lambda _: None)
+        finally:
+            with self._guard:
+                self._arriving -= 1
+                self._arriving_bytes -= size
+        if answer.result in ("accepted", "duplicate"):
+            # A duplicate, too: the first answer may have been lost, or the batch has landed and this put its
+            # frame back.
+            self._wait(identity, size)
         return answer
 
     def verify(self) -> None:
@@ -74,35 +109,65 @@ class LocalSpool(Acceptance):
         """The number of batches that have not landed."""
         return len(self._waiting)
 
+    @property
+    def backlog_bytes(self) -> int:
+        """The bytes of their frames."""
+        return self._bytes
+
     def land(self, stop: Callable[[], bool] = lambda: False) -> int:
-        """Land the waiting batches, in order, until `stop`; returns how many landed.
+        """Land the waiting batches, the first ones first, until `stop`; returns how many landed.
 
         Raises the error of the first that this disk does not give back, after the others.
         """
         with self._guard:
-            waiting = sorted(self._waiting)
-        landed = 0
-        problem: IngestError | None = None
-        for identity in waiting:
-            if stop():
-                break
-            try:
-                if not self._land(identity):
-                    break  # when the bucket is unavailable, the next ones would fail, too
-            except IngestError as error:
-                problem = problem or error
-            else:
-                landed += 1
-        if problem is not None:
-            raise problem
-        return landed
+            waiting = iter(sorted(self._waiting))
+        round_ = _Round()
+        with ThreadPoolExecutor(self.bound.landing, thread_name_prefix="ingest-landing") as pool:
+            running: set[Future[bool]] = set()
+            while True:
+                while len(running) < self.bound.landing and not round_.is_over:
+                    identity = None if stop() else next(waiting, None)
+                    if identity is None:
+                        round_.is_over = True
+                    else:
+                        running.add(pool.submit(self._land, identity))
+                if not running:
+                    break
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for one in ended:
+                    round_.take(one)
+        self.landed += round_.landed
+        if round_.problem is not None:
+            raise round_.problem
+        return round_.landed
 
-    def _accepted(self, manifest: Manifest) -> None:
-        self._wait(manifest.identity)
+    def _is_full(self, size: int) -> bool:
+        batches = len(self._waiting) + self._arriving
+        return batches >= self.bound.batches or self._bytes + self._arriving_bytes + size > self.bound.bytes
 
-    def _wait(self, identity: Identity) -> None:
+    def _refuse(self) -> Refusal:
+        return Refusal(
+            "backlog",
+            f"{len(self._waiting)} accepted batches of {self._bytes} bytes wait here; try again later",
+            retry_after_s=RETRY_AFTER_S,
+        )
+
+    def _wait(self, identity: Identity, size: int) -> None:
         with self._guard:
-            self._waiting.add(identity)
+            if identity not in self._waiting:
+                self._waiting[identity] = size
+                self._bytes += size
+
+    def _forget(self, identity: Identity) -> None:
+        with self._guard:
+            self._bytes -= self._waiting.pop(identity, 0)
+
+    def _size_of(self, identity: Identity) -> int:
+        key = keys.accepted_key(identity)
+        try:
+            return Manifest.read(self._read(key), key).frame_bytes
+        except (Damaged, StoreUnavailable):
+            return 0  # its landing reports it
 
     def _land(self, identity: Identity) -> bool:
         here = self._read(keys.accepted_key(identity))
@@ -129,8 +194,7 @@ class LocalSpool(Acceptance):
         return True
 
     def _landed(self, identity: Identity, manifest: Manifest, *, accepted: bool) -> None:
-        with self._guard:
-            self._waiting.discard(identity)
+        self._forget(identity)
         if accepted:
             # After it waits no more: a repetition that puts the frame back makes it wait again.
             self.store.delete(manifest.raw_blob_key, when=ANYTHING)
@@ -150,9 +214,31 @@ class LocalSpool(Acceptance):
         return found
 
 
+class _Round:
+    """The outcome of one round of landing."""
+
+    def __init__(self) -> None:
+        self.landed = 0
+        self.problem: IngestError | StoreError | None = None
+        self.is_over = False
+        """No further batch begins."""
+
+    def take(self, one: Future[bool]) -> None:
+        try:
+            if one.result():
+                self.landed += 1
+            else:
+                self.is_over = True  # when the bucket is unavailable, the next ones would fail, too
+        except IngestError as error:
+            self.problem = self.problem or error
+        except StoreError as error:
+            self.problem = self.problem or error
+            self.is_over = True
+
+
 def _locked(path: Path) -> int:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private(path, "store")
         handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Unusable(f"the local spool {path} cannot be used: {error.strerror}") from None

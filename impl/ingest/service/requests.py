@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from fencepost.impl.http import refusals
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import Kind
-from fencepost.impl.http.tokens import Headers, TokenFile, Tokens
+from fencepost.impl.http.tokens import Headers, Principal, Roles, TokenFile, Tokens
 from fencepost.impl.ingest.errors import IdentityError
 from fencepost.impl.ingest.keys import SEQ_MAX, Identity, agent_path, boot_path
 
@@ -25,6 +26,7 @@ KINDS: Mapping[str, Kind] = {
     "not_operator": Kind(403, "stop", "The token does not belong to an operator."),
     "quarantined": Kind(403, "park", "An operator has quarantined this agent or boot."),
     "no_such_conflict": Kind(404, "stop", "There is no conflict about this identity."),
+    "backlog": Kind(503, "retry", "Too many accepted batches wait on the disk of this collector."),
     "identity_conflict": Kind(409, "park", "Other bytes were accepted under this identity."),
     "bad_sequence": Kind(422, "park", "The sequence range is impossible."),
     "mismatch": Kind(422, "park", "The frame names another identity than the request."),
@@ -45,11 +47,11 @@ _HEX = frozenset("0123456789abcdef")
 _TYPE_NAMES = {str: "text", int: "a whole number"}
 
 
-def token_file(path: str | os.PathLike[str]) -> TokenFile:
-    return TokenFile(Path(path), "fencepost.ingest_tokens.v1", ROLES, "fencepost ingest enrol")
+def token_file(path: str | os.PathLike[str]) -> TokenFile[Principal]:
+    return TokenFile(Path(path), "fencepost.ingest_tokens.v1", Roles(*ROLES), "fencepost ingest enrol")
 
 
-def authenticated(role: str, headers: Headers, tokens: Tokens) -> str:
+def authenticated(role: str, headers: Headers, tokens: Tokens[Principal]) -> str:
     """The name of the sender, whose token must have this role."""
     owner = tokens.authenticate(headers)
     if owner.role == role:
@@ -107,9 +109,10 @@ def make_identity(agent_id: str, boot_id: str, seq_start: int, seq_end: int) -> 
 
 def parse_whole(text: str, name: str) -> int:
     """A whole number in decimal digits, and nothing around them."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+    number = whole_number(text, 10**20 - 1)
+    if number is None:
         raise Refusal("bad_identity", f"{name} is {text[:40]!a}; send a whole number in up to 20 digits")
-    return int(text)
+    return number
 
 
 def parse_body(body: bytes, known: Mapping[str, type], optional: tuple[str, ...]) -> dict[str, Any]:

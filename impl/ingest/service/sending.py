@@ -25,6 +25,7 @@ import httpx
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.http.metrics import Metrics
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.ingest.operator import DROP
 from fencepost.impl.ingest.service.requests import KINDS
 from fencepost.impl.ingest.service.spool import Batch, Spool
@@ -243,8 +244,7 @@ def _parameters(batch: Batch) -> dict[str, str | int]:
 
 
 def _wait(headers: httpx.Headers) -> float:
-    text = headers.get("retry-after", "")
-    return float(text) if text.isdecimal() and len(text) < 6 else 0.0
+    return float(whole_number(headers.get("retry-after", ""), 99_999) or 0)
 
 
 def _json(response: httpx.Response) -> Any:

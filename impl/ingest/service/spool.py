@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.private_files import make_private
 
 SCHEMA = "fencepost.ingest_spool.v1"
 BYTES_MAX = 1024**3
@@ -73,8 +74,7 @@ class Spool:
         self.env = env or SystemEnvironment()
         self.bytes_max = bytes_max
         with _disk_errors(self.path):
-            for folder in _FOLDERS:
-                (self.path / folder).mkdir(parents=True, exist_ok=True)
+            make_private(self.path, *_FOLDERS)
             self._lock = _locked(self.path / "lock")
             try:
                 self._open()

@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.objects.wire.errors import refuse
 from fencepost.impl.objects.wire.signature import UNSIGNED, Chain, Signed
 
@@ -181,9 +182,10 @@ def _is_known(name: str) -> bool:
 
 def _length(headers: Mapping[str, str], *, chunked: bool) -> int:
     text = headers.get("x-amz-decoded-content-length" if chunked else "content-length", "")
-    if not re.fullmatch(r"\d{1,15}", text):
+    length = whole_number(text, 10**15 - 1)
+    if length is None:
         refuse("MissingContentLength")
-    return int(text)
+    return length
 
 
 def _expected_md5(headers: Mapping[str, str]) -> bytes | None:

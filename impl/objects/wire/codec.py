@@ -28,6 +28,7 @@ from xml.sax.saxutils import escape
 
 import botocore.session
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.objects.wire import elements
 from fencepost.impl.objects.wire.errors import S3Error
 
@@ -378,9 +379,10 @@ def _scalar(shape: Any, text: str, name: str, *, code: str = "InvalidArgument") 
     try:
         match shape.type_name:
             case "integer" | "long":
-                if not re.fullmatch(r"-?\d{1,18}", text.strip()):
+                number = whole_number(text.strip().removeprefix("-"), 10**18 - 1)
+                if number is None:
                     raise ValueError
-                return int(text)
+                return -number if text.strip().startswith("-") else number
             case "boolean":
                 return {"true": True, "false": False}[text.strip().lower()]
             case "timestamp":
@@ -397,7 +399,7 @@ def _scalar(shape: Any, text: str, name: str, *, code: str = "InvalidArgument") 
 def parse_time(text: str) -> datetime:
     """In any form that the SDKs write: RFC 822, ISO 8601, seconds since 1970. Raises ValueError."""
     try:
-        if re.fullmatch(r"\d+(\.\d+)?", text):
+        if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", text):
             return datetime.fromtimestamp(float(text), UTC)
         found = datetime.fromisoformat(text) if text[:1].isdigit() else parsedate_to_datetime(text)
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)

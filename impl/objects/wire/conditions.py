@@ -72,7 +72,7 @@ def ends_of(text: str) -> tuple[int | None, int | None] | None:
 
     None is the whole object: S3 ignores a header that it cannot read.
     """
-    found = re.fullmatch(r"bytes=(\d{0,18})-(\d{0,18})", text.strip()) if text else None
+    found = re.fullmatch(r"bytes=([0-9]{0,18})-([0-9]{0,18})", text.strip()) if text else None
     if found is None or not (found[1] or found[2]):
         return None
     first, last = (int(digits) if digits else None for digits in found.groups())

@@ -86,7 +86,10 @@ def objects_to_delete(p: P) -> list[Mapping[str, Any]]:
 def copy_source(p: P) -> tuple[str, str, str]:
     """Return the bucket, the key and the version (empty for the current one) that a copy reads."""
     text, _, version = p["CopySource"].partition("?versionId=")
-    bucket, _, key = unquote(text).removeprefix("/").partition("/")
+    try:
+        bucket, _, key = unquote(text, errors="strict").removeprefix("/").partition("/")
+    except UnicodeDecodeError:
+        refuse("InvalidArgument", "Copy Source must be UTF-8 once it is decoded")
     if not key or not bucket:
         refuse(
             "InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
@@ -120,7 +123,7 @@ def copy_range(p: P, size: int | None = None) -> tuple[int, int | None]:
     """
     if "CopySourceRange" not in p:
         return 0, None
-    found = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})", p["CopySourceRange"])
+    found = re.fullmatch(r"bytes=([0-9]{1,18})-([0-9]{1,18})", p["CopySourceRange"])
     if found is None or int(found[1]) > int(found[2]) or (size is not None and int(found[2]) >= size):
         refuse("InvalidArgument", argument="x-amz-copy-source-range", value=p["CopySourceRange"])
     return int(found[1]), int(found[2]) + 1

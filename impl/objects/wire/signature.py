@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 
 ALGORITHM = "AWS4-HMAC-SHA256"
@@ -119,10 +120,10 @@ def _verify_presigned(message: Message, secrets: Secrets, now: datetime) -> Sign
     scope = _scope(words.get("X-Amz-Credential", ""), code)
     moment = words.get("X-Amz-Date", "")
     signed_at = _moment(moment)
-    expires = words.get("X-Amz-Expires", "")
-    if signed_at is None or not re.fullmatch(r"\d{1,6}", expires) or not 0 < int(expires) <= EXPIRES_MAX:
+    seconds = whole_number(words.get("X-Amz-Expires", ""), EXPIRES_MAX, least=1)
+    if signed_at is None or seconds is None:
         refuse(code, "X-Amz-Date and X-Amz-Expires must be given, and X-Amz-Expires be at most a week")
-    if now > signed_at + timedelta(seconds=int(expires)):
+    if now > signed_at + timedelta(seconds=seconds):
         refuse("AccessDenied", "Request has expired")
     if now < signed_at - SKEW:
         refuse("AccessDenied", "Request is not valid yet")

@@ -41,8 +41,19 @@ _NAMELESS = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)
 class Internals:
     """Opened once for a root directory; folders are made at the first write that needs them."""
 
-    def __init__(self, root_fd: int, where: str, disk: Disk, env: Environment, temp_age_s: float) -> None:
+    def __init__(
+        self,
+        root_fd: int,
+        where: str,
+        disk: Disk,
+        env: Environment,
+        temp_age_s: float,
+        *,
+        private: bool = False,
+    ) -> None:
         self._root_fd = root_fd
+        self.private = private
+        self._mode = 0o600 if private else 0o666
         self._where = where
         self._disk = disk
         self._env = env
@@ -155,7 +166,7 @@ class Internals:
         if not self.nameless_works:
             return None
         try:
-            return os.open(".", _NAMELESS, 0o666, dir_fd=self.folder("tmp"))
+            return os.open(".", _NAMELESS, self._mode, dir_fd=self.folder("tmp"))
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
                 raise
@@ -169,7 +180,7 @@ class Internals:
         if not self._draft_name:
             self._draft_name = f"{self._env.new_id().lower()}-{os.getpid()}"
         name = f"{self._draft_name}-{next(self._drafts)}{tail}"
-        fd = os.open(name, _MADE | os.O_EXCL, 0o666, dir_fd=folder)
+        fd = os.open(name, _MADE | os.O_EXCL, self._mode, dir_fd=folder)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield fd, name

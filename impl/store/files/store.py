@@ -73,6 +73,7 @@ class FileStore(Store):
         verify_reads: bool = True,
         disk: Disk | None = None,
         remembers_uploads: bool = False,
+        private: bool = False,
     ) -> None:
         text = os.fspath(path)
         if not text or "\0" in text:
@@ -86,7 +87,7 @@ class FileStore(Store):
             "" if linger_ms == LINGER_MS else f"?linger_ms={linger_ms:g}"
         )
         self._options = _Options(
-            linger_ms / 1000, temp_age_s, verify_reads, disk or Disk(), remembers_uploads
+            linger_ms / 1000, temp_age_s, verify_reads, disk or Disk(), remembers_uploads, private
         )
         self._parallel = parallel
         self._start()
@@ -391,6 +392,8 @@ class _Options(NamedTuple):
     verify_reads: bool
     disk: Disk
     remembers: bool
+    private: bool
+    """True if the files of objects are for the user of this process alone."""
 
 
 class _Session:
@@ -399,7 +402,9 @@ class _Session:
     def __init__(self, path: str, root_fd: int, options: _Options, env: Environment, *, writes: bool) -> None:
         disk = options.disk
         self._disk = disk
-        self._internals = internals = Internals(root_fd, path, disk, env, options.temp_age_s)
+        self._internals = internals = Internals(
+            root_fd, path, disk, env, options.temp_age_s, private=options.private
+        )
         self.root_fd = root_fd
 
         def new_flush(fd: int) -> Flush:

@@ -412,7 +412,7 @@ class Uploads:
         return removed
 
     def list(self, request: ask.ListUploads) -> ask.UploadsReply:
-        if request.token and not request.token.isdecimal():
+        if request.token and not re.fullmatch("[0-9]{1,9}", request.token):
             raise Misuse(
                 f"token {request.token!r} is none that a page of uploads gave; pass `next` unchanged"
             )

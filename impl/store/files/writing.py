@@ -214,7 +214,7 @@ class Writer:
             f"{env.new_id()} {os.getpid()} {next(_OPENINGS)}".encode()
         ).hexdigest()[:12]
         self._count = itertools.count()
-        self._together = disk.creates
+        self._together = disk.creates and not internals.private  # the call makes files of the usual mode
         self._taken: dict[str, None] = {}
         """Keys that a creator found taken lately. Only ever a reason to look, never an answer."""
 

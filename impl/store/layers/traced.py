@@ -34,7 +34,9 @@ class Traced(Layer):
         run: str = "",
         incarnation: int = 0,
         trace_fields: TraceFields | None = None,
+        next_op: Callable[[], int] | None = None,
     ) -> None:
+        """`next_op` numbers the requests, where several stores write to one sink."""
         super().__init__(inner)
         self._sink = sink
         self._process = process
@@ -42,7 +44,7 @@ class Traced(Layer):
         self._incarnation = incarnation
         self._trace_fields = trace_fields
         self._seq = itertools.count()
-        self._op = itertools.count()
+        self._next_op = next_op or itertools.count().__next__
         self._lock = threading.Lock()
 
     def send(self, request: Request[R]) -> R:
@@ -73,7 +75,7 @@ class Traced(Layer):
         self._emit(-1, "note", {"kind": "note", "key": key, "note": text})
 
     def _begin(self, request: Request[Any]) -> int:
-        op = next(self._op)
+        op = self._next_op()
         self._emit(op, "request", arguments(request, self._trace_fields))
         return op
 

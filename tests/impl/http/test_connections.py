@@ -1,15 +1,18 @@
 """Requests that arrive together on one connection, below any service."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.server import HEADER_BYTES, protocol
 from fencepost.impl.http.service import Head
+from tests.smuggling import MESSAGES
 
 LIMITS = Limits(linger_s=0.05)
 
@@ -117,3 +120,11 @@ def test_only_a_request_without_a_body_that_keeps_the_connection_is_answered_at_
     replies(b"GET /quick/old HTTP/1.0\r\n\r\n", watched)
     replies(b"GET /quick/other HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n", watched)
     assert seen == [b"/quick"]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_request_with_two_meanings_is_refused(name: str) -> None:
+    found = replies(MESSAGES[name] + get("/smuggled"))
+    assert found.startswith(b"HTTP/1.1 400 "), name
+    assert b"/smuggled" not in found
+    assert len(re.findall(rb"HTTP/1.1 \d", found)) == 1

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.impl.http.tokens import BadTokens, Principal, TokenFile, Tokens, hash_token
+from fencepost.impl.http.tokens import BadTokens, Principal, Roles, TokenFile, Tokens, hash_token
 
 AGENT = Principal("agent", "agent-a")
 ENV = SystemEnvironment()
 
 
-def token_file(path: Path) -> TokenFile:
-    return TokenFile(path, "fencepost.ingest_tokens.v1", ("agent", "operator"), "fencepost ingest enrol")
+def token_file(path: Path) -> TokenFile[Principal]:
+    roles = Roles("agent", "operator")
+    return TokenFile(path, "fencepost.ingest_tokens.v1", roles, "fencepost ingest enrol")
 
 
 def test_a_token_names_its_agent_and_nothing_else_does(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_two_tokens(served: Served) -> None:
         ("POST", "/v1/batches/", 404, "not_found"),
         ("POST", "/v1//batches", 404, "not_found"),
         ("POST", "/v1/batches/..%2f..%2fetc", 404, "not_found"),
-        ("GET", "/%00", 404, "not_found"),
+        ("GET", "/%00", 400, "bad_request"),
         ("GET", "/%ff", 404, "not_found"),
         ("GET", f"/{'a' * 9000}", 404, "not_found"),
     ],

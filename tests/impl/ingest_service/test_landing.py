@@ -1,20 +1,29 @@
 """acceptance = "local_spool": the disk accepts, the bucket follows, and neither ever accepts twice."""
 
 import contextlib
+import errno
 import json
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.ingest import Authority, Settings, keys
 from fencepost.impl.ingest.errors import IngestError
+from fencepost.impl.ingest.service import landing as service_landing
 from fencepost.impl.ingest.service.landing import LANDED, LocalSpool
-from fencepost.impl.ingest.settings import Mode
+from fencepost.impl.ingest.settings import Mode, SpoolBound
 from fencepost.impl.store import ANYTHING, Unusable
+from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import Put
 
 from .serving import batch, frame, listing, serving
 
@@ -78,7 +87,7 @@ def test_a_restart_lands_what_the_last_run_did_not(tmp_path: Path) -> None:
 def test_batches_wait_for_an_unavailable_bucket(tmp_path: Path) -> None:
     store = MemoryStore()
     bucket = Faulty(store, [Fault(Effect.THROTTLED, times=2)])
-    spool = opened(tmp_path, bucket)
+    spool = bounded(tmp_path, bucket, landing=1)
     assert [accept(spool, 1), accept(spool, 3)] == ["accepted", "accepted"]
     assert (spool.land(), spool.backlog) == (0, 2)
     assert (spool.land(), spool.backlog, len(accepted(store))) == (2, 0, 2)
@@ -159,6 +168,96 @@ def test_a_repetition_after_the_landing_leaves_no_frame(tmp_path: Path) -> None:
     spool.close()
 
 
+def bounded(folder: Path, bucket: MemoryStore | Faulty, **bound: int) -> LocalSpool:
+    authority = Authority(bucket, ENV, "collector-1", SETTINGS)
+    return LocalSpool(folder / "disk", authority, ENV, SpoolBound(**bound))
+
+
+def test_a_batch_beyond_the_bound_is_refused_until_there_is_room(tmp_path: Path) -> None:
+    """A collector accepted without end what its bucket took 33 of a second."""
+    bucket = MemoryStore()
+    spool = bounded(tmp_path, bucket, batches=2)
+    assert [accept(spool, start) for start in (1, 3, 5)] == ["accepted", "accepted", "unavailable"]
+    refused = spool.accept("agent-a", batch(5, 6), frame(batch(5, 6))).refusal
+    assert refused is not None
+    assert (refused.status, refused.kind, refused.headers()["retry-after"]) == (503, "backlog", "5")
+    assert accept(spool, 1) == "duplicate", "what waits is answered as ever"
+    assert not spool.store.get(keys.accepted_key(batch(5, 6))).done, "nothing of the refused one is kept"
+    assert (spool.land(), accept(spool, 5), spool.land(), len(accepted(bucket))) == (2, "accepted", 1, 3)
+    spool.close()
+
+
+def test_the_bound_in_bytes_survives_a_restart(tmp_path: Path) -> None:
+    size = len(frame(batch(1, 2)))
+    spool = bounded(tmp_path, MemoryStore(), bytes=2 * size)
+    assert [accept(spool, start) for start in (1, 3, 5)] == ["accepted", "accepted", "unavailable"]
+    assert (spool.backlog, spool.backlog_bytes) == (2, 2 * size)
+    spool.close()
+    spool = bounded(tmp_path, MemoryStore(), bytes=2 * size)
+    assert (spool.backlog, spool.backlog_bytes, accept(spool, 5)) == (2, 2 * size, "unavailable")
+    assert (spool.land(), spool.backlog_bytes, accept(spool, 5)) == (2, 0, "accepted")
+    spool.close()
+
+
+def test_what_is_refused_takes_no_room(tmp_path: Path) -> None:
+    spool = bounded(tmp_path, MemoryStore(), batches=1)
+    for _ in range(3):
+        assert spool.accept("agent-a", batch(1, 2), b"no frame").result == "refused"
+    assert (accept(spool), accept(spool, value=2.0), spool.backlog) == ("accepted", "conflict", 1)
+    spool.close()
+
+
+def test_many_threads_accept_no_more_than_the_bound(tmp_path: Path) -> None:
+    spool = bounded(tmp_path, MemoryStore(), batches=5)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda at: accept(spool, 1 + 2 * at), range(24)))
+    assert sorted(set(results)) == ["accepted", "unavailable"]
+    assert results.count("accepted") == spool.backlog <= 5
+    spool.close()
+
+
+class Rendezvous(MemoryStore):
+    """Answers only when as many requests are waiting as are awaited."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._barrier = threading.Barrier(count)
+
+    def send(self, request: Any) -> Any:
+        if isinstance(request, Put) and request.key.startswith(keys.ACCEPTED):
+            self._barrier.wait(30)
+        return super().send(request)
+
+
+def test_several_batches_land_at_once(tmp_path: Path) -> None:
+    spool = bounded(tmp_path, Rendezvous(4), landing=4)
+    for start in range(1, 17, 2):
+        accept(spool, start)
+    assert (spool.land(), spool.backlog, spool.landed) == (8, 0, 8)
+    spool.close()
+
+
+def test_accepting_while_landing_loses_nothing(tmp_path: Path) -> None:
+    bucket = MemoryStore()
+    spool = bounded(tmp_path, bucket, batches=10, landing=3)
+    sent: list[int] = []
+
+    def send() -> None:
+        for start in range(1, 81, 2):
+            while accept(spool, start) == "unavailable":
+                time.sleep(0.001)
+            sent.append(start)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    while sender.is_alive() or spool.backlog:
+        spool.land()
+    sender.join()
+    assert len(accepted(bucket)) == len(sent) == 40
+    assert spool.backlog_bytes == 0
+    spool.close()
+
+
 def test_a_damaged_batch_holds_no_other_up(tmp_path: Path) -> None:
     bucket = MemoryStore()
     spool = opened(tmp_path, bucket)
@@ -185,3 +284,26 @@ def test_a_bucket_that_fails_after_it_accepted_holds_no_other_up(tmp_path: Path)
     assert len(accepted(bucket)) == 2
     assert spool.backlog == 0
     spool.close()
+
+
+class Full(Disk):
+    """A disk without room."""
+
+    one_call = False
+
+    def write(self, fd: int, body: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_answered_503_with_one_line_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is accepted, and the agent keeps its batch."""
+    monkeypatch.setattr(service_landing, "FileStore", partial(FileStore, disk=Full()))
+    with serving(tmp_path, settings=SETTINGS, spool=tmp_path / "disk") as served:
+        answer = served.post(batch(), frame())
+        assert (answer.status_code, answer.json()["error"]) == (503, "store_unavailable")
+        lines = [record for record in caplog.records if record.levelname in ("ERROR", "WARNING")]
+        assert all(line.exc_info is None for line in lines)
+        assert any("disk is full" in line.getMessage() for line in lines)
+        assert served.collector._acceptance.backlog == 0

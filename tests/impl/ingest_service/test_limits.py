@@ -5,6 +5,7 @@ import contextlib
 import resource
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -100,28 +101,44 @@ def test_a_thousand_connections(tmp_path: Path) -> None:
         assert served.post(identities[0], frame(identities[0])).status_code == 200
 
 
-def test_a_connection_beyond_the_limit_gets_503(tmp_path: Path) -> None:
+def test_a_connection_beyond_the_limit_takes_the_place_of_an_idle_one(tmp_path: Path) -> None:
     with serving(tmp_path, limits=Limits(connections=3, linger_s=0.2)) as served:
         with contextlib.ExitStack() as stack:
             held = [stack.enter_context(served.raw()) for _ in range(3)]
             for connection in held:
                 connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
                 assert answer_of(connection)[0] == 200
+            with served.raw() as extra:
+                extra.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert answer_of(extra)[0] == 200
+                assert held[0].recv(1) == b"", "the one that was idle for longest"
+                for connection in held[1:]:
+                    connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+                    assert answer_of(connection)[0] == 200, "the others stay open"
+        assert 'refused_total{kind="busy"}' in served.client.get(f"{served.url}/metrics").text
+
+
+def test_a_connection_beyond_the_limit_gets_503_when_all_have_requests(tmp_path: Path) -> None:
+    with serving(tmp_path, limits=Limits(connections=3, linger_s=0.2)) as served:
+        with contextlib.ExitStack() as stack:
+            held = [stack.enter_context(served.raw()) for _ in range(3)]
+            for connection in held:
+                connection.sendall(served.head(10))  # the body follows later
+            time.sleep(0.1)
             for _ in range(5):
                 with served.raw() as extra:
                     extra.sendall(served.head(10))
                     status, headers, body = answer_of(extra)
                     assert (status, headers["retry-after"], b"busy" in body) == (503, "1", True)
                     assert extra.recv(1) == b""
-            held[0].sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-            assert answer_of(held[0])[0] == 200, "open connections stay open"
+            held[0].sendall(b"0123456789")
+            assert answer_of(held[0])[0] == 400, "open connections stay open"
         for _ in range(100):
             with contextlib.suppress(httpx.HTTPError):
                 if served.client.get(f"{served.url}/healthz").status_code == 200:
                     break
         else:
             pytest.fail("no client gets in any more")
-        assert 'refused_total{kind="busy"}' in served.client.get(f"{served.url}/metrics").text
 
 
 def test_requests_beyond_the_limits_are_refused_and_no_agent_starves_another(tmp_path: Path) -> None:

@@ -97,9 +97,12 @@ def waiting(server: StreamServer, act: Any) -> list[list[bytes]]:
 
     async def run() -> list[list[bytes]]:
         gets = [asyncio.create_task(get(server, "/s", "offset=now&live=long-poll")) for _ in range(READERS)]
-        while server._tailing._tails.get("/s") is None or server._tailing._tails["/s"].readers < READERS:
-            await asyncio.sleep(0)
-        while server._tailing._tails["/s"].reads:
+
+        def idle() -> int:
+            tail = server._tailing._tails.get("/s")
+            return sum(len(one.waiting) for one in tail.groups.values() if not one.reading) if tail else 0
+
+        while idle() < READERS:
             await asyncio.sleep(0.001)
         await asyncio.to_thread(act)
         return await asyncio.gather(*gets)

@@ -11,8 +11,8 @@ JSON = "application/json; charset=utf-8"
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        (b'{"a": 1}', b'[{"a":1}]'),
-        (b"[1, [2, 3]]", b"[1,[2,3]]"),
+        (b'{"a": 1}', b'[{"a": 1}]'),
+        (b"[1, [2, 3]]", b"[1,[2, 3]]"),
         (b"[[[1]]]", b"[[[1]]]"),
         ('"\u00e4,"'.encode(), '["\u00e4,"]'.encode()),
     ],

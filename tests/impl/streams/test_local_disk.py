@@ -1,10 +1,16 @@
 """Durability `local`: what a node has committed to its disk is uploaded, whatever happened in between."""
 
+import asyncio
+
 import pytest
 
+from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.metrics import Metrics
+from fencepost.impl.store import Unusable
 from fencepost.impl.streams import Durability, MemoryState, Node, Record, SqliteState
+from fencepost.impl.streams.app import StreamServer
 from fencepost.impl.streams.background import Background
+from tests.fuzzing.connection import Wire
 
 from .nodes import NAME, TEXT, node_of
 
@@ -31,6 +37,46 @@ def test_records_that_an_earlier_owner_accepted_do_not_hide_later_ones(store, en
         assert found.body == b"themkept"
         assert again.state.waiting() == []
         state.close()
+
+
+def test_a_full_disk_is_one_error_and_leaves_no_transaction_behind(store, env, tmp_path) -> None:
+    """The transaction stayed open, so that every later append failed, even once there was room again."""
+    state = SqliteState(tmp_path)
+    node = local_node(store, env, state)
+    node.create(NAME, TEXT)
+    ((pages,),) = state._base.execute("pragma page_count").fetchall()
+    state._base.execute(f"pragma max_page_count = {pages}")
+    for _ in range(3):
+        with pytest.raises(Unusable, match=r"database or disk is full.*check its disk"):
+            state.add(NAME, "one", 1, [Record(0, b"x" * 100_000)])
+    assert state.records(NAME, "one") == (0, [])
+    state._base.execute("pragma max_page_count = 1000000")
+    node.append(NAME, b"kept", content_type="text/plain")
+    again = local_node(store, env, state)
+    again.own(again.stream(NAME))
+    again.flush(again.stream(NAME))
+    assert again.read_from(NAME).body == b"kept"
+    state.close()
+
+
+def test_a_full_disk_is_answered_503_with_one_line_in_the_log(store, env, tmp_path, caplog) -> None:
+    state = SqliteState(tmp_path)
+    node = local_node(store, env, state)
+    node.create(NAME, TEXT)
+    ((pages,),) = state._base.execute("pragma page_count").fetchall()
+    state._base.execute(f"pragma max_page_count = {pages}")
+    server = StreamServer(node, limits=Limits())
+    body = b"x" * 100_000
+    head = b"POST %s HTTP/1.1\r\nhost: h\r\ncontent-type: text/plain\r\n" % NAME.encode()
+    sent = head + b"content-length: %d\r\n\r\n" % len(body) + body
+    answer = asyncio.run(Wire(server).send(sent, b"POST"))
+    assert answer.status == 503
+    assert answer.header("retry-after")
+    (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert line.exc_info is None
+    assert "disk is full" in line.getMessage()
+    server.close()
+    state.close()
 
 
 def test_records_survive_an_owner_that_published_nothing(store, env) -> None:

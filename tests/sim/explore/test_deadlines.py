@@ -12,10 +12,10 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import AuditRequest, Setting, audit
-from fencepost.sim.explore.checkpoint import Together
+from fencepost.sim.explore.pieces import Together
 from fencepost.sim.explore.reporting import run_token
 from fencepost.sim.world import NO_FAULTS, World, places
-from fencepost.sim.world.deadlines import LENGTHS_MAX, Deadlines
+from fencepost.sim.world.deadlines import GROWTHS_MAX, LENGTHS_MAX, Deadlines, Lengths
 
 PAUSE = replace(NO_FAULTS, pause=1)
 LEASE_S = 3600
@@ -309,3 +309,12 @@ def test_lines_whose_deadlines_are_not_tried_are_counted(more: int) -> None:
             learn(("b", line), 2**line * 10**9)
     assert found.adopt()
     assert found.left_out == 2 * 2 * more
+
+
+def test_a_deadline_that_keeps_growing_is_followed_a_few_times() -> None:
+    """A loop may come farther from its deadline in every round: without a bound the search never ends."""
+    lengths = Lengths(10**18)
+    for power in range(20):
+        lengths.learn(("a.py", 1), 10**9 << power)
+    longest = 10**9 << GROWTHS_MAX
+    assert lengths.groups() == [(longest, longest)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ANYTHING, Outcome
-from fencepost.sim.explore import Setting, audit, checkpoint, counterexample, deepening, replay
+from fencepost.sim.explore import Setting, audit, counterexample, deepening, pieces, replay
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.world import NO_FAULTS, View, World, places
@@ -66,7 +66,8 @@ def endless(world: World) -> None:
 
 def test_several_processes_search_with_limits_that_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only one process did; several went on and on near the limit of steps."""
-    monkeypatch.setattr(checkpoint, "REPORT_RUNS", 1)
+    monkeypatch.setattr(pieces, "RUNS_FIRST", 1)
+    monkeypatch.setattr(pieces, "RUNS_MAX", 1)
     monkeypatch.setattr(deepening, "RUNS_EACH", 20)
     limits: list[int] = []
 
@@ -100,7 +101,7 @@ def test_an_error_in_a_worker_is_an_error_of_the_audit() -> None:
     def act() -> None:
         raise LookupError("no such thing")
 
-    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2)
+    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2, strategy="exhaustive")
     assert result.verdict == "error"
     assert "raised LookupError: no such thing" in result.bound
     assert result.error_at is not None
@@ -112,7 +113,7 @@ def test_a_worker_that_is_killed_is_an_error_of_the_audit(signal_number: int) ->
     def act() -> None:
         os.kill(os.getpid(), signal_number)
 
-    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2)
+    result = audit(lambda world: faulty(world, act), budget=NO_FAULTS, jobs=2, strategy="exhaustive")
     assert result.verdict == "error"
     assert "a worker ended without a result (exit code -9)" in result.bound
 

@@ -3,14 +3,18 @@
 If this fails, a footprint on the path of a piece is out of date, or a piece leaves out what no other has.
 """
 
+import json
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from fencepost.impl.store import ABSENT, ANYTHING
-from fencepost.sim.explore.checkpoint import load, save, split, unpack
+from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
+from fencepost.sim.explore import pieces
+from fencepost.sim.explore.checkpoint import BadCheckpoint, load, save, unpack
+from fencepost.sim.explore.pieces import Piece, Together, cut, explored, split
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
@@ -62,6 +66,23 @@ def by_pieces(setting: Setting, count: int) -> Seen:
     return endings, violated
 
 
+def by_cuts(setting: Setting, runs: int) -> Seen:
+    """The same of pieces that are cut again and again, after every few runs."""
+    endings: set[Any] = set()
+    violated: set[str] = set()
+    left = split(ReducedSearch(setting, timed=STAMPED), 2)
+    while left:
+        search = ReducedSearch(
+            setting, first_only=False, observe=lambda world: endings.add(final_state(world))
+        )
+        unpack(search, left.pop())
+        search.explore(lambda at: at.runs >= runs)
+        violated.update(str(failure.violation) for failure in search.failures)
+        if not search.exhausted:
+            left += cut(search)
+    return endings, violated
+
+
 def by_parts(setting: Setting, file: Path, runs: int) -> Seen:
     """The same of a search that is saved and loaded after every few runs."""
     endings: set[Any] = set()
@@ -100,6 +121,7 @@ def compare(seed: int, file: Path) -> bool:
     if every is not None:
         assert by_pieces(setting, draw.choice((2, 5, 16, 60))) == every, seed
         assert by_parts(setting, file, draw.choice((1, 3, 20))) == every, seed
+        assert by_cuts(setting, draw.choice((5, 20, 60))) == every, seed
     return every is not None
 
 
@@ -138,6 +160,110 @@ def test_pieces_count_every_step_once() -> None:
             search.explore()
             total.add(search.coverage)
         assert total.summary() == alone.coverage.summary()
+
+
+class Disorderly:
+    """Workers that end in an order of their own, and explore some pieces twice, as after a loss."""
+
+    def __init__(self, setting: Setting, draw: Random) -> None:
+        self.size = draw.choice((1, 3, 10))
+        self._setting, self._draw = setting, draw
+        self._given: list[Piece] = []
+
+    def give(self, piece: Piece) -> None:
+        self._given.append(piece)
+
+    def take(self, timeout_s: float) -> list[Any]:
+        piece = self._given.pop(self._draw.randrange(len(self._given)))
+        if self._draw.random() < 0.3:
+            explored(self._setting, piece.data, piece.runs_max)  # its worker was lost with the result
+        return [(piece.order, explored(self._setting, piece.data, piece.runs_max))]
+
+    def close(self) -> None:
+        self._given.clear()
+
+
+def rivals(world: World, *, fails: bool) -> None:
+    """Each of three adds 1 to a counter; only one of them in vain."""
+    store = world.store()
+
+    def add(name: str) -> None:
+        found = store.get("count")
+        value = int(found.body) if found.info is not None else 0
+        when = ABSENT if found.info is None else Matches(found.info.etag)
+        put = store.put("count", b"%d" % (value + 1), when=when if name != "bob" else ANYTHING)
+        if put.outcome is Outcome.DONE:
+            world.note("added", name)
+
+    for name in ("ann", "bob", "cid"):
+        world.spawn(add, name, name=name)
+    world.finally_("counts", lambda view: not fails or int(view.get("count")) >= len(view.notes("added")))
+
+
+def disorderly(setting: Setting, seed: int, stop: Any = lambda _: False, **options: Any) -> Together:
+    draw = Random(seed)
+    together = Together(setting, 1, STAMPED, pool=lambda setting, _: Disorderly(setting, draw), **options)
+    together.explore(stop)
+    return together
+
+
+def test_any_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first failure in the order of pieces, and the counts of the pieces before it alone."""
+    monkeypatch.setattr(pieces, "RUNS_FIRST", 20)
+    monkeypatch.setattr(pieces, "RUNS_MAX", 60)
+    for fails in (True, False):
+        seen = set()
+        for seed in range(2):
+            setting = Setting(partial(rivals, fails=fails), NO_FAULTS)
+            whole = disorderly(setting, seed).whole
+            steps = [str(step) for failure in whole.failures for step in failure.steps]
+            seen.add((whole.runs, whole.schedules, tuple(steps), whole.exhausted))
+        assert len(seen) == 1
+        ((_, _, steps, exhausted),) = seen
+        assert (bool(steps), exhausted) == (fails, not fails)
+
+
+def test_a_search_in_pieces_goes_on_with_those_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is explored twice, and nothing is left out: the counts are those of a search without a stop."""
+    monkeypatch.setattr(pieces, "RUNS_FIRST", 20)
+    monkeypatch.setattr(pieces, "RUNS_MAX", 60)
+    monkeypatch.setattr(pieces, "SAVE_S", 0.0)
+    file = tmp_path / "search.json"
+    program = partial(rivals, fails=False)
+    alone = disorderly(Setting(program, NO_FAULTS), 0).whole
+    runs = 0
+    for seed in range(20):
+        together = Together(Setting(program, NO_FAULTS), 1, STAMPED, checkpoint=str(file))
+        if runs:
+            together.load(str(file))
+        together._pool = lambda setting, _, seed=seed: Disorderly(setting, Random(seed))
+        whole = together.explore(lambda at, runs=runs: at.runs > runs + 150)
+        save(whole, file)
+        runs = whole.runs
+        if whole.exhausted:
+            break
+        with pytest.raises(BadCheckpoint, match="a search in pieces"):
+            load(ReducedSearch(Setting(program, NO_FAULTS)), file)
+    assert whole.exhausted
+    assert seed
+    assert (whole.schedules, whole.runs) == (alone.schedules, alone.runs)
+    assert whole.coverage.summary() == alone.coverage.summary()
+    assert whole.explored() == 1.0
+
+
+def test_a_piece_gives_the_same_in_every_worker() -> None:
+    """A lost piece is explored again: what it finds may not depend on what its worker explored before."""
+    setting = Setting(partial(rivals, fails=False), NO_FAULTS)
+    first, second = split(ReducedSearch(setting, timed=STAMPED), 2)[:2]
+    before = explored(setting, first, 5)
+    explored(setting, second, 50)
+    assert explored(setting, first, 5) == before
+    assert before["left"]
+    assert json.loads(json.dumps(before["left"])) == json.loads(
+        json.dumps(explored(setting, first, 5)["left"])
+    )
 
 
 def test_pieces_of_random_programs_end_like_the_whole(tmp_path: Path) -> None:

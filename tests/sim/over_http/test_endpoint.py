@@ -64,7 +64,7 @@ def test_a_request_is_held_when_it_is_complete_and_the_connection_lives_on(clien
     assert not client.endpoint.is_busy
     held.reply(200, {"ETag": '"e"', "Content-Length": "0"}, b"")
     assert client.received() == b'HTTP/1.1 200 OK\r\nETag: "e"\r\nContent-Length: 0\r\n\r\n'
-    (held,) = client.send(b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    (held,) = client.send(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
     held.reply(204, {}, b"")
     assert client.received().startswith(b"HTTP/1.1 204")
     assert client.received() == b""

@@ -1,6 +1,7 @@
 """The proxy passes requests on as they are, and does to them what the plan says and nothing else."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from fencepost.sim.proxy import Delay, Plan, Upstream, running
 from tests.sim.proxy.upstream import OK, send_raw, upstream
 from tests.sim.proxy.upstream import Upstream as Scripted
+from tests.smuggling import CHUNKED, MESSAGES
 
 CLOSE = b"Connection: close\r\n"
 GET = b"GET /b/k HTTP/1.1\r\nHost: 127.0.0.1:9\r\n" + CLOSE + b"\r\n"
@@ -49,7 +51,7 @@ def plan(behind: Scripted, **more: Any) -> Plan:
     [
         GET,
         PUT,
-        b"GET /b/k?versionId=1&x=%2F HTTP/1.1\r\nhOST:  spaced \r\nX-Amz-Date: 1\r\nx-amz-meta-\xe9: \xfc\r\n"
+        b"GET /b/k?versionId=1&x=%2F HTTP/1.1\r\nhOST:  spaced \r\nX-Amz-Date: 1\r\nx-amz-meta-e: \xfc\r\n"
         + CLOSE + b"\r\n",
         b"PUT /b/k HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n" + CLOSE
         + b"\r\n4;chunk-signature=ab\r\nbody\r\n0\r\n\r\n",
@@ -217,14 +219,19 @@ def test_the_seed_decides(behind: Scripted) -> None:
         (b"PUT /b/k HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         (b"PUT /b/k HTTP/1.1\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nbody", 400),
         (b"PUT /b/k HTTP/1.1\r\nContent-Length: -4\r\n\r\n", 400),
-        (b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+        (b"GET /b/k HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", 501),
+        (b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", 501),
+        (b"HTTP/1.1 200 OK\r\n\r\n", 400),
+        (CHUNKED + b"1;" + b"x" * 2000 + b"\r\n", 400),
+        (CHUNKED + b"0\r\n" + b"X: y\r\n" * 200, 413),
         (b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
         (b"PUT /b/k HTTP/1.1\r\nHost : h\r\n\r\n", 400),
         (b"PUT /b/k HTTP/1.1\r\n folded\r\n\r\n", 400),
         (b"nonsense\r\n\r\n", 400),
         (b"GET /b/k HTTP/2.0\r\n\r\n", 400),
-        (b"PUT /b/k HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 413),
-        (b"PUT /b/k HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n", 413),
+        (b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n", 413),
+        (CHUNKED + b"3e9\r\n", 413),
         (b"GET /b/k HTTP/1.1\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", 431),
     ],
 )
@@ -233,6 +240,38 @@ def test_what_has_no_clear_end_is_refused(behind: Scripted, message: bytes, stat
         assert send_raw(proxy.url, message).startswith(f"HTTP/1.1 {status} ".encode())
         assert send_raw(proxy.url, GET) == OK, "the next one is served"
     assert behind.seen == [GET]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_request_with_two_meanings_is_refused_as_by_the_servers(behind: Scripted, name: str) -> None:
+    """Bare LF and CR, two hosts, and chunks of `0x1` and `1_0` reached the store."""
+    with running(plan(behind)) as proxy:
+        found = send_raw(proxy.url, MESSAGES[name] + GET)
+    assert re.match(rb"HTTP/1.1 (400|413|501) ", found), name
+    assert len(re.findall(rb"HTTP/1.1 \d", found)) == 1
+    assert behind.seen == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"1" * 5000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1_0\r\n\r\n0123456789",
+        b"HTTP/1.1 200 OK\r\nX: a\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n",
+        b"HTTP/1.1 \xd9\xa2\xd9\xa0\xd9\xa0 OK\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+        b"nonsense\r\n\r\n",
+    ],
+)
+def test_a_reply_with_two_meanings_is_no_reply(behind: Scripted, reply: bytes) -> None:
+    """A client that reuses the connection would take the rest for its next reply."""
+    behind.reply = reply
+    with running(plan(behind)) as proxy:
+        assert send_raw(proxy.url, GET) == b""
+        behind.reply = OK
+        assert send_raw(proxy.url, GET) == OK
 
 
 def test_a_client_that_goes_in_the_middle_is_nobody_s_harm(behind: Scripted) -> None:

@@ -178,6 +178,29 @@ def test_a_manifest_above_the_boundary_may_not_be_deleted(long: list[list[Event]
     assert found["may not"]["seq"] == len(run)
 
 
+def test_a_manifest_from_before_the_run_may_be_deleted_unless_a_boundary_below_it_is_shown(
+    judge: Judge,
+) -> None:
+    """The boundary may have passed it before the trace begins; once the trace shows one, that one counts."""
+    run = lives(1, plans=7, cleans=0)[0]
+    oldest = min(int(run[at].key[-25:-5]) for at in landed(run, "put branch/main/manifest/"))
+    assert oldest > 2
+    plain = replace(run[-1], phase="landed", outcome="done", trace_fields="", condition="anything", op=10**6)
+    moved = replace(plain, kind="put", key="branch/main/boundary.json", trace_fields="boundary=1")
+    runs = {}
+    for number in (1, 2):
+        gone = replace(plain, kind="delete", key=f"branch/main/manifest/{number:020d}.json", op=10**7)
+        runs[f"{number} without"] = numbered([*run, gone])
+        runs[f"{number} with"] = numbered([*run, replace(moved, condition="matches"), gone])
+    found = {name: row["verdict"] for name, row in verdicts(judge, runs).items()}
+    assert found == {
+        "1 without": "accepted",
+        "1 with": "accepted",
+        "2 without": "accepted",
+        "2 with": "rejected",
+    }
+
+
 def test_a_plan_whose_head_is_ahead_keeps_its_slot_though_no_event_names_it_again(
     long: list[list[Event]], judge: Judge
 ) -> None:

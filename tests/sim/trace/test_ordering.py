@@ -60,8 +60,15 @@ def test_no_skew_puts_an_answer_before_what_made_it(skews: tuple[int, int, int],
 
 def test_a_run_with_one_counter_is_kept_as_numbered() -> None:
     """The adversary and the simulator know the order; their clocks are skewed on purpose."""
-    made = [Event("r", n, -n, f"p{n % 2}", 0, n, "request", "get", "k") for n in range(6)]
+    made = [Event("r", n, -n, f"p{n % 2}", 0, n, "landed", "get", "k") for n in range(6)]
     assert shown(events_of(ordered(table_of(made)).table)) == shown(made)
+
+
+def test_a_part_of_several_counters_is_ordered_by_time() -> None:
+    """The events about one key may have different numbers by chance, and be those of two counters."""
+    mixed = [("p0", 7, 10), ("p1", 2, 20), ("p0", 8, 30), ("p1", 3, 40)]
+    made = [Event("r", seq, t, who, 0, t, "request", "get", "k") for who, seq, t in mixed]
+    assert [event.op for event in events_of(ordered(table_of(made)).table)] == [10, 20, 30, 40]
 
 
 def test_clocks_that_contradict_the_answers_are_named() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from fencepost.sim.explore.checkpoint import load, save, split, unpack
+from fencepost.sim.explore.checkpoint import load, save, unpack
+from fencepost.sim.explore.pieces import split
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting

@@ -1,0 +1,230 @@
+"""Long answers: how many there are, whose they are, and the memory that they and the bodies of requests hold.
+
+A long answer waits for what it sends, or has more than `PIECE` bytes. Its client may read slowly or not at
+all, so every server sends it like this:
+
+    places   at most `Limits.answers` at once, of one client at most `client_answers`: else 503, or 429 pieces
+    one is handed over after the client took the one before: a connection buffers two of them at most room
+    what is sent is in memory once, however many clients get it; all that is in memory for clients is at
+             most `memory_bytes`, for one client half of that: else its next part waits
+    time     a client that leaves its buffer unread for `write_s`, or takes less than `read_bytes_s`, is cut
+    off
+
+A client that is cut off sees a reset within the answer, never an end: it has not got a chunk of length 0, or
+the length that was declared. It can ask again for what is missing.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from starlette.types import Message, Scope, Send
+
+from fencepost.impl.http.limits import ClientGone, Gate, Limits
+from fencepost.impl.http.refusals import Refusal, to_json
+
+PIECE = 32 * 1024
+TURN = 2
+"""The number of pieces after which others have their turn, if the client reads as fast as they are sent."""
+ABORT = "fencepost.abort"
+"""The extension of a scope that resets its connection; only our server has it."""
+SHARED = ""
+"""Whoever holds room for several clients: only the limit of all applies."""
+
+
+class Room:
+    """Bytes of memory that are held until `release`."""
+
+    def __init__(self, memory: "Memory", client: str, size: int) -> None:
+        self._memory = memory
+        self._client = client
+        self.size = size
+
+    def resize(self, size: int) -> None:
+        """As it turned out: what is larger than expected is held at once."""
+        self._memory.hold(self._client, size - self.size)
+        self.size = size
+
+    def pass_on(self, size: int) -> "Room":
+        """This room, resized, as another: the end of the block that this one belongs to does not release
+        it."""
+        room = Room(self._memory, self._client, self.size)
+        self.size = 0
+        room.resize(size)
+        return room
+
+    def release(self) -> None:
+        self.resize(0)
+
+
+class Memory:
+    """Memory that is held for clients. Only the thread of the event loop uses it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.memory_bytes
+        self._retry_after_s = limits.retry_after_s
+        self._clients: Counter[str] = Counter()
+        self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
+        self.held = 0
+
+    @asynccontextmanager
+    async def room(self, client: str, size: int, wait_s: float | None = None) -> AsyncIterator[Room]:
+        room = await self.enter(client, size, wait_s)
+        try:
+            yield room
+        finally:
+            room.release()
+
+    async def enter(self, client: str, size: int, wait_s: float | None = None) -> Room:
+        """Wait for so much memory, and hold it. Raises `Refusal` if there is none in time.
+
+        What is larger than all of it gets it while nobody else has any.
+        """
+        if self._fits(client, size) and not any(one[0] == client for one in self._waiting):
+            self.hold(client, size)
+            return Room(self, client, size)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((client, size, turn))
+        try:
+            async with asyncio.timeout(wait_s):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self.hold(client, -size)
+            else:
+                self._waiting = [one for one in self._waiting if one[2] is not turn]
+            if isinstance(error, TimeoutError):
+                text = "what is in memory for clients is at its limit"
+                raise Refusal("busy", text, retry_after_s=self._retry_after_s) from None
+            raise
+        return Room(self, client, size)
+
+    def hold(self, client: str, size: int) -> None:
+        self.held += size
+        self._clients[client] += size
+        if not self._clients[client]:
+            del self._clients[client]
+        if size < 0 and self._waiting:
+            self._admit()
+
+    def _fits(self, client: str, size: int) -> bool:
+        own = self._clients[client] if client != SHARED else 0
+        return self._fits_all(size) and (not own or own + size <= self._most // 2)
+
+    def _fits_all(self, size: int) -> bool:
+        return not self.held or self.held + size <= self._most
+
+    def _admit(self) -> None:
+        """In order; who waits for his own share only holds up nobody else."""
+        left = []
+        for place, (client, size, turn) in enumerate(self._waiting):
+            if not self._fits_all(size):
+                left += self._waiting[place:]
+                break
+            if turn.done():
+                continue
+            if self._fits(client, size):
+                self.held += size
+                self._clients[client] += size
+                turn.set_result(None)
+            else:
+                left.append((client, size, turn))
+        self._waiting = left
+
+
+class Answers:
+    """The long answers of a server."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.memory = Memory(limits)
+        places = replace(limits, requests=limits.answers, client_requests=limits.client_answers)
+        self.gate = Gate(places, "long answers")
+
+    async def send_in_pieces(self, scope: Scope, send: Send, pieces: Iterable[Any], size: int) -> None:
+        """Send parts of a body, and cut the client off if it takes too little of it. Others follow them."""
+        limits = self.limits
+        try:
+            async with asyncio.timeout(limits.write_s + size / limits.read_bytes_s):
+                for number, piece in enumerate(pieces, 1):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    if not number % TURN:
+                        await asyncio.sleep(0)
+        except TimeoutError:
+            abort = scope.get("extensions", {}).get(ABORT)
+            if abort is not None:
+                abort["act"]()
+            await asyncio.sleep(0)  # the server learns of it
+            raise ClientGone from None
+
+
+def client_of(scope: Scope) -> str:
+    """The address of the client."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+class Outgoing:
+    """The answer to one request: refused if it is a long one too many, and sent in pieces."""
+
+    def __init__(self, answers: Answers, scope: Scope, send: Send, refused: Callable[[str], object]) -> None:
+        self._answers = answers
+        self._scope = scope
+        self._send = send
+        self._refused = refused
+        self._start: Message | None = None
+        self._held = ExitStack()
+        self.status = 0
+
+    def close(self) -> None:
+        self._held.close()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message  # a refusal may take its place
+            return
+        body = message.get("body", b"")
+        more = message.get("more_body", False)
+        if self._start is not None:
+            start, self._start = self._start, None
+            await self._begin(start, is_long=more or len(body) > PIECE)
+            if len(body) > PIECE and not more:  # else its server bounds what it has in memory
+                room = await self._answers.memory.enter(client_of(self._scope), len(body))
+                self._held.callback(room.release)
+        if len(body) <= PIECE:
+            await self._send(message)
+            return
+        await self._answers.send_in_pieces(self._scope, self._send, cut(body), len(body))
+        if not more:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _begin(self, start: Message, *, is_long: bool) -> None:
+        if is_long:
+            try:
+                self._held.enter_context(self._answers.gate.enter(client_of(self._scope)))
+            except Refusal as refusal:
+                self._refused(refusal.kind)
+                await self._refuse(refusal)
+                raise ClientGone from None
+        self.status = start["status"]
+        await self._send(start)
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        self.status = refusal.status
+        body = to_json(refusal.body())
+        headers = {
+            **refusal.headers(), "content-type": "application/json", "cache-control": "no-store",
+            "content-length": str(len(body)),
+        }  # fmt: skip
+        raw = [(name.encode(), text.encode()) for name, text in headers.items()]
+        await self._send({"type": "http.response.start", "status": refusal.status, "headers": raw})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def cut(body: bytes) -> Iterable[memoryview]:
+    """The pieces of a body, none of which is a copy."""
+    view = memoryview(body)
+    return (view[at : at + PIECE] for at in range(0, len(view), PIECE))

@@ -1,0 +1,478 @@
+"""The files of a recorder: JSON lines, rotated, with a queue that neither blocks nor loses what was accepted.
+
+    traces/ann-0-000001.jsonl           a full file of the process `ann`, its first life
+    traces/ann-0-000002.jsonl.open      the present one
+    traces/.ann.queue                   what is not in it yet
+
+An event is a line. The caller copies it into a queue of fixed size and goes on; a thread moves the queue to
+the file. The queue is a mapped file: its pages belong to the kernel, so after kill -9 they hold every event
+that was accepted, and the next life of the process, or a reader, takes the missing end of the open file
+from there. Only a machine that loses power can lose events. Copying into memory waits for no disk: a disk
+that hangs fills the queue.
+
+An event that finds the queue full is dropped. The key of each dropped request is kept, and the trace gets a
+note of the kind `gap` with that key and the number of requests, as soon as there is room. A gap without a
+key is one about which nothing more is known. Replay judges nothing that a gap may explain. A response that
+is dropped leaves a request without an answer, which is no gap: its outcome is unknown.
+
+Positions count bytes since this life began. `file_start` is the position of the first byte of the open
+file, so its size says how far the file goes, and what is missing is the queue from there to `head`. The
+order of writes makes that true at every instruction: a line is copied before `head` moves; a file is
+complete before its successor is named in the header.
+
+The name of a process belongs to one living process (a lock on the queue); another one with this name adds its
+process id. Each life has a number, its incarnation. In each file the events of a run begin with a note
+numbered 0, so that the events of two files are never mistaken for those of one counter.
+"""
+
+import atexit
+import fcntl
+import json
+import mmap
+import os
+import re
+import socket
+import struct
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.events import Event
+
+ROTATE_BYTES = 64 << 20
+KEPT_BYTES = 1 << 30
+"""Bytes of closed files that one process keeps in the folder."""
+QUEUE_BYTES = 1 << 20
+GAP, BEGIN = "gap", "recorder"
+"""Kinds of notes: events that are missing, and the beginning of a run in a file."""
+OPEN, CLOSED = ".jsonl.open", ".jsonl"
+Row = dict[str, str | int]
+_MAGIC = b"FPQUEUE1"
+_HEADER = struct.Struct("<8s6Q")
+_START = 64
+"""Bytes in front of the ring."""
+_HEAD_AT, _DROPPED_AT = 16, 24
+_KEYS_MAX = 10_000
+"""Keys of dropped requests that are remembered; the rest become one gap without a key."""
+_PAUSE_S, _AGAIN_S = 0.05, 1.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+class Sizes(NamedTuple):
+    """Bytes of a file before it is closed, of all closed files, and of the queue."""
+
+    rotate_bytes: int = ROTATE_BYTES
+    kept_bytes: int = KEPT_BYTES
+    queue_bytes: int = QUEUE_BYTES
+
+
+SIZES = Sizes()
+NO_COLUMNS: Mapping[str, str | int] = {}
+
+
+class Recorder:
+    """Writes the events of one process, numbered in one order.
+
+    Thread-safe; a forked child gets a name of its own.
+    """
+
+    _process: str
+    _incarnation: int
+    _queue: mmap.mmap
+    _thread: threading.Thread
+    _lock_fd: int
+    _file: int
+    """The open file."""
+    _number: int
+    _head: int
+    """Position behind the last accepted byte."""
+    _tail: int
+    """Position behind the last byte that is in a file."""
+    _op: int
+    _closed: bool
+
+    def __init__(
+        self,
+        folder: str | Path,
+        process: str = "",
+        sizes: Sizes = SIZES,
+        env: Environment | None = None,
+    ) -> None:
+        self._folder = Path(folder)
+        self._name = process or _host_and_pid()
+        if not _NAME.fullmatch(self._name):
+            raise ValueError(
+                f"the process {process!r}: use letters, digits, '.', '_', '-'; it becomes a file name"
+            )
+        self._rotate_bytes, self._kept_bytes, self._ring_bytes = sizes
+        self._now = (env or SystemEnvironment()).now_ns
+        self._begin()
+        _ALIVE.add(self)
+
+    # Events.
+
+    def next_op(self) -> int:
+        """A number that ties the phases of one request together."""
+        with self._lock:
+            self._op += 1
+            return self._op
+
+    def emit(
+        self,
+        phase: str,
+        kind: str,
+        key: str,
+        op: int = -1,
+        columns: Mapping[str, str | int] = NO_COLUMNS,
+        *,
+        run: str = "",
+        process: str = "",
+    ) -> bool:
+        """Accept an event; false if it was dropped. `process` is another one than this, for whom we
+        record.
+        """
+        row: Row = {"phase": phase, "kind": kind, "key": key, "op": op, "run": run, **columns}
+        with self._lock:
+            if self._closed:
+                return False
+            while self._late:
+                self._append(self._late.popleft())
+            accepted = False if self._dropped and not self._tell_gaps() else self._append(row, process)
+            if not accepted and phase != "response":
+                self._drop(run, key)
+            is_filling = self._head - self._tail > self._ring_bytes // 2
+        if not self._wake.is_set():
+            self._wake.set()
+        if is_filling:
+            self._pause.set()
+        return accepted
+
+    def emit_later(
+        self, phase: str, kind: str, key: str, op: int, columns: Mapping[str, str | int], *, run: str
+    ) -> None:
+        """Accept an event from a finalizer, which may run in the middle of `emit`: it is written with the
+        next.
+        """
+        self._late.append({"phase": phase, "kind": kind, "key": key, "op": op, "run": run, **columns})
+
+    def note(self, text: str, key: str = "", run: str = "", kind: str = "note") -> None:
+        """Remark something that no request shows, such as `accepted`."""
+        self.emit("note", kind, key, columns={"note": text}, run=run)
+
+    def write(self, event: Event) -> None:
+        """Accept an event of a store layer (`Traced`): it gets the number, the time and the life of this
+        recorder.
+        """
+        columns = {name: getattr(event, name) for name in _COPIED if getattr(event, name) not in ("", -1)}
+        self.emit(event.phase, event.kind, event.key, event.op, columns, run=event.run, process=event.process)
+
+    @property
+    def process(self) -> str:
+        return self._process
+
+    @property
+    def is_first(self) -> bool:
+        """True if no other living process had the name."""
+        return self._process == self._name
+
+    @property
+    def incarnation(self) -> int:
+        return self._incarnation
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def dropped(self) -> int:
+        """Requests that were dropped in this life."""
+        return self._all_dropped
+
+    def flush(self) -> None:
+        """Move the queue to the file now; waits for the disk."""
+        self._drain()
+
+    def close(self) -> None:
+        """Write everything and close the file; nothing is recorded afterwards."""
+        with self._lock:
+            if self._closed:
+                return
+            if self._dropped:
+                self._tell_gaps()
+            while self._late:
+                self._append(self._late.popleft())
+            self._closed = True
+        self._wake.set()
+        self._pause.set()
+        self._thread.join()
+        try:
+            self._drain()
+            os.close(self._file)
+            _close_file(self._path(self._number))
+        finally:
+            self._queue.close()
+            os.ftruncate(self._lock_fd, _HEADER.size)  # the number of this life remains
+            os.close(self._lock_fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # The queue.
+
+    def _append(self, row: Row, process: str = "") -> bool:
+        """Copy a line into the queue, if there is room."""
+        run = row.pop("run", "")
+        if run not in self._runs and row["kind"] != BEGIN:
+            if not self._append({"run": run, "phase": "note", "kind": BEGIN, "key": "", "op": -1}):
+                return False
+            self._runs.add(run)
+        begins = row["kind"] == BEGIN
+        whole: Row = {
+            "run": run,
+            "seq": 0 if begins else self._seqs.get(run, 0) + 1,
+            "t_ns": self._now(),
+            "process": process or self._process,
+            "incarnation": self._incarnation,
+        }
+        whole.update(
+            (name, value) for name, value in row.items() if value not in ("", -1) or name in ("op", "key")
+        )
+        line = (json.dumps(whole, separators=(",", ":")) + "\n").encode()
+        size = len(line)
+        head = self._head
+        if size > self._ring_bytes - (head - self._tail):
+            return False
+        at = head % self._ring_bytes
+        first = min(size, self._ring_bytes - at)
+        self._queue[_START + at : _START + at + first] = line[:first]
+        if first < size:
+            self._queue[_START : _START + size - first] = line[first:]
+        self._head = head + size
+        struct.pack_into("<Q", self._queue, _HEAD_AT, self._head)
+        if not begins:
+            self._seqs[run] = self._seqs.get(run, 0) + 1
+        return True
+
+    def _drop(self, run: str, key: str) -> None:
+        self._all_dropped += 1
+        struct.pack_into("<Q", self._queue, _DROPPED_AT, self._all_dropped)
+        place = (run, key) if len(self._dropped) < _KEYS_MAX or (run, key) in self._dropped else (run, "")
+        self._dropped[place] = self._dropped.get(place, 0) + 1
+
+    def _tell_gaps(self) -> bool:
+        """Write the gaps; true if there was room for all."""
+        while self._dropped:
+            (run, key), count = next(iter(self._dropped.items()))
+            row: Row = {"phase": "note", "kind": GAP, "key": key, "op": -1, "run": run, "size": count}
+            if not self._append({**row, "note": "the queue was full"}):
+                return False
+            del self._dropped[run, key]
+            self._told += count
+            struct.pack_into("<Q", self._queue, _DROPPED_AT + 8, self._told)
+        return True
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._wake.wait()
+            pause = _PAUSE_S
+            try:
+                self._drain()
+            except OSError:  # the disk is full, or is gone: the queue fills, and later events are dropped
+                pause = _AGAIN_S
+            self._wake.clear()
+            if self._head != self._tail:
+                self._wake.set()
+            self._pause.wait(pause)
+            if pause == _PAUSE_S:
+                self._pause.clear()
+
+    def _drain(self) -> None:
+        """Move the queue to the file. Only this moves `tail`."""
+        with self._draining:
+            while self._tail < self._head:
+                at = self._tail % self._ring_bytes
+                size = min(self._head - self._tail, self._ring_bytes - at)
+                written = os.write(self._file, self._queue[_START + at : _START + at + size])
+                self._tail += written
+                self._written += written
+            if self._written >= self._rotate_bytes:
+                self._rotate()
+
+    # Files.
+
+    def _begin(self) -> None:
+        self._lock, self._draining = threading.Lock(), threading.Lock()
+        self._wake, self._pause = threading.Event(), threading.Event()
+        self._late: deque[Row] = deque()
+        self._dropped: dict[tuple[str, str], int] = {}
+        self._all_dropped = self._told = 0
+        self._closed = False
+        self._head = self._tail = self._written = 0
+        self._op, self._number = -1, 0
+        self._seqs: dict[str | int, int] = {}
+        """The number of the last event of each run."""
+        self._runs: set[str | int] = set()
+        """The runs that have begun in the present file."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._process, self._lock_fd = self._claim()
+            self._incarnation = _finish_last_life(self._folder, self._process, self._lock_fd)
+            os.ftruncate(self._lock_fd, 0)
+            os.ftruncate(self._lock_fd, _START + self._ring_bytes)
+            self._queue = mmap.mmap(self._lock_fd, _START + self._ring_bytes)
+            # Touch every page now, so that no event waits for a page.
+            for page in range(0, len(self._queue), mmap.PAGESIZE):
+                self._queue[page] = 0
+            self._open()
+        except OSError as error:
+            raise Unusable(
+                f"cannot record to {self._folder}: {error.strerror}; give another folder"
+            ) from error
+        self._thread = threading.Thread(target=self._run, name="fencepost-recorder", daemon=True)
+        self._thread.start()
+
+    def _claim(self) -> tuple[str, int]:
+        """The name of this process, and its queue, locked."""
+        for name in (self._name, f"{self._name}-{os.getpid()}"):
+            fd = os.open(self._folder / f".{name}.queue", os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+                continue
+            return name, fd
+        raise Unusable(
+            f"cannot record to {self._folder}: {self._name} is recorded already by another process"
+        )
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._process}-{self._incarnation}-{number:06d}{OPEN}"
+
+    def _open(self) -> None:
+        """Begin the next file, and name it in the header."""
+        number = self._number + 1
+        file = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        with self._lock:  # no event may move `head` while the header is written
+            self._runs.clear()
+            header = (self._incarnation, self._head, self._all_dropped, self._told, self._tail, number)
+            self._queue[: _HEADER.size] = _HEADER.pack(_MAGIC, *header)
+        self._file, self._number, self._written = file, number, 0
+
+    def _rotate(self) -> None:
+        old, path = self._file, self._path(self._number)
+        self._open()
+        os.close(old)
+        _close_file(path)
+        self._remove_oldest()
+
+    def _remove_oldest(self) -> None:
+        """Keep within the limit; what is removed is a gap, of which nothing more is known."""
+        files = sorted(_files(self._folder, self._process), key=lambda found: found[1:])
+        kept = sum(path.stat().st_size for path, *_ in files)
+        for path, *_ in files:
+            if kept <= self._kept_bytes:
+                return
+            kept -= path.stat().st_size
+            path.unlink()
+            self.note("older files were removed: the limit of their size is reached", kind=GAP)
+
+    def _in_child(self) -> None:
+        """Continue in a forked child under another name; the queue and the file are its parent's."""
+        if self._closed:
+            return
+        for fd in (self._lock_fd, self._file):
+            os.close(fd)
+        self._name = f"{self._name}-{os.getpid()}"
+        self._begin()
+
+
+_COPIED = ("condition", "etag", "version", "upload", "size", "hash", "outcome", "note", "trace_fields")
+_ALIVE: "weakref.WeakSet[Recorder]" = weakref.WeakSet()
+
+
+def _at_fork() -> None:
+    for recorder in list(_ALIVE):
+        recorder._in_child()  # noqa: SLF001  of this module
+
+
+def _at_exit() -> None:
+    for recorder in list(_ALIVE):
+        recorder.close()
+
+
+os.register_at_fork(after_in_child=_at_fork)
+atexit.register(_at_exit)
+
+
+def rest_of(path: Path, size: int) -> bytes:
+    """The end of an open file that its process has accepted and not written, where the file has `size`
+    bytes.
+    """
+    found = re.fullmatch(r"(.+)-(\d+)-(\d{6})" + re.escape(OPEN), path.name)
+    if found is None:
+        return b""
+    try:
+        raw = (path.parent / f".{found[1]}.queue").read_bytes()
+    except OSError:
+        return b""
+    return _rest(raw, int(found[2]), int(found[3]), size)
+
+
+def _rest(raw: bytes, incarnation: int, number: int, size: int) -> bytes:
+    if len(raw) <= _START or raw[:8] != _MAGIC:
+        return b""
+    _, life, head, dropped, told, start, present = _HEADER.unpack_from(raw)
+    ring = len(raw) - _START
+    if (life, present) != (incarnation, number) or not 0 <= head - (start + size) <= ring:
+        return b""
+    at = (start + size) % ring
+    twice = raw[_START:] + raw[_START:]
+    rest = twice[at : at + head - (start + size)]
+    if dropped > told:
+        gap = {"run": "", "seq": 0, "process": "", "op": -1, "phase": "note", "kind": GAP, "key": ""}
+        gap |= {"size": dropped - told, "note": "the queue was full when the process ended"}
+        rest += (json.dumps(gap) + "\n").encode()
+    return rest
+
+
+def _finish_last_life(folder: Path, process: str, fd: int) -> int:
+    """Complete and close the file that the last life of a process left open; returns the number of the next
+    life.
+    """
+    raw = os.pread(fd, os.fstat(fd).st_size, 0)
+    last = _HEADER.unpack_from(raw)[1] if raw[:8] == _MAGIC and len(raw) >= _HEADER.size else -1
+    for path, life, number in list(_files(folder, process, OPEN)):
+        rest = _rest(raw, life, number, path.stat().st_size)
+        if rest:
+            with path.open("ab") as file:
+                file.write(rest)
+        _close_file(path)
+    lives = [life for suffix in (OPEN, CLOSED) for _, life, _ in _files(folder, process, suffix)]
+    return max([int(last), *lives]) + 1
+
+
+def _files(folder: Path, process: str, suffix: str = CLOSED) -> Iterator[tuple[Path, int, int]]:
+    pattern = re.compile(re.escape(process) + r"-(\d+)-(\d{6})" + re.escape(suffix))
+    for path in folder.iterdir():
+        found = pattern.fullmatch(path.name)
+        if found:
+            yield path, int(found[1]), int(found[2])
+
+
+def _close_file(path: Path) -> None:
+    """Give a file that is complete its name."""
+    if path.exists():
+        path.rename(path.with_suffix(""))
+
+
+def _host_and_pid() -> str:
+    host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname()).strip("-.") or "host"
+    return f"{host}-{os.getpid()}"
