@@ -1,6 +1,7 @@
 """Promises and outcome coverage as users get them: options, suspicions, tables, lcov, places in SARIF."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -150,3 +151,30 @@ def test_sarif_points_at_the_line_of_the_caller(files: Path) -> None:
     assert stack[-1].endswith("in _put")
     assert "botocore" not in "".join(stack)
     assert "half_queue.py" in (files / "found.txt").read_text()
+
+
+def test_sarif_points_at_the_changed_line(files: Path) -> None:
+    """If this fails, the finding of a pull request is shown outside of its diff."""
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=A", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *who, *words], check=True, capture_output=True)
+
+    source = (PROMISED / "half_queue.py").read_text()
+    before = source.replace('            self._put(f"dead/{job}", {"attempts": held["attempt"]})\n', "")
+    assert before != source
+    (files / "half_queue.py").write_text(before)
+    (files / "program.py").write_text((PROMISED / "queue_program.py").read_text())
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "before")
+    (files / "half_queue.py").write_text(source)
+    options = ("--faults", "none", "--promise", "queue=jobs/", "--json", "out/found.json", "--quiet")
+    (files / "out").mkdir()
+    assert exit_of("audit", "program.py:given_up", *options) == 1
+    assert exit_of("report", "out", "--sarif", "found.sarif", "--base", "HEAD") == 1
+    [run] = json.loads((files / "found.sarif").read_text())["runs"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "half_queue.py"
+    assert 'self._put(f"dead' in source.splitlines()[place["region"]["startLine"] - 1]
+    assert exit_of("report", "out", "--base", "no-such-revision") == 2
