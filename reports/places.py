@@ -21,9 +21,9 @@ def place(
 ) -> tuple[str, int] | None:
     """Return the file and line of a finding.
 
-    That is, in this order: the outermost changed line through which a step comes, of the last such step; the
-    innermost line of the user's code that raised; the line of the last step that wrote, or else of the last step;
-    the line that defines the program or model. None for what is shipped.
+    That is, in this order: the outermost changed line through which the last such step comes; the innermost
+    line of the user's code that raised; the line of the last step that wrote, or else of the last step; the
+    line that defines the program or model. None for what is shipped.
     """
     for violation in violations:
         for step in reversed(violation.steps):
