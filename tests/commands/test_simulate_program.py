@@ -61,6 +61,11 @@ def test_a_constant_in_the_place_of_a_distribution_is_noted(project: Path) -> No
     assert not simulated(*words, "--sweep", "latency=5 ms/9 ms,20 ms/30 ms")["notes"]
 
 
+def test_each_kind_may_have_a_latency(project: Path) -> None:
+    found = simulated("--latency", "10 ms", "--latency", "put=25 ms", "--operations", "2", "--clients", "1")
+    assert found["runs"][0]["operations"]["save"]["p50"] == 35
+
+
 def test_a_scenario_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "s.toml"
     latency = '{ p50 = "20 ms", p99 = "60 ms" }'
@@ -103,6 +108,7 @@ def test_a_base_shows_what_a_change_costs(project: Path, capsys: pytest.CaptureF
         (["mine.py:program", "--sweep", "clients=some"], "give a whole number above 0"),
         (["mine.py:program", "--latency", "soon"], "soon"),
         (["mine.py:program", "--latency", "9 ms/3 ms"], "give P50/P99"),
+        (["mine.py:program", "--latency", "putt=9 ms"], "no request is of kind 'putt'"),
         (["mine.py:program", "--profile", "none.json"], "none.json"),
         (["mine.py:nobody"], "holds no program 'nobody'"),
         (["mine.py:program", "--base", "HEAD"], "not under git"),
