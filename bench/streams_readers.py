@@ -1,7 +1,7 @@
 """Readers of one stream: many that read, and many that do not.
 
     python -m bench.streams_readers [--readers 10000] [--messages 10] [--silent 2000] [--appends 5]
-                                    [--append-mb 4] [--directory DIR] [--no-limit]
+                                    [--append-mb 4] [--directory DIR]
 
 `--readers` follow one stream by server-sent events; each message of 100 bytes is appended when all have the
 one before. Then, at a new server, `--silent` readers connect, take the first event and read nothing more,

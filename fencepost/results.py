@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fencepost.sim.replay.result import ContinuityFinding as ContinuityFinding
     from fencepost.sim.replay.result import ContinuityResult as ContinuityResult
     from fencepost.sim.replay.result import LabelCoverage as LabelCoverage
+    from fencepost.sim.replay.result import PromiseVerdict as PromiseVerdict
     from fencepost.sim.replay.result import ReplayResult as ReplayResult
     from fencepost.sim.replay.result import RunVerdict as RunVerdict
     from fencepost.sim.scenarios.result import ObjectiveResult as ObjectiveResult
@@ -76,7 +77,14 @@ DEFINED_IN = {
     "sim.probe.history": ("HistoryStep",),
     "sim.probe.verdict": ("Finding", "ProbeResult"),
     "sim.replay.result": (
-        *("ContinuityFinding", "ContinuityResult", "LabelCoverage", "ReplayResult", "RunVerdict"),
+        *(
+            "ContinuityFinding",
+            "ContinuityResult",
+            "LabelCoverage",
+            "PromiseVerdict",
+            "ReplayResult",
+            "RunVerdict",
+        ),
     ),
     "sim.scenarios.result": ("ObjectiveResult", "SimulateResult", "SimulatedRun", "SimulationCheck"),
 }

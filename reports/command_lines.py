@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Collection, Iterable
 
 SEARCHING = (
+    "--like",
+    "--like-keys",
     *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
     *("--depth", "--jobs", "--resume", "--replay", "--base", "--coverage"),
 )

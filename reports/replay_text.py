@@ -8,7 +8,7 @@ from rich.text import Text
 
 from fencepost.reports.audit_text import model_lines
 from fencepost.reports.text import amount, first, plural, verdict_line
-from fencepost.results import ContinuityResult, LabelCoverage, ReplayResult, RunVerdict
+from fencepost.results import ContinuityResult, LabelCoverage, PromiseVerdict, ReplayResult, RunVerdict
 
 SHOWN = 20
 """Runs and problems of each kind with `-v`."""
@@ -23,6 +23,7 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
     lines = [
         *result.explained_runs.get("text", ()),
         *_continuity(result.continuity, shown),
+        *_promises(result.promises, shown),
         *_runs("REJECTED", result.violations, result.rejected, shown),
         *_runs("UNDECIDED", result.undecided_runs, result.undecided, 1 if not verbose else shown),
         *(
@@ -115,6 +116,18 @@ def _continuity(found: ContinuityResult | None, shown: int) -> Iterator[str]:
     if found.other_etags:
         etags = plural(found.other_etags, "ETag")
         yield f"  written outside the trace: {etags}; with --all-writers each is a violation"
+
+
+def _promises(verdicts: Sequence[PromiseVerdict], shown: int) -> Iterator[str]:
+    """The promises that are broken or open, and a line for each that holds."""
+    for one in [one for one in verdicts if one.verdict != "holds"][:shown]:
+        place = f"event {one.seq}: {one.event}" if one.seq >= 0 else "at the end"
+        yield f"PROMISE  {one.promise} is {one.verdict}  run {one.run}  {place}"
+        yield f"  {one.reason}"
+    for name in dict.fromkeys(one.promise for one in verdicts):
+        mine = [one.verdict for one in verdicts if one.promise == name]
+        counts = ", ".join(f"{mine.count(one):,} {one}" for one in dict.fromkeys(sorted(mine)))
+        yield f"promise {name}: {plural(len(mine), 'run')}: {counts}"
 
 
 def _coverage(covered: LabelCoverage | None, *, verbose: bool, gaps: bool) -> Iterator[str]:

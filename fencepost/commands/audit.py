@@ -27,6 +27,7 @@ from fencepost.commands import hash_seed
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.audit_mutate import find_mutant, mutate
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.output_files import TARGET, json_option, write_file
 from fencepost.commands.provenance import command_line
 from fencepost.commands.rows import (
@@ -117,6 +118,13 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "--engine spark explores many schedules at once, and {} is not about that; leave out either",
         ("--store", "--replay", "--base", "--flat", "--jobs", "--depth"),
     ),
+    "--like": (
+        "--like follows a trace in this process, and {} is about other searches; leave out either",
+        (
+            *("--strategy", "--depth", "--jobs", "--resume", "--replay", "--base", "--flat"),
+            *("--mutants", "--mutate", "--over-http", "--store"),
+        ),
+    ),
     "--base": (
         "--base compares two searches, and {} is about one run; leave out either",
         ("--replay", "--resume", "--trace"),
@@ -179,6 +187,8 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "--resume", type=TARGET, metavar="FILE", help="Save the search here when it is stopped, and continue it."
 )
 @click.option("--replay", metavar="TOKEN", help="Run the one schedule that a failure printed.")
+@click.option("--like", metavar="TRACE", help="Follow what a trace recorded, and then explore around it.")
+@click.option("--like-keys", metavar="PATTERN", help="Only requests of --like about these keys.")
 @click.option("--over-http", is_flag=True, help="Audit real processes, in any language, on a local endpoint.")
 @click.option("--store", metavar="URL", help="Run for real, with threads on this store: proves nothing.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of --store.  [default: 100]")
@@ -284,6 +294,8 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
             raise BadRequest(f"{option} belongs to --engine spark")
     if "--engine" in given and strategy not in SEARCHES and not options["over_http"]:
         raise BadRequest(f"--engine spark shares the exhaustive strategy, not {strategy}; leave out either")
+    if "--like-keys" in given and "--like" not in given:
+        raise BadRequest("--like-keys names keys of a trace; give --like TRACE with it, or leave it out")
     if "--depth" in given and strategy != "pct":
         raise BadRequest("--depth is the depth of pct; give --strategy pct with it")
 
@@ -346,6 +358,9 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
     if options["engine"] == "spark":
         with _elsewhere(options) as session:
             return _search_elsewhere(system, options, session)
+    if options["like"]:
+        steps = _recorded_steps(options["like"], options["like_keys"] or "")
+        requests = [replace(request, strategy="like", like=steps) for request in requests]
     token = options["replay"]
 
     def search(request: AuditRequest) -> AuditOutcome:
@@ -398,6 +413,19 @@ def _elsewhere(options: Mapping[str, Any]) -> Iterator[Any]:
 
     with cluster(options) as session:
         yield session
+
+
+def _recorded_steps(trace: str, keys: str) -> tuple[Any, ...]:
+    """The requests of a trace that an audit follows."""
+    from fencepost.sim.explore.recorded import NoSteps, read_apart
+
+    try:
+        steps, problems = read_apart(trace, keys)
+    except NoSteps as error:
+        raise BadRequest(f"--like {trace}: {error}") from error
+    for problem in problems:
+        say(f"NOT READ  {problem}", err=True)
+    return tuple(steps)
 
 
 def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:

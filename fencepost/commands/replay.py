@@ -78,6 +78,13 @@ SLOTS = 8
     help="The trace has every write of its objects: an ETag that nothing wrote is a violation.",
 )
 @click.option("--starts-empty", is_flag=True, help="No object of a run existed before its first event.")
+@click.option(
+    "--promise",
+    "promises",
+    metavar="PROMISE",
+    multiple=True,
+    help="Judge a ready promise, as `audit --promise` does: queue=jobs/.",
+)
 @engine_option("Where the runs are judged.")
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option(
@@ -137,6 +144,7 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
 def _check_traces(options: Mapping[str, Any]) -> None:
     if options["layout"] is not None:
         raise BadRequest("--layout belongs to logs: --from access-log, access-json, cloudtrail, ...")
+    _checked_promises(options["promises"])
     if options["model"] is None:
         for name in ("settings", "slots", "coverage", "gaps"):
             if options[name]:
@@ -156,6 +164,8 @@ def _check_access_log(options: Mapping[str, Any]) -> None:
         raise BadRequest(f"--from access-log needs --layout: {known}, or a TOML file of your own")
     if options["engine"] == "spark":
         raise BadRequest(f"--from {options['source']} runs on --engine local only")
+    if options["promises"]:
+        raise BadRequest("--promise is for traces; a layout has promises of its own")
     if options["slots"] is not None:
         raise BadRequest("--slots is for traces; an access log has whole requests")
     if options["all_writers"] or options["starts_empty"]:
@@ -282,7 +292,32 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
         started_seconds=started,
     )
     result = replace(_judged_by(result), explained_runs=explained)
+    if options["promises"]:
+        result = _with_promises(result, files, options["promises"])
     return _located(result, files, as_recorded=grouping == "run")
+
+
+def _with_promises(result: ReplayResult, files: list[Path], promises: "tuple[str, ...]") -> ReplayResult:
+    """The result with the verdicts on promises, which are judged run by run as recorded."""
+    from fencepost.sim.replay.promised import judge_promises
+
+    found = judge_promises(files, promises, lambda _: None)
+    verdicts = {one.verdict for one in found}
+    verdict = result.verdict
+    if "violated" in verdicts:
+        verdict = "violated"
+    elif "undecided" in verdicts and verdict == "holds":
+        verdict = "undecided"
+    return replace(result, promises=tuple(found), verdict=verdict)
+
+
+def _checked_promises(promises: "tuple[str, ...]") -> None:
+    from fencepost.properties.promises import BadPromise, promised
+
+    try:
+        promised(promises)
+    except BadPromise as error:
+        raise BadRequest(f"--promise {error}") from error
 
 
 def _judged_by(result: ReplayResult) -> ReplayResult:

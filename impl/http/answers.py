@@ -27,7 +27,7 @@ from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.refusals import Refusal, to_json
 
 PIECE = 32 * 1024
-TURN = 8
+TURN = 2
 """The number of pieces after which others have their turn, if the client reads as fast as they are sent."""
 ABORT = "fencepost.abort"
 """The extension of a scope that resets its connection; only our server has it."""

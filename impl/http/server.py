@@ -46,7 +46,7 @@ from fencepost.impl.http.service import Head, Service, raw_response
 
 HEADER_BYTES = 16 * 1024
 """A longer head is no request: without a limit a client could fill the memory with one."""
-UNSENT_BYTES = 128 * 1024 if hasattr(socket, "TCP_NOTSENT_LOWAT") else 0
+UNSENT_BYTES = 64 * 1024 if hasattr(socket, "TCP_NOTSENT_LOWAT") else 0
 """The bytes of a response that the system keeps for a client that does not read; by itself it keeps
 megabytes."""
 DRAIN_IDLE_S = 1.0

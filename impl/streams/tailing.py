@@ -22,8 +22,8 @@ from fencepost.impl.streams.node import Node
 from fencepost.impl.streams.shown import Form, Key, Shown
 
 InThread = Callable[..., Awaitable[Any]]
-BATCH = 64
-"""The readers that are served in one turn of the event loop."""
+BATCH, LONG_BATCH = 64, 8
+"""The readers that are served in one turn of the event loop, and those that get more than a piece."""
 News = Shown | Exception | None
 """What a reader that waited gets. None: its time is over, or its client has gone."""
 
@@ -178,13 +178,14 @@ class Tailing:
 
     def _give(self, turns: "Sequence[asyncio.Future[News]]", found: Shown | Exception, first: int) -> None:
         assert self._loop is not None, "somebody follows the stream"
-        for turn in turns[first : first + BATCH]:
+        end = first + (LONG_BATCH if isinstance(found, Shown) and found.is_long else BATCH)
+        for turn in turns[first:end]:
             if not turn.done():
                 if isinstance(found, Shown):
                     found.users += 1
                 turn.set_result(found)
-        if first + BATCH < len(turns):
-            self._loop.call_soon(self._give, turns, found, first + BATCH)
+        if end < len(turns):
+            self._loop.call_soon(self._give, turns, found, end)
         elif isinstance(found, Shown):
             self.release(found)
 

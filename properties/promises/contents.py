@@ -85,8 +85,8 @@ def _lost(base: Any, theirs: Any, mine: Any, path: str, *, additions: bool) -> s
                     return inner
         return ""
     if isinstance(theirs, list) and isinstance(mine, list):
-        old = base if isinstance(base, list) else []
-        gone = [one for one in theirs if one not in old and one not in mine]
+        known = base if isinstance(base, list) else []
+        gone = [one for one in theirs if one not in known and one not in mine]
         if gone:
             return f"the new {_short(gone[0])}{f' of {path}' if path else ''}"
         return ""

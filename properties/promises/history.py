@@ -51,7 +51,7 @@ class History:
     read: set[tuple[str, str]] = field(default_factory=set)
     """Strands and keys that were looked at by a request, and not only written."""
     listed: set[tuple[str, str]] = field(default_factory=set)
-    """Strand and prefix: it knows that keys below did not exist which came later."""
+    """Strand and prefix: keys below that came later did not exist when the strand listed them."""
     first_sent: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """By strand, key and content: the version that was known when a refused write sent it first."""
     sent: dict[tuple[str, int], tuple[str, int, bool]] = field(default_factory=dict)
@@ -80,8 +80,8 @@ class History:
     def base(self, seen: Observation) -> tuple[int, bool] | None:
         """Return the version on which a write is based, and if its writer looked at it; None: on none."""
         if seen.late and (seen.strand, seen.number) in self.sent:
-            _, place, looked = self.sent[seen.strand, seen.number]
-            return None if place < 0 else (place, looked)
+            _, known, looked = self.sent[seen.strand, seen.number]
+            return None if known < 0 else (known, looked)
         self.of(seen.key)
         place = self.known.get((seen.strand, seen.key))
         if place is None:

@@ -7,13 +7,14 @@ violation is
 
 - a write or delete of another process while the holder is alive and its lease has not ended: it is robbed.
 - a holder that has come to its end, without a crash, and has left its lock, which never expires.
-- processes that asked for the lock in vain, and have all ended without one that ever had it.
+- a lock that was requested and never held, when every process has ended.
 
 `released=no` is for locks that are kept, as by an elected leader.
 """
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fencepost.properties.promises.contents import parsed
 from fencepost.properties.promises.observation import CHANGES, CRASH, END, REFUSED, WRITE, Observation
@@ -34,7 +35,7 @@ class Held:
 class Lock(Promise):
     kind = "lock"
     meaning = "a lock has one holder, no holder is robbed, and it is released or expires in the end"
-    options: Mapping[str, str] = {
+    options: ClassVar[Mapping[str, str]] = {
         "ttl": "seconds after which a lock may be taken from its holder",
         "released": "no: the holder keeps it when it ends, as a leader does (default: yes)",
     }
@@ -53,7 +54,7 @@ class Lock(Promise):
         self._left: dict[str, str] = {}
         """By key: the holder that ended without a crash and left its lock."""
         self._asked: dict[str, str] = {}
-        """By key that was never held: a process that asked for it in vain."""
+        """By key that was never held: a process whose request for it was refused."""
         self._ever: set[str] = set()
 
     def begin(self, objects: Mapping[str, tuple[bytes | None, str]]) -> None:
@@ -146,7 +147,8 @@ def expiry_in(body: bytes) -> int | None:
         if is_time and str(name).lower().startswith(EXPIRES):
             for scale in (1, 10**3, 10**6, 10**9):
                 if 10**17 < value * scale < 10**19:
-                    return round(value * scale)
+                    ends: int = round(value * scale)
+                    return ends
     return None
 
 

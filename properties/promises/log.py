@@ -19,6 +19,7 @@ A violation is
 from collections.abc import Hashable, Mapping
 from fnmatch import fnmatchcase
 from itertools import pairwise
+from typing import ClassVar
 
 from fencepost.properties.promises.contents import field_of, records_in
 from fencepost.properties.promises.observation import (
@@ -39,7 +40,7 @@ from fencepost.properties.promises.targets import number_in
 class Log(Once):
     kind = "log"
     meaning = "numbered records: none is lost or overwritten, none is there twice, none is missing in between"
-    options: Mapping[str, str] = {
+    options: ClassVar[Mapping[str, str]] = {
         "reader": "name (pattern) of the processes that must know every acknowledged record at the end",
         "rising": "field of the records that must not go down from one number to the next",
         "gaps": "yes: numbers may be left out (default: no)",
@@ -63,7 +64,7 @@ class Log(Once):
         self._written: dict[tuple[str, str], tuple[str, int]] = {}
         """By process and content: where it was written, and in which incarnation."""
         self._knows: dict[str, set[str]] = {}
-        """By reader: the keys that it knows."""
+        """By reader: the keys that it has read, listed or written."""
 
     def begin(self, objects: Mapping[str, tuple[bytes | None, str]]) -> None:
         super().begin(objects)

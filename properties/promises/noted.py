@@ -1,6 +1,6 @@
 """Promises about what processes noted or returned, and about objects that must go in the end.
 
-agree=TOPIC    all who note something under the topic note the same; without a value, one process notes
+agree=TOPIC    all notes of the topic are equal; without a value, one process notes
 kept=TOPIC     what was noted is found at the end, as a name or record, in the objects of `in=` (or all)
 report=KEY     a process that returned True has written what stands there at the end; one that returned
                False has not, unless it had no reply
@@ -8,6 +8,7 @@ gone=dirty/    at the end no such object is left; it must also go where processe
 """
 
 from collections.abc import Hashable, Mapping
+from typing import ClassVar
 
 from fencepost.properties.promises.contents import names_in
 from fencepost.properties.promises.observation import CHANGES, END, NOTE, WRITE, Observation
@@ -17,9 +18,7 @@ from fencepost.properties.promises.targets import Target
 
 class Agree(Promise):
     kind = "agree"
-    meaning = (
-        "everybody who notes something under the topic notes the same; without a value, one process does"
-    )
+    meaning = "all notes of the topic are equal; without a value, one process notes it"
     topic_target = True
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
@@ -44,7 +43,7 @@ class Agree(Promise):
 class Kept(Promise):
     kind = "kept"
     meaning = "what was noted under the topic is found in the objects at the end"
-    options: Mapping[str, str] = {"in": "the objects that must hold it (default: all)"}
+    options: ClassVar[Mapping[str, str]] = {"in": "the objects that must hold it (default: all)"}
     topic_target = True
 
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
@@ -95,7 +94,7 @@ class Report(Promise):
     def __init__(self, target: str, given: Mapping[str, str] | None = None) -> None:
         super().__init__(target, given)
         self._writers: dict[str, tuple[str, bool]] = {}
-        """By key: who wrote what stands there, and if the writer had a reply."""
+        """By key: the writer of the present content, and if the writer had a reply."""
         self._results: dict[str, bool] = {}
 
     def observe(self, seen: Observation) -> str | None:

@@ -1,4 +1,4 @@
-"""What a promise sees of a run: one row for each effect, look, note and end, from any source.
+"""Observations of a run, by which promises judge: a row for each effect, look, note and end.
 
 An audit makes observations of its steps, and the replay of a recorded trace makes them of its events. They
 say what happened in the store and what the process learnt of it, whichever SDK sent the request. Bodies may
@@ -57,7 +57,7 @@ class Observation:
     etag: str = ""
     listed: tuple[str, ...] = ()
     value: Any = None
-    """What was noted, or the result of a process."""
+    """The value of a note, or the result of a process."""
     failed: bool = False
     t_ns: int = 0
     """True time."""

@@ -1,9 +1,9 @@
 """The base of all promises: a property of a run that is judged by observations alone.
 
 Soundness in an audit. Exploration runs one order of every class of runs that differ only by swapping
-independent steps. So a promise either judges what no such swap changes (the order of reads and writes of one
-key, the order within one process, the end of the run), or it `orders` the observations on which it depends:
-the audit then explores every order of them. `state` has everything on which later judgements depend, and is
+independent steps. Some rules judge what no such swap changes: the order of reads and
+writes of one key, the order within one process, the end of the run. For all others the promise `orders` the
+observations on which it depends, and the audit explores every order of them. `state` has everything on which later judgements depend, and is
 the same in both orders of two independent steps.
 """
 
@@ -23,7 +23,7 @@ class Promise:
 
     kind: ClassVar[str] = ""
     meaning: ClassVar[str] = ""
-    """What is promised, in one sentence."""
+    """The promise in one sentence."""
     options: ClassVar[Mapping[str, str]] = {}
     """Name to meaning."""
     needs_target: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class Promise:
             raise BadPromise(f"{self.kind}: {name}={text} must be yes or no")
         return text == "yes"
 
-    # What subclasses define.
+    # Subclasses define the rest.
 
     def begin(self, objects: Mapping[str, tuple[bytes | None, str]]) -> None:
         """Take up the objects (content and hash) that exist at the beginning."""

@@ -16,6 +16,7 @@ A job that is submitted again under its old name, after it was deleted, is a new
 """
 
 from collections.abc import Hashable, Mapping
+from typing import ClassVar
 
 from fencepost.properties.promises.contents import field_of
 from fencepost.properties.promises.observation import CHANGES, DELETE, WRITE, Observation
@@ -32,7 +33,7 @@ LAST = frozenset(
 class Queue(Promise):
     kind = "queue"
     meaning = "each job is done once or dead, never both, and none is forgotten"
-    options: Mapping[str, str] = {
+    options: ClassVar[Mapping[str, str]] = {
         "done": "the records of jobs that are done (default: done/ beside the jobs)",
         "dead": "the records of jobs that were given up (default: dead/ beside the jobs)",
     }

@@ -1,4 +1,4 @@
-"""What an object names exists, as long as the object does.
+"""Everything that an object names exists, as long as the object does.
 
 A body names an object by its key, with or without the folder, the bucket or leading zeros, in any text or
 number of its JSON, or as a word of its text. `data=` gives the folder of what may be named, and makes the
@@ -18,6 +18,7 @@ as markers do, then what its writer stored beside it before must be there. With 
 """
 
 from collections.abc import Hashable, Iterable, Mapping
+from typing import ClassVar
 
 from fencepost.properties.promises.contents import names_in
 from fencepost.properties.promises.observation import (
@@ -37,7 +38,7 @@ from fencepost.properties.promises.targets import Target, number_in, without_buc
 class References(Promise):
     kind = "references"
     meaning = "what an object names exists as long as the object does"
-    options: Mapping[str, str] = {
+    options: ClassVar[Mapping[str, str]] = {
         "data": "the objects that may be named (default: all)",
         "grace": "seconds for which a process that has read a name may still follow it",
     }
@@ -186,7 +187,7 @@ class References(Promise):
 class Manifest(References):
     kind = "manifest"
     meaning = "everything that the manifest names exists, and no acknowledged update of it is lost"
-    options: Mapping[str, str] = {
+    options: ClassVar[Mapping[str, str]] = {
         **References.options,
         "garbage": "no: everything of data= is named in the end, unless a process crashed (default: yes)",
     }

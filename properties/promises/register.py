@@ -1,6 +1,6 @@
-"""No acknowledged update is lost: whoever replaces or deletes an object has seen what it replaces.
+"""No acknowledged update is lost: a process that replaces or deletes an object has seen what it replaces.
 
-The store keeps every single key linearizable, whatever programs do. What programs get wrong is the
+The store keeps every single key linearizable, whatever programs do. The usual mistake of programs is the
 read-modify-write: they write on the basis of an older version than the one that they overwrite. Such a write
 is a violation when
 
@@ -10,7 +10,7 @@ is a violation when
 - it deletes a version of another process that the deleter has not seen.
 
 A process that never looked at the key is no reader, and its writes are free: the last one wins. A write that
-leaves in place what the other changed loses nothing. Updates whose reply was lost are nobody's promise.
+leaves in place what the other changed loses nothing. An update whose reply was lost was not acknowledged.
 """
 
 from collections.abc import Hashable, Mapping

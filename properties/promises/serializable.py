@@ -1,4 +1,4 @@
-"""What each process read and wrote could have happened one process after the other.
+"""The reads and writes of all processes could have happened one process after the other.
 
 A transaction is everything that a process does with the objects of the target from its start to its end, or
 from the note `begin` to the note `commit` if it makes such notes. Of several looks at one key before a

@@ -28,7 +28,8 @@ from fencepost.sim.explore.checkpoint import load, save
 from fencepost.sim.explore.counterexample import Counterexample, counterexample_of
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.executed import recording
-from fencepost.sim.explore.finer import FIRST_PART, between_lines
+from fencepost.sim.explore.finer import FIRST_PART, EarlyLook, between_lines
+from fencepost.sim.explore.like import Like, RecordedStep
 from fencepost.sim.explore.liveness import lasso
 from fencepost.sim.explore.pieces import Pool, Together
 from fencepost.sim.explore.plain import Plain
@@ -88,6 +89,8 @@ class AuditRequest:
     minimise_seconds: float = 5.0
     database: Any = None
     """Where Hypothesis remembers failures."""
+    like: tuple[RecordedStep, ...] = ()
+    """The requests of a trace, which the strategy `like` follows."""
     by_line: bool = False
     """True if outcomes are counted by the line of the user's code that sent the request."""
     lines_run: bool = False
@@ -106,7 +109,9 @@ class AuditRequest:
             raise ValueError("enough names a stage of the portfolio; leave strategy and checkpoint out")
         if self.resume and not self.checkpoint:
             raise ValueError("resume needs the checkpoint file to continue from")
-        if self.strategy not in STRATEGIES:
+        if (self.strategy == "like") != bool(self.like):
+            raise ValueError("the strategy like follows a trace: give both or neither")
+        if self.strategy not in (*STRATEGIES, "like"):
             raise ValueError(f"strategy {self.strategy!r} is unknown; choose from {', '.join(STRATEGIES)}")
 
     @property
@@ -412,14 +417,18 @@ def _explored(
         schedules = SAMPLES
     limit = stop_after(seconds, schedules)
     first = limit if seconds is None else stop_after(seconds * FIRST_PART, schedules)
+    early = EarlyLook(request)
 
     def stop(at: Any) -> bool:
         now = at.now if isinstance(at, Portfolio) else at
         has_second = isinstance(now, ReducedSearch) and bool(now.setting.sharing.names)
         is_over = bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
+        if has_second and not is_over:
+            is_over = early.finds(now, at.runs, first)
         return is_over or request.setting.variables.has_learnt
 
-    return searching.explore(stop) or searching
+    found = searching.explore(stop) or searching
+    return early.failed or found
 
 
 def _never_ends(request: AuditRequest, found: Any, elapsed: float) -> AuditOutcome:
@@ -460,6 +469,7 @@ def _searcher(request: AuditRequest, setting: Setting) -> Any:
         "random": lambda: Random(setting),
         "pct": lambda: Pct(setting, request.depth),
         "hypothesis": lambda: ByHypothesis(setting, request.database),
+        "like": lambda: Like(setting, request.like),
     }
     return makers[request.strategy]()
 
@@ -559,7 +569,7 @@ def _bound(
         left_out = [f"not tried: {', '.join(untried)}"] if untried else []
         return "; ".join([f"every schedule of {scope}", *sorted([*coverage.clauses(), *clauses]), *left_out])
     schedules = _number(searched.schedules, "schedule")
-    if isinstance(searched, Pct):
+    if isinstance(searched, Pct | Like):
         return f"{schedules} of {scope} sampled; {searched.guarantee()}"
     if searched.exhausted and not searched.cut:
         return f"every schedule of {scope} was explored, and showed too little: see the findings"

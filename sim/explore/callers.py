@@ -10,11 +10,11 @@ from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.sites import Chain
 
 CALLERS_MAX = 6
-"""Frames by which requests are told apart, at most."""
+"""Frames by which requests are distinguished, at most."""
 
 
 def depths(chains: Iterable[Chain]) -> dict[Chain, int]:
-    """Return for each place the depth of the line that stands for it: 1 for the innermost.
+    """Return for each place the depth of the line by which it is shown: 1 for the innermost.
 
     A helper is a function that its file calls in several places, or a line that is reached from several.
     """

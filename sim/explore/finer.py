@@ -3,8 +3,12 @@
 The first search takes the code of a thread between two requests, or between two uses of a lock, for one step.
 Where its threads share nothing that one of them changes, that is exact, and there is no second search. Else
 the names of what they share are known, and threads also pause before each line of the user's code that has
-one of them (see `sim.threads.lines`). The second search is without faults and takes as long as the first one,
-or `SECONDS`. The bound of the verdict names what was left out.
+one of them (see `sim.threads.lines`). The second search is without faults. It ends after `SCHEDULES` runs, or
+as many steps as the first one took if these are more: its extent depends on the program, and on no clock. The
+bound of the verdict names what was left out.
+
+A first search with many faults may take hours, or never end. So once it took `RUNS_BEFORE` runs, it is
+interrupted by a second search, which is without faults and therefore short.
 """
 
 import time
@@ -13,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.sampling import stop_after
 from fencepost.sim.explore.watchdog import watching
 from fencepost.sim.threads import lines
@@ -21,10 +26,10 @@ from fencepost.sim.world import NO_FAULTS
 if TYPE_CHECKING:
     from fencepost.sim.explore.audit import AuditRequest
 
-SECONDS = 5.0
-"""Time of the second search, unless the first one took longer."""
 SCHEDULES = 1_000
-"""Schedules of the second search, unless the first one had more."""
+"""Runs of the second search, unless the first one took more steps."""
+RUNS_BEFORE = 500
+"""Runs of the first search before it is interrupted by a second one."""
 FIRST_PART = 0.75
 """Part of a limited time that the first search may take, where there is to be a second one."""
 NAMES_SHOWN = 4
@@ -41,6 +46,38 @@ class Between:
     """Parts of the schedules that were left out, as clauses of the bound."""
 
 
+class EarlyLook:
+    """A second search that interrupts a long first one."""
+
+    def __init__(self, request: "AuditRequest") -> None:
+        self._request = request
+        self._names: frozenset[str] = frozenset()
+        self._next = RUNS_BEFORE
+        self.failed: ReducedSearch | None = None
+        """The search, if it found a violation."""
+
+    def finds(self, first: Any, runs: int, is_over: Callable[[Any], bool]) -> bool:
+        """Look, if it is time to, and return True if a violation was found; `runs`: of the first search."""
+        if runs < self._next or not isinstance(first, ReducedSearch):
+            return False
+        self._next = 4 * runs
+        names = first.setting.sharing.names
+        if names == self._names or not lines.apply(first.setting.program, names):
+            return False
+        self._names = names
+        search = _second(first.setting, self._request)
+        search.explore(lambda at: is_over(at) or at.runs >= SCHEDULES)
+        self.failed = search if search.failures else None
+        return self.failed is not None
+
+
+def _second(setting: Setting, request: "AuditRequest") -> ReducedSearch:
+    names = setting.sharing.names
+    return ReducedSearch(
+        replace(setting, lines=names, budget=NO_FAULTS, faults_max=None, steps_max=request.steps_max)
+    )
+
+
 def between_lines(
     request: "AuditRequest", searched: Any, elapsed: float, interrupted: Callable[[], bool]
 ) -> Between:
@@ -55,14 +92,17 @@ def between_lines(
     shared = f"threads share {_listed(names)}"
     if not lines.apply(searched.setting.program, names):
         return Between(clauses=[f"{ONE_STEP}, although {shared}"])
-    seconds = max(SECONDS, elapsed)
+    search = _second(searched.setting, request)
+    limit, deadline = stop_after(None, request.schedules), None
+
+    def enough(at: ReducedSearch) -> bool:
+        return request.schedules is None and at.runs >= SCHEDULES and at.steps >= searched.steps
+
     if request.seconds is not None:
-        seconds = min(seconds, max(1.0, request.seconds - elapsed))
-    setting = replace(searched.setting, lines=names, budget=NO_FAULTS, steps_max=request.steps_max)
-    search = ReducedSearch(setting)
-    most = request.schedules or max(SCHEDULES, searched.schedules)
-    with watching(time.perf_counter() + seconds, interrupted):
-        search.explore(stop_after(seconds, most))
+        seconds = max(1.0, request.seconds - elapsed)
+        limit, deadline = stop_after(seconds, request.schedules), time.perf_counter() + seconds
+    with watching(deadline, interrupted):
+        search.explore(lambda at: limit(at) or interrupted() or enough(at))
     if search.failures:
         return Between(failed=search)
     if search.exhausted and not search.cut:

@@ -49,7 +49,7 @@ class OutcomeCoverage:
 
     met: Counter[tuple[Key, str]] = field(default_factory=Counter)
     then: dict[tuple[Key, str], set[tuple[str, CodeLine | None]]] = field(default_factory=dict)
-    """What the code did next, in words, and its line."""
+    """The next operation of the code, in words, and its line."""
     ran: set[tuple[str, int]] = field(default_factory=set)
     lines: dict[str, dict[int, str]] = field(default_factory=dict)
     """By file: the lines that could run, each with its function; empty if they were not recorded."""

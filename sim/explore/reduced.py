@@ -29,7 +29,7 @@ from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, diver
 from fencepost.sim.explore.states import Memory, StateCache
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, places
 from fencepost.sim.world.footprints import CLOCK, EVERYTHING
-from fencepost.sim.world.operations import same
+from fencepost.sim.world.operations import Sync, same
 from fencepost.sim.world.process import Diverged, Recall
 from fencepost.sim.world.record import StepRecord
 from fencepost.sim.world.stamps import CLOCKED, UNTIMED, WATCHED
@@ -232,6 +232,7 @@ class ReducedSearch:
                 world.complete()
                 if world.run.threads and self._reversing:
                     self._take_in(world, [one.index for one in world.strands if one.pending is not None])
+                    self._take_in_waiting(world)
                 if world.run.has_daemons:
                     self._try_all_at_the_end()
                 self.schedules += 1
@@ -308,6 +309,7 @@ class ReducedSearch:
             node.key = None
         if self._reversing:
             self._take_in(world, enabled)
+            self._take_in_waiting(world)
         judge_endless(world, enabled)
 
     def _take_in(self, world: World, actors: list[int]) -> None:
@@ -318,6 +320,16 @@ class ReducedSearch:
                 memory = world.run.memory_of(actor)
                 r, w = r | memory, w | memory
                 self._races.take_in(actor, r, w, world.executor.past(actor))
+
+    def _take_in_waiting(self, world: World) -> None:
+        """Have threads that still wait for one another tried before all that used what they wait for."""
+        for one in world.strands:
+            op = one.pending
+            if type(op) is Sync and op.ready is not None and not op.ready():
+                touched = self.footprints.bit("sync", f"{one.machine.name}/{op.subject}")
+                before = self._races.closure(world.executor.past(one.index))
+                choice = (one.index, "ok")
+                self._races.reverse_waits(len(self.stack), choice, before, (touched, touched))
 
     def _take(self, world: World) -> StepRecord:
         """Take the step of the last node, and look for its races."""

@@ -365,6 +365,8 @@ class Coverage:
             self.met_by_faults.add(FILES)
         if world.run.lines_left_out:
             self.limits.add(f"a thread pauses at most {PASSES_MAX} times before the same line")
+        if world.run.rounds_left_whole:
+            self.limits.add("one round of an event loop is one step")
         self.threaded = self.threaded or world.run.has_threads
         for kind in world.forbidden:
             self.limits.add(f"the program forbids {kind} in some runs")

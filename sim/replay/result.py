@@ -40,6 +40,19 @@ class ContinuityFinding(RunVerdict):
 
 
 @dataclass(frozen=True)
+class PromiseVerdict:
+    """One promise on one run."""
+
+    promise: str
+    verdict: Literal["holds", "violated", "undecided"]
+    run: str = ""
+    seq: int = -1
+    """The event that breaks it, -1 if that is the end of the run."""
+    event: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class ContinuityResult:
     """The continuity of all objects: conditions, ETags and hashes, without a model."""
 
@@ -105,6 +118,8 @@ class ReplayResult:
     started_seconds: float = 0.0
     continuity: ContinuityResult | None = None
     """None for access logs, which have no ETags."""
+    promises: tuple[PromiseVerdict, ...] = ()
+    """The promises that were judged (--promise), on each run."""
     coverage: LabelCoverage | None = None
     statistics: Mapping[str, Any] = field(default_factory=dict)
     explained_runs: Mapping[str, Any] = field(default_factory=dict)

@@ -36,10 +36,10 @@ _OURS = (threading.Condition, queue.Queue)
 """Of the standard library: users acquire the locks of these."""
 
 
-def look(program: Any) -> tuple[places.Originals, list[places.Place]]:
+def look(program: Any, _reached: list[Any]) -> tuple[places.Originals, list[places.Place]]:
     """By identity, the objects that are replaced with their replacements; and the methods that are."""
     found = reachable(program, _is_entered)
-    names = _names(found)
+    names = _names(found) if any(type(one) in _MAKERS for one in found) else {}
     replacements: places.Originals = {}
     for one in found:
         make = _MAKERS.get(type(one))

@@ -5,6 +5,10 @@ which other threads (`asyncio.to_thread`, executors) end their work, before or a
 of the loop is one step: before it, other threads may go on, and time may pass. A loop with nothing to do
 waits until a thread hands it something, or until its next timer.
 
+What is left out: a thread of an executor that hands the loop its result between two callbacks of one round,
+of which the first and the second each make another callback ready. The bound says so where it could happen.
+The replies of a client of the network come only between rounds, as they do on a socket.
+
 The loop has no sockets. A connection that a client opens (aiohttp, and with it aiobotocore)
 ends in a `Transport`, which answers requests to S3 like `sim.world.connections`. A request is in flight as a
 thread of the process: it lands in a step of its own, and so after its task was cancelled, too. Time-outs of
@@ -25,7 +29,7 @@ from fencepost.sim.world.escapes import escape
 from fencepost.sim.world.located import users_lines
 from fencepost.sim.world.operations import Crash
 from fencepost.sim.world.present import is_sdk
-from fencepost.sim.world.process import refuse
+from fencepost.sim.world.process import Process, refuse
 
 _NO_SOCKETS = "the world's loop has no sockets but for clients of S3"
 _OF_SLEEPS = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]  # what ends asyncio.sleep
@@ -44,7 +48,10 @@ class _Selector:
         ready = self._loop._ready
         now.touch(self._loop.name)
         if ready:
-            if _others(now.process) and not all(map(_is_clients, ready)):
+            own = sum(1 for handle in ready if not _is_clients(handle))
+            if own > 1 and _has_workers(now.process):
+                now.run.leave_rounds_whole()
+            if own and _others(now.process):
                 now.gave("round", self._loop.name)
         else:
             now.wait("wait", self._loop.name, lambda: bool(ready), timeout=timeout, atomic=True)
@@ -54,6 +61,8 @@ class _Selector:
         """There is nothing to close."""
 
 
+REQUEST = "request"
+"""Name of the threads in which requests of a client are in flight."""
 _DESTROYED = "Task was destroyed but it is pending!"
 
 
@@ -77,6 +86,12 @@ def _others(process: Any) -> bool:
     machine = process.machine
     strands = (machine, *(machine.threads or ()))
     return any(one is not process and one.pending is not None for one in strands)
+
+
+def _has_workers(process: Process) -> bool:
+    """Return True if a thread runs that may hand the loop something at any moment: a client's never does."""
+    others = process.machine.threads or ()
+    return any(one.pending is not None and REQUEST not in one.name for one in others if one is not process)
 
 
 def _is_clients(handle: Any) -> bool:
@@ -246,7 +261,7 @@ class Transport(asyncio.Transport):
         if now is not None and wire.whole(self._sent):
             sent, self._sent = bytes(self._sent), bytearray()
             wire.check(wire.parse(sent, self._host, secure=self._secure))  # where the user's code is near
-            thread = now.start(now.number("request"), lambda: self._exchange(sent))
+            thread = now.start(now.number(REQUEST), lambda: self._exchange(sent))
             if now.run.located is not None:
                 now.run.start_thread_at(thread, self._loop.lines())
 

@@ -94,7 +94,7 @@ def open_parquet(path: Path, report: Report) -> pq.ParquetFile | None:
         present = set(metadata.schema.to_arrow_schema().names)
         often = [name for name in DICTIONARIES if name in present]
         file = pq.ParquetFile(path, metadata=metadata, read_dictionary=often)
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         report(
             Problem(str(path), f"is not a whole Parquet file (cut off, or something else): {_line(error)}")
         )

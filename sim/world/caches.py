@@ -11,7 +11,7 @@ from typing import Any
 
 from fencepost.sim.world import places
 from fencepost.sim.world.present import here
-from fencepost.sim.world.reachable import identity, reachable, results_of
+from fencepost.sim.world.reachable import identity, results_of
 
 CACHED = functools._lru_cache_wrapper
 
@@ -79,10 +79,10 @@ _reached: list[OwnCache] = []
 """Replacements that the present program reaches."""
 
 
-def look(program: Any) -> tuple[places.Originals, list[places.Place]]:
+def look(_program: Any, reached: list[Any]) -> tuple[places.Originals, list[places.Place]]:
     """Return the replacement of every cached function that the program reaches."""
     found: places.Originals = {}
-    for one in reachable(program):
+    for one in reached:
         if type(one) is CACHED:
             made = _made.get(identity(one))
             if made is None or made.real is not one:

@@ -58,7 +58,7 @@ Whole.from_bytes = int.from_bytes  # type: ignore[method-assign,assignment]  # i
 Decimal.fromhex = float.fromhex  # type: ignore[method-assign,assignment]  # as above
 
 
-def look(_program: Any) -> tuple[places.Originals, list[places.Place]]:
+def look(_program: Any, _reached: list[Any]) -> tuple[places.Originals, list[places.Place]]:
     """Return the names to bind in the modules that are loaded."""
     loaded: list[object] = list(sys.modules.values())
     found: list[places.Place] = []

@@ -32,8 +32,11 @@ sources: list[Callable[[], Iterator[tuple[Any, str, Any]]]] = [
     connections.replacements,
 ]
 
-lookers: list[Callable[[Any], tuple["Originals", list[Place]]]] = []
-"""Each finds the objects that need a replacement of their own, and other places to replace something in."""
+lookers: list[Callable[[Any, list[Any]], tuple["Originals", list[Place]]]] = []
+"""Each finds the objects that need a replacement of their own, and other places to replace something in.
+
+It is called with a program, and with everything that the program reaches.
+"""
 
 removers: list[Callable[[], None]] = []
 """Called when the replacements are taken away."""
@@ -259,11 +262,12 @@ def _kept(program: Any) -> list[Place]:
     """Where objects that the program reaches keep a real thing."""
     originals = _originals()
     more: list[Place] = []
+    everything = reachable(program)
     for look in lookers:
-        made, others = look(program)
+        made, others = look(program, everything)
         originals |= made
         more += others
-    found = [one for one in reachable(program) if identity(one) not in originals]
+    found = [one for one in everything if identity(one) not in originals]
     wrapped = [one for one in found if type(one) in WRAPPERS]
     size = -1
     while size != len(originals):  # a tuple in a tuple takes another round
@@ -276,7 +280,7 @@ def _kept(program: Any) -> list[Place]:
     return more + [
         (target, name, value, _fitting(target, originals[identity(value)][1]))
         for target in found
-        for name, value in bindings(target)
+        for name, value in (list(target.items()) if type(target) is dict else bindings(target))
         if identity(value) in originals and (identity(target), name) not in done
     ]
 

@@ -130,8 +130,7 @@ def _of_request(
         return
     if not found.lands:
         if asked and alternative in _REFUSALS:
-            outcome = _REFUSALS[alternative]
-            yield Observation(obs.REFUSED, outcome=outcome, body=body, digest=digest, **common)
+            yield Observation(obs.REFUSED, outcome=_REFUSALS[alternative], body=body, digest=digest, **common)
         return
     reply = run.unreceived.get(place, answer)
     outcome = getattr(reply, "outcome", None)

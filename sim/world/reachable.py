@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from fencepost.sim.world.present import is_users, is_users_class
 
@@ -42,15 +43,35 @@ def follow(roots: list[Any], enter: Callable[[Any], bool], most: int) -> list[An
 def _walk(found: list[Any], enter: Callable[[Any], bool], most: int) -> None:
     libraries = _library_names()
     seen = {identity(one) for one in found}
+    sorts: dict[type, _Sort] = {}
     for place in found:  # the list grows behind the loop
         if len(found) > most:
             break
-        for child in _children(place):
-            if type(child) in _ATOMS or identity(child) in seen or identity(child) in libraries:
+        for child in _children(place, sorts):
+            kind = type(child)
+            if kind in _ATOMS:
                 continue
-            seen.add(identity(child))
-            if not _closed(child) and enter(child):
+            name = identity(child)
+            if name in seen or name in libraries:
+                continue
+            seen.add(name)
+            sort = sorts.get(kind)
+            if sort is None:
+                sort = sorts[kind] = _Sort(kind)
+            if not (sort.is_special and _closed(child)) and enter(child):
                 found.append(child)
+
+
+class _Sort:
+    """Facts about a type, which one walk asks for again and again."""
+
+    __slots__ = ("has_namespace", "is_class", "is_special")
+
+    def __init__(self, kind: type) -> None:
+        self.is_class = issubclass(kind, type)
+        self.is_special = self.is_class or issubclass(kind, types.ModuleType) or _is_ours(kind)
+        """True if the walk may end before an object of the type."""
+        self.has_namespace = any("__dict__" in owner.__dict__ for owner in kind.__mro__)
 
 
 _libraries: tuple[int, frozenset[int]] = (0, frozenset())
@@ -70,13 +91,19 @@ def _library_names() -> frozenset[int]:
     return _libraries[1]
 
 
-def _children(value: Any) -> list[Any]:
-    if is_class(value):
+def _children(value: Any, sorts: dict[type, _Sort]) -> list[Any]:
+    kind = type(value)
+    if kind is dict:
+        if "__loader__" in value:  # in a test, pytest loads modules: the whole session
+            return [one for name, one in value.items() if name not in _LOADING]
+        return gc.get_referents(value)
+    sort = sorts.get(kind)
+    if sort is None:
+        sort = sorts[kind] = _Sort(kind)
+    if sort.is_class:
         return [*vars(value).values(), *value.__bases__]
-    if type(value) is dict and "__loader__" in value:  # in a test, pytest loads modules: the whole session
-        return [one for name, one in value.items() if name not in _LOADING]
-    own = namespace(value)
-    found = _referents_of_cached(value) if type(value) is _CACHED else gc.get_referents(value)
+    found = _referents_of_cached(value) if kind is _CACHED else gc.get_referents(value)
+    own = namespace(value) if sort.has_namespace else None
     return found if own is None else [*found, own]
 
 
@@ -109,6 +136,10 @@ def _closed(value: Any) -> bool:
         return not is_users(value)
     if is_class(value):
         return not is_users_class(value)
+    return _is_ours(kind)
+
+
+def _is_ours(kind: type) -> bool:
     return str(kind.__module__).startswith("fencepost.sim.world")
 
 
@@ -132,11 +163,25 @@ def namespace(value: Any) -> dict[str, Any] | None:
 def slots(value: Any) -> dict[str, Any]:
     """Return the values in the slots of an object, by name."""
     found = {}
-    for owner in type(value).__mro__:
-        for name, member in owner.__dict__.items() if "__slots__" in owner.__dict__ else ():
-            if type(member) is types.MemberDescriptorType:
-                try:
-                    found[name] = member.__get__(value)
-                except AttributeError:
-                    continue  # nothing was assigned
+    for name, member in _members(type(value)):
+        try:
+            found[name] = member.__get__(value)
+        except AttributeError:
+            continue  # nothing was assigned
+    return found
+
+
+_known_members: WeakKeyDictionary[type, list[tuple[str, Any]]] = WeakKeyDictionary()
+
+
+def _members(kind: type) -> list[tuple[str, Any]]:
+    """Return the slots of a class, by name: a class never gets others."""
+    found = _known_members.get(kind)
+    if found is None:
+        found = _known_members[kind] = [
+            (name, member)
+            for owner in kind.__mro__
+            for name, member in (owner.__dict__.items() if "__slots__" in owner.__dict__ else ())
+            if type(member) is types.MemberDescriptorType
+        ]
     return found

@@ -90,6 +90,7 @@ class RunState:
         "recall",
         "record",
         "rested",
+        "rounds_left_whole",
         "running",
         "rushed",
         "rushing",
@@ -212,6 +213,8 @@ class RunState:
         """Places of the steps whose answer is delivered in a later step."""
         self.lines_left_out = False
         """True if a thread came to a line too often to pause again."""
+        self.rounds_left_whole = False
+        """True if a thread could have handed an event loop a result in the middle of a round."""
         self.located: dict[tuple[int, int], tuple[CodeLine, ...]] | None = None
         """Lines of user code by process and number of the operation, see `located`; None: not recorded."""
         self.sites: Sites | None = None
@@ -475,6 +478,10 @@ class RunState:
     def leave_lines_out(self) -> None:
         """Record that a thread came to a line too often to pause again."""
         self.lines_left_out = True
+
+    def leave_rounds_whole(self) -> None:
+        """Record a round of an event loop in which a thread could have handed the loop a result."""
+        self.rounds_left_whole = True
 
     def add_thread(self, thread: Process) -> None:
         self.threads[thread.index] = thread

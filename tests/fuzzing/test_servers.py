@@ -26,7 +26,7 @@ SHARES = {"s3": 18_000, "v1": 8_000, "ingest": 8_000, "spool": 4_000, "streams":
 QUICK = {"s3": 300, "v1": 200, "ingest": 200, "spool": 60, "streams": 250, "lifecycle": 40}
 TOGETHER = 8
 """Requests in flight at once."""
-CACHED_FILES = 48
+CACHED_FILES = 256
 """Files that a server may keep open, whatever the number of requests."""
 GROWTH_BYTES_MAX = 64
 """For each request of the second half: objects that are kept between requests cost at least this."""

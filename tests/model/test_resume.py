@@ -1,5 +1,6 @@
 """A search that is continued by another process ends like one that was never interrupted."""
 
+import json
 import os
 import signal
 import subprocess
@@ -219,7 +220,7 @@ def test_a_machine_without_a_file_is_refused(tmp_path: Path, monkeypatch: pytest
 def test_a_damaged_record_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
     check(TwoPhase, {"managers": 3}, max_depth=2, resume=tmp_path)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(BadSettings, match="is damaged; remove it, or give another directory"):
+    with pytest.raises(BadSettings, match=r"is damaged or was edited: .* give another directory"):
         check(TwoPhase, {"managers": 3}, resume=tmp_path)
 
 
@@ -230,6 +231,35 @@ def test_a_flipped_bit_is_damage(tmp_path: Path) -> None:
     (tmp_path / "levels.bin").write_bytes(levels)
     with pytest.raises(BadSettings, match="damaged"):
         check(TwoPhase, {"managers": 3}, resume=tmp_path)
+
+
+def test_a_record_that_was_edited_is_refused(tmp_path: Path) -> None:
+    """Without a digest a record could be edited into "holds": a level or a violation left out."""
+    options: dict[str, Any] = {"sizes": {"managers": 2}, "without": ["all-prepared"], "keep_going": True}
+    assert check(TwoPhase, **options, resume=tmp_path / "whole").verdict == "violated"
+    lines = (tmp_path / "whole" / "search.jsonl").read_bytes().splitlines(keepends=True)
+    levels = (tmp_path / "whole" / "levels.bin").read_bytes()
+    edited = {f"without line {at}": [*lines[:at], *lines[at + 1 :]] for at in range(1, len(lines) - 1)}
+    for at in range(1, len(lines)):
+        row = json.loads(lines[at])
+        for name, value in (
+            ("found", {}),
+            ("generated", 0),
+            ("fired", {}),
+            ("states", 0),
+            ("deadlock", None),
+        ):
+            changed = json.dumps(row | {name: value}).encode() + b"\n"
+            if changed != lines[at]:
+                edited[f"{name} of line {at}"] = [*lines[:at], changed, *lines[at + 1 :]]
+    assert len(edited) > 20
+    for number, content in enumerate(edited.values()):
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "search.jsonl").write_bytes(b"".join(content))
+        (place / "levels.bin").write_bytes(levels)
+        with pytest.raises(BadSettings, match="damaged or was edited"):
+            check(TwoPhase, **options, resume=place)
 
 
 def test_two_searches_do_not_share_a_record(tmp_path: Path) -> None:
@@ -253,7 +283,7 @@ def test_a_killed_process_is_continued(tmp_path: Path) -> None:
         from pathlib import Path
         from fencepost.model import check
         from fencepost.model.textbook.philosophers import Philosophers
-from fencepost.model.textbook.two_phase import TwoPhase
+        from fencepost.model.textbook.two_phase import TwoPhase
         found = check(TwoPhase, {"managers": 9}, resume=Path(sys.argv[1]))
         print(found.distinct, found.generated, found.depth, found.verdict)
         """

@@ -99,7 +99,11 @@ AREAS: Mapping[str, Area] = {
         "partial order reduction of schedules: races, sleep sets, and the order of runs",
         {
             "sim/explore/reduction.py": ("tests/sim/threads/test_waits_reversed.py",),
-            "sim/explore/reduced.py": (f"{_EXPLORE}pieces.py",),
+            "sim/explore/reduced.py": (
+                f"{_EXPLORE}steps_by_rule.py",
+                f"{_EXPLORE}merging.py",
+                f"{_EXPLORE}pieces.py",
+            ),
             "sim/explore/runs.py": (f"{_EXPLORE}endless.py",),
             "sim/world/scheduler.py": ("tests/sim/world/test_steps.py", f"{_EXPLORE}endless.py"),
             "sim/world/executor.py": ("tests/sim/world/test_steps.py", f"{_TRUST}waits_and_loops.py"),

@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import cmarkgfm
+import jsonschema
 import pytest
 from cmarkgfm.cmark import Options
 from hypothesis import given
@@ -39,6 +40,7 @@ from fencepost.results import (
     ZooResult,
 )
 from tests.hostile import TEXTS
+from tests.reports import sarif_schema
 from tests.reports.samples import write_everything
 
 WORDS_OF_THE_TOOL = frozenset({"verdict", "kind", "judged", "strategy", "engine", "source", "time", "base"})
@@ -188,7 +190,10 @@ def test_sarif(found: Findings, text: str) -> None:
     document = sarif(found)
     document.encode()
     parsed = json.loads(document)
-    assert parsed["runs"][0]["results"]
+    jsonschema.validate(parsed, sarif_schema.LOG, jsonschema.Draft7Validator)
+    rules = [rule["id"] for rule in parsed["runs"][0]["tool"]["driver"]["rules"]]
+    assert len(rules) == len(set(rules))
+    assert {row["ruleId"] for row in parsed["runs"][0]["results"]} == {*rules}
     for name, value in leaves(parsed["runs"]):
         if name == "uri":
             assert URI.fullmatch(value)

@@ -1,10 +1,12 @@
 """The public conformance suite of the Durable Streams protocol against `fencepost streams serve`.
 
     python -m tests.servers.streams_conformance WORK_DIRECTORY [--stores file,objects,seaweedfs]
+                                                [--access open,tokens]
 
-Runs the npm package `@durable-streams/server-conformance-tests` on each store and prints a table. Exit code 1
-if a test fails, is skipped for a reason that is not known here, or does not run. Everything listens on
-127.0.0.1 and is stopped at the end. Downloads from npm.
+Runs the npm package `@durable-streams/server-conformance-tests` on each store, and on each once without
+tokens and once with them, and prints a table. Exit code 1 if a test fails, is skipped for a reason that is
+not known here, or does not run. Everything listens on 127.0.0.1 and is stopped at the end. Downloads from
+npm.
 """
 
 import argparse
@@ -16,6 +18,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.http.tokens import RIGHTS, Holder, grants_file
 from tests import outcomes
 
 from .streams_fleet import STORES, nodes, store
@@ -28,7 +32,16 @@ SKIPS = {
     "when `subscriptions` is set, and the specification of this server leaves them out",
 }
 """Why a group of tests does not run, by the beginning of their names."""
-TEST = """import { runConformanceTests } from "@durable-streams/server-conformance-tests"
+TEST = """const token = process.env.CONFORMANCE_TEST_TOKEN
+const plain = globalThis.fetch
+if (token) {  // the suite knows of none: every request of it, and of the client that it uses, gets the header
+  globalThis.fetch = (input, init = {}) => {
+    const headers = new Headers(init.headers ?? (input instanceof Request ? input.headers : undefined))
+    headers.set("authorization", `Bearer ${token}`)
+    return plain(input, { ...init, headers })
+  }
+}
+const { runConformanceTests } = await import("@durable-streams/server-conformance-tests")
 runConformanceTests({ baseUrl: process.env.CONFORMANCE_TEST_URL, longPollTimeoutMs: 5000 })
 """
 OPTIONS = ("--skew", "0", "--landing", "1", "--sweep-every", "1", "--long-poll", "2")
@@ -53,16 +66,15 @@ def packages(work: Path) -> None:
     subprocess.run(command, cwd=work, check=True, stderr=subprocess.DEVNULL)
 
 
-def run(work: Path, address: str) -> Results:
-    """The suite against one server."""
+def run(work: Path, address: str, token: str = "") -> Results:
+    """The suite against one server, with a token."""
     (work / "suite.test.mjs").write_text(TEST)
     result = work / "result.json"
     result.unlink(missing_ok=True)  # that of another run is no result of this one
     command = ["npx", "vitest", "run", "suite.test.mjs", "--reporter=json", f"--outputFile={result}"]
     subprocess.run(
-        [*command, "--testTimeout=60000"],
-        cwd=work, env={**os.environ, "CONFORMANCE_TEST_URL": address}, check=False,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [*command, "--testTimeout=60000"], cwd=work, env={**os.environ, "CONFORMANCE_TEST_URL": address,
+        "CONFORMANCE_TEST_TOKEN": token}, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     return read(result.read_text() if result.exists() else "")
 
@@ -101,18 +113,28 @@ def table(results: dict[str, Results]) -> str:
     return "\n".join(lines)
 
 
+def enrolled(file: Path) -> tuple[str, tuple[str, ...]]:
+    """A token that may do everything, and the options of a server that knows it."""
+    holder = Holder("suite", (("/", frozenset(RIGHTS)),))
+    return grants_file(file, "").enrol(holder, SystemEnvironment()), ("--tokens", str(file))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("--stores", default=",".join(STORES))
+    parser.add_argument("--access", default="open,tokens")
     options = parser.parse_args()
     work = options.work.absolute()
     packages(work)
     results = {}
     for name in options.stores.split(","):
-        folder = work / f"store-{name}-{os.getpid()}"
-        with store(name, folder / "data") as url, nodes(url, folder, 1, *OPTIONS) as made:
-            results[name] = run(work, made.addresses[0])
+        for access in options.access.split(","):
+            folder = work / f"store-{name}-{access}-{os.getpid()}"
+            folder.mkdir()
+            token, more = enrolled(folder / "tokens.json") if access == "tokens" else ("", ())
+            with store(name, folder / "data") as url, nodes(url, folder, 1, *OPTIONS, *more) as made:
+                results[f"{name}, {access}"] = run(work, made.addresses[0], token)
     sys.stdout.write(table(results) + "\n")
     for name, found in results.items():
         failed = [*found.failed, *(set(found.skipped) - set(SKIPS.values()))]

@@ -5,6 +5,7 @@ verdict names; where the bound can be widened, the same audit then finds it. Whe
 audit finds more, the page needs an edit.
 """
 
+import asyncio
 import os
 import threading
 from dataclasses import replace
@@ -218,6 +219,39 @@ def test_threads_that_change_places_within_one_line() -> None:
     found = audit(program, budget=NO_FAULTS)
     assert found.verdict == "holds"
     assert "threads share" in found.bound
+
+
+def test_a_result_that_comes_in_the_middle_of_a_round() -> None:
+    """Two tasks that are ready together each wake another; a thread may hand over its result between."""
+
+    async def wake(event: asyncio.Event) -> None:
+        event.set()
+
+    async def note(noted: list[str], name: str, waits: Any) -> None:
+        await waits
+        noted.append(name)
+
+    async def run(store: Any) -> str:
+        noted: list[str] = []
+        one, other = asyncio.Event(), asyncio.Event()
+        waiting = [("a", one.wait()), ("b", other.wait()), ("w", asyncio.to_thread(store.head, "k"))]
+        tasks = [asyncio.create_task(note(noted, *each)) for each in waiting]
+        await asyncio.sleep(0)
+        tasks += [asyncio.create_task(wake(event)) for event in (one, other)]
+        await asyncio.gather(*tasks)
+        return "".join(noted)
+
+    seen: set[Any] = set()
+
+    def program(world: World) -> None:
+        world.configure(ticks=0)
+        world.spawn(lambda store: asyncio.run(run(store)), world.store(), name="ann")
+        world.finally_("noted", lambda view: seen.add(view.result("ann")) is None)
+
+    found = audit(program, budget=NO_FAULTS)
+    assert found.verdict == "holds"
+    assert seen == {"wab", "abw"}, "and not awb"
+    assert "one round of an event loop is one step" in found.bound
 
 
 def test_a_deadline_between_values_of_a_library_in_c() -> None:

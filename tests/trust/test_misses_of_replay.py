@@ -8,7 +8,7 @@ edit.
 from dataclasses import replace
 
 from fencepost.impl.store.events import Event
-from tests.trust.test_replay_continuity import judged
+from tests.trust.test_replay_continuity import history, judged
 from tests.trust.test_replay_requests import (
     FULL,
     PLAIN,
@@ -122,3 +122,14 @@ def test_what_a_writer_decided_by() -> None:
     """Reads that no rule requires may be left out: here the probe for news before a plan is staged."""
     run = offers("publish", FULL, lambda run: bool(where(run, "get", "/manifest/", "missing")))
     assert verdict("publish", without(run, where(run, "get", "/manifest/", "missing")[0][0])) == ACCEPTED
+
+
+def test_what_a_listing_returned_and_what_a_copy_read() -> None:
+    """The listing may lack the object that was written before, and the copy may have read an older version."""
+    asked = "p 0 list src - done -"
+    seen = judged(history("p 0 put src absent done e1", "p 0 put src matches:e1 done e2", asked))
+    assert (seen.findings, seen.requests) == ([], 2)
+    copied = judged(
+        history("p 0 put src absent done e1", "p 0 put src matches:e1 done e2", "p 0 copy dst - done e1")
+    )
+    assert (copied.findings, copied.judged) == ([], 3)

@@ -124,7 +124,10 @@ def test_lives_of_a_process_follow_each_other_although_each_counts_from_the_begi
     """The numbers of the second life are below those of the first; the number of the life decides."""
     first = history("p 0 put o absent done e1")
     second = history("p 1 get o - missing -")
-    run = [*(replace(event, seq=event.seq + 2) for event in first), *(replace(event, op=7) for event in second)]
+    run = [
+        *(replace(event, seq=event.seq + 2) for event in first),
+        *(replace(event, op=7) for event in second),
+    ]
     assert rules(judged(run, as_recorded=False)) == ["lost-write"]
 
 
@@ -149,7 +152,9 @@ def test_a_process_alone_explains_nothing_by_its_own_writes() -> None:
 
     def step(row: int, domain: int, value: int, *, write: bool) -> Step:
         need = Need.NOTHING if write else Need.EQUAL
-        return Step(row, domain, 2 * row, 2 * row + 1, need, NONE if write else value, value if write else NONE)
+        return Step(
+            row, domain, 2 * row, 2 * row + 1, need, NONE if write else value, value if write else NONE
+        )
 
     own = [step(0, 0, 1, write=True), step(1, 0, 2, write=True), step(2, 0, 1, write=False)]
     others = [step(3, 1, 2, write=False), step(4, 1, 3, write=True)]

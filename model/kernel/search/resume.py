@@ -1,6 +1,6 @@
 """A search that another process continues: each finished level in a directory.
 
-    search.jsonl    first what was searched, then a line for each level: its size, its checksum, and all that
+    search.jsonl    first what was searched, then a line for each level: its size, its digest, and all that
                     the search knew before it judged the level
     levels.bin      the packed states of all levels, one after the other
 
@@ -9,6 +9,10 @@ or a power failure leaves is a shorter search. Only whole levels are recorded: a
 not the states at that depth. The visited keys are not recorded, because the levels have them.
 
 Levels of one second are recorded together, since thin searches have many thousands of them.
+
+Every line ends with a digest of itself and of the digest before it, and so of all that came before, states
+included. It shows damage and editing by hand, not forgery: a record is trusted as the model's code is, and
+the verdict of a search that continues one says so.
 
 To continue with another model would prove nothing. A search is therefore named by its parameters and by the
 text of the kernel and of every module that the machine imports, except the standard library's and those of
@@ -22,7 +26,7 @@ import json
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from inspect import getmro
 from pathlib import Path
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from fencepost.model.kernel.search.explore import Found, Search
 
 _TOGETHER_S = 1.0
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Saved:
@@ -52,6 +56,8 @@ class Saved:
         self._model = model
         self._search = _search_of(model, how)
         self._pending: list[tuple[bytes, bytes]] = []
+        self._digest = ""
+        """Of the last line."""
         self._written = perf_counter()
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -88,7 +94,8 @@ class Saved:
             row = self._row(line)
             if not whole:
                 self._compare(row)
-            else:
+            self._follow(row)
+            if whole:
                 level = self._level(row)
                 nbytes += level.nbytes
                 yield level
@@ -97,7 +104,7 @@ class Saved:
         self._lines.truncate(whole)
         self._levels.truncate(nbytes)
         if not whole:
-            self._append(self._lines, json.dumps(self._search).encode() + b"\n")
+            self._append(self._lines, self._line(self._search))
             _flush_directory(self.directory)
         if last is not None:
             search.generated, search.fired = last["generated"], last["fired"]
@@ -109,13 +116,13 @@ class Saved:
         data = np.ascontiguousarray(level).tobytes()
         row = {
             "states": level.shape[1],
-            "crc": crc32(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
             "generated": search.generated,
             "fired": search.fired,
             "found": {name: _written(found) for name, found in search.found.items()},
             "deadlock": None if search.deadlock is None else _written(search.deadlock),
         }
-        self._pending.append((data, json.dumps(row).encode() + b"\n"))
+        self._pending.append((data, self._line(row)))
         if perf_counter() - self._written >= _TOGETHER_S:
             self.flush()
 
@@ -126,6 +133,18 @@ class Saved:
             self._append(self._levels, b"".join(data for data, _ in pending))
             self._append(self._lines, b"".join(line for _, line in pending))
         self._written = perf_counter()
+
+    def _line(self, row: Mapping[str, Any]) -> bytes:
+        """A line that carries the digest of all up to itself."""
+        self._digest = _digest_of(self._digest, row)
+        return json.dumps({**row, "digest": self._digest}).encode() + b"\n"
+
+    def _follow(self, row: dict[str, Any]) -> None:
+        """Check the digest of a line, the next one."""
+        given = row.pop("digest", None)
+        self._digest = _digest_of(self._digest, row)
+        if given != self._digest:
+            raise self._damaged()
 
     def _append(self, file: Any, data: bytes) -> None:
         try:
@@ -138,7 +157,7 @@ class Saved:
     def _row(self, line: bytes) -> dict[str, Any]:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._damaged() from None
         if not isinstance(row, dict):
             raise self._damaged()
@@ -148,7 +167,7 @@ class Saved:
         words = self._model.words
         try:
             data = self._levels.read(8 * words * row["states"])
-            if len(data) != 8 * words * row["states"] or crc32(data) != row["crc"]:
+            if len(data) != 8 * words * row["states"] or hashlib.sha256(data).hexdigest() != row["sha256"]:
                 raise self._damaged()
         except (KeyError, TypeError, ValueError):
             raise self._damaged() from None
@@ -166,7 +185,10 @@ class Saved:
         )
 
     def _damaged(self) -> BadSettings:
-        return BadSettings(f"the record in {self.directory} is damaged; remove it, or give another directory")
+        return BadSettings(
+            f"the record in {self.directory} is damaged or was edited: its digest does not fit; remove it, "
+            "or give another directory"
+        )
 
     def _no_room(self, error: OSError) -> NoRoom:
         return NoRoom(
@@ -184,6 +206,10 @@ class Saved:
             None if label is None else self._model.labels[label],
             None if after is None else tuple(after),
         )
+
+
+def _digest_of(before: str, row: Mapping[str, Any]) -> str:
+    return hashlib.sha256(f"{before}{json.dumps({**row}, sort_keys=True)}".encode()).hexdigest()
 
 
 def _written(found: "Found") -> list[Any]:

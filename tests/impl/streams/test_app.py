@@ -97,6 +97,7 @@ def waiting(server: StreamServer, act: Any) -> list[list[bytes]]:
 
     async def run() -> list[list[bytes]]:
         gets = [asyncio.create_task(get(server, "/s", "offset=now&live=long-poll")) for _ in range(READERS)]
+
         def idle() -> int:
             tail = server._tailing._tails.get("/s")
             return sum(len(one.waiting) for one in tail.groups.values() if not one.reading) if tail else 0

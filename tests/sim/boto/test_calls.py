@@ -69,7 +69,9 @@ def seen(value: Any) -> Any:
 
 def wreck(value: Any) -> None:
     """Change a result, as its caller may."""
-    for one in list(dict.values(value)) if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for one in (
+        list(dict.values(value)) if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         wreck(one)
     if isinstance(value, dict | list):
         value.clear()
@@ -252,7 +254,11 @@ _CALLS = st.one_of(
     _calls("list_object_versions", {}, {"MaxKeys": st.integers(1, 2)}),
     _calls(
         "delete_objects",
-        {"Delete": st.fixed_dictionaries({"Objects": st.lists(st.builds(dict, Key=_KEY), min_size=1, max_size=2)})},
+        {
+            "Delete": st.fixed_dictionaries(
+                {"Objects": st.lists(st.builds(dict, Key=_KEY), min_size=1, max_size=2)}
+            )
+        },
         {},
     ),
 )
@@ -280,7 +286,9 @@ CONFIGURATIONS: dict[str, Callable[[], dict[str, Any]] | None] = {
 @pytest.mark.parametrize("options", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
 def test_every_operation_ends_as_without_memory(options: Any) -> None:
     assert {name for name, _ in EVERY} == {
-        "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_").replace("objects_v2", "objects_v2")
+        "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+        .strip("_")
+        .replace("objects_v2", "objects_v2")
         for name in serve.OPERATIONS
     }
     with forgetful():
@@ -316,7 +324,9 @@ def test_equal_values_of_other_types_are_other_parameters() -> None:
     assert calls.key_of({"a": 1, "b": 2}) != calls.key_of({"a": 1})
 
 
-@pytest.mark.parametrize("value", [object(), datetime.datetime(2000, 1, 1), uuid.UUID(int=1), b"x" * (1 << 17)])
+@pytest.mark.parametrize(
+    "value", [object(), datetime.datetime(2000, 1, 1), uuid.UUID(int=1), b"x" * (1 << 17)]
+)
 def test_other_values_are_not_remembered(value: Any) -> None:
     assert calls.key_of({"Body": value}) is None
     assert calls.key_of({"Body": {"a": [value]}}) is None or isinstance(value, bytes)

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reduction import Node
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.states import StateCache
-from fencepost.sim.world import World
+from fencepost.sim.world import POWER_ACTOR, Budget, World
+from fencepost.sim.world.footprints import EVERYTHING
 from tests.sim.explore.test_broken_explorers import Eager, seen_eagerly, seen_soundly, setting_of
+from tests.sim.filesystem.programs import program_of
 
 SEEDS = range(6)
 
@@ -64,3 +67,22 @@ def test_a_state_keeps_what_slept_when_it_was_explored(monkeypatch: pytest.Monke
 def test_a_search_that_keeps_every_state_finds_the_same(seed: int) -> None:
     """Most searches keep only states that are costly to explore again, of which small programs have few."""
     assert seen_eagerly(seed) == seen_soundly(seed)
+
+
+def test_a_state_keeps_that_power_may_be_lost_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another path to the state is raced with that loss, which would see what the path wrote last.
+
+    No program was found whose verdict depends on it: what such a race requires, other races require too.
+    """
+    kept: list[set[Any]] = []
+    sound = StateCache.store
+
+    def store(self: StateCache, node: Node, runs: int) -> None:
+        sound(self, node, runs)
+        kept.append(node.summary)
+
+    program = program_of([[("save", "a")], [("save", "b")]], "nothing", "strict")
+    monkeypatch.setattr(StateCache, "store", store)
+    power = Budget(crash=0, reply_lost=0, request_lost=0, pause=0, power_loss=1)
+    ReducedSearch(Setting(program, power)).explore(lambda search: search.runs > 2_000)
+    assert any((actor, r, w) == (POWER_ACTOR, EVERYTHING, 0) for some in kept for actor, r, w, *_ in some)

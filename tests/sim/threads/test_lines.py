@@ -12,7 +12,7 @@ import pytest
 from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore import audit, replay
 from fencepost.sim.threads import lines
-from fencepost.sim.world import NO_FAULTS, World
+from fencepost.sim.world import NO_FAULTS, Budget, World
 
 TOTAL = 0
 
@@ -172,10 +172,31 @@ def test_threads_that_share_nothing_cost_nothing() -> None:
 
 def test_a_search_that_ends_early_names_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fencepost.sim.explore.finer.SCHEDULES", 1)
-    monkeypatch.setattr("fencepost.sim.explore.finer.SECONDS", 0.0)
     found = audit(program_of(locked), budget=NO_FAULTS)
     assert found.verdict == "holds"
     assert "the code of a thread between two requests or uses of a lock is one step" in found.bound
+
+
+def test_a_long_first_search_does_not_keep_the_second_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, a mistake between two lines is found after all faults, which may be never."""
+    monkeypatch.setattr("fencepost.sim.explore.finer.RUNS_BEFORE", 50)
+
+    def write(store: Any) -> None:
+        for _ in range(3):
+            store.put("k", b"", when=ANYTHING)
+
+    def program(world: World) -> None:
+        store = world.store()
+        for name in ("bob", "cid", "dan"):
+            world.spawn(write, store, name=name, restart=True)
+        program_of(by_attribute)(world)
+
+    runs: list[int] = []
+    options: dict[str, Any] = {"schedules": 2_000, "minimise_seconds": 0.3, "others": False}
+    found = audit(program, progress=lambda at: runs.append(at.runs), budget=Budget(), **options)
+    assert found.verdict == "violated", found
+    assert runs[-1] < 100
+    assert any(line.operation.startswith("go on with line") for line in found.counterexamples[0].lines)
 
 
 def test_code_without_source_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ PRINTS = "import installed; from fencepost.sim.world.present import is_users; pr
 
 def is_users(folder: Path) -> str:
     code = f"import sys; sys.path.insert(0, {str(folder)!r}); {PRINTS}"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return ran.stdout.strip()
 
 

@@ -1,0 +1,243 @@
+"""Ready promises over a recorded trace: the properties of `fencepost audit --promise`, without a model.
+
+A promise reads observations in one order of effects. A trace shows an interval for each request, so several
+orders are judged, each with the order within a process and by ETags kept: by answers, by requests, writes
+early and reads late, the reverse, some that are drawn, and those in which the request that breaks the promise
+comes first or last. A promise is broken only if it is broken in each of them; if one keeps it, the trace does
+not decide.
+
+What a trace leaves out is resolved in favour of it. A write without an answer took effect if a later read
+of the key shows its hash, and did not otherwise. Listings have no contents in a trace and are left out. The
+end of a process is not recorded, so nothing is claimed of what should have happened by the end; a process
+that begins another life has crashed. Bodies are known where the recorder kept them (the trace field
+`json`), else contents are compared by hash.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import pyarrow as pa
+
+from fencepost.impl.recording.files import GAP
+from fencepost.properties.promises import Observation, Promise, parse
+from fencepost.properties.promises.observation import CRASH, DELETE, LOOK, READ, REFUSED, WRITE
+from fencepost.sim.replay.judging import event_text
+from fencepost.sim.replay.parts import in_order
+from fencepost.sim.replay.result import PromiseVerdict
+from fencepost.sim.trace.reading import Report, batches
+from fencepost.sim.trace.schema import completed
+
+DRAWN = 12
+"""Orders that are drawn, and requests that are moved, before a promise counts as broken."""
+EVENTS_MAX = 2_000_000
+"""Events that promises are judged on; they are judged one by one."""
+_WRITES = frozenset({"put", "complete-upload", "copy"})
+_REFUSALS = frozenset({"exists", "changed", "missing", "conflict", "throttled", "refused", "gone"})
+_COLUMNS = (
+    *("run", "seq", "t_ns", "process", "incarnation", "op", "phase", "kind", "key"),
+    *("condition", "etag", "hash", "outcome", "trace_fields"),
+)
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request and its answer."""
+
+    begin: int
+    end: int
+    process: str
+    life: int
+    kind: str
+    key: str
+    condition: str
+    named: str
+    """The ETag that its condition names."""
+    digest: str
+    body: bytes | None
+    seq: int
+    t_ns: int
+    outcome: str = ""
+    etag: str = ""
+    text: str = ""
+
+
+Order = Callable[[_Request], int]
+ORDERS: tuple[Order, ...] = (
+    lambda one: one.end,
+    lambda one: one.begin,
+    lambda one: one.begin if one.kind in _WRITES or one.kind == "delete" else one.end,
+    lambda one: one.end if one.kind in _WRITES or one.kind == "delete" else one.begin,
+)
+
+
+def judge_promises(files: Sequence[Path], promises: Sequence[str], report: Report) -> list[PromiseVerdict]:
+    """Judge each promise on each run of a trace."""
+    tables = [completed(table) for table in batches(files, report)]
+    if not tables:
+        return []
+    whole = in_order(pa.concat_tables(tables, promote_options="permissive"))
+    if len(whole) > EVENTS_MAX:
+        why = f"the trace has {len(whole):,} events, and promises are judged on at most {EVENTS_MAX:,}"
+        return [PromiseVerdict(text, "undecided", reason=why) for text in promises]
+    found = []
+    for run, rows in _runs(whole):
+        requests, has_gap = _requests(rows)
+        for text in promises:
+            verdict = _judge(text, run, requests)
+            if has_gap and verdict.verdict == "violated":
+                why = f"the recorder dropped requests: {verdict.reason}"
+                verdict = PromiseVerdict(text, "undecided", run, verdict.seq, verdict.event, why)
+            found.append(verdict)
+    return found
+
+
+def _runs(whole: pa.Table) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    for run, *row in zip(*(whole[name].to_pylist() for name in _COLUMNS), strict=True):
+        rows.setdefault(run, []).append(tuple(row))
+    yield from rows.items()
+
+
+def _requests(rows: Sequence[tuple[Any, ...]]) -> tuple[list[_Request], bool]:
+    """The requests of a run, and whether some are missing."""
+    found: dict[tuple[str, int, int], _Request] = {}
+    has_gap = False
+    for place, row in enumerate(rows):
+        seq, t_ns, process, life, op, phase, kind, key, condition, etag, digest, outcome, words = row
+        mark = process, life, op
+        if phase == "note":
+            has_gap |= kind == GAP
+        elif phase == "request":
+            found[mark] = _Request(
+                place, len(rows), process, life, kind, key, condition, etag, digest, _body(words), seq, t_ns
+            )
+        elif mark in found and not found[mark].outcome and phase in ("response", "landed"):
+            one = found[mark]
+            one.end, one.outcome, one.seq, one.t_ns = place, outcome, seq, t_ns
+            one.etag, one.digest = etag, digest or one.digest
+            one.body = one.body if one.kind in _WRITES else _body(words)
+            one.text = event_text(process, phase, kind, key, condition, words, outcome)
+    return list(found.values()), has_gap
+
+
+def _body(words: str) -> bytes | None:
+    """The body, where the recorder kept the whole of it."""
+    return unquote_to_bytes(words.removeprefix("json=")) if words.startswith("json=") else None
+
+
+def _judge(text: str, run: str, requests: Sequence[_Request]) -> PromiseVerdict:
+    first: PromiseVerdict | None = None
+    orders = [*ORDERS, *(_drawn(number) for number in range(DRAWN))]
+    moved: set[int] = set()
+    while orders:
+        broken = _in_order(parse(text), orders.pop(0), requests)
+        if broken is None:
+            if first is None:
+                return PromiseVerdict(text, "holds", run)
+            why = f"not in every order that the trace allows: {first.reason}"
+            return PromiseVerdict(text, "undecided", run, first.seq, first.event, why)
+        reason, at = broken
+        seq, event = (at.seq, at.text) if at else (-1, "")
+        first = first or PromiseVerdict(text, "violated", run, seq, event, reason)
+        if at is not None and at.begin not in moved and len(moved) < DRAWN:
+            moved.add(at.begin)
+            orders += [_first(at), _last(at)]
+    assert first is not None, "there are orders"
+    return first
+
+
+def _drawn(number: int) -> Order:
+    """An order in which each request takes effect anywhere between its beginning and its end."""
+
+    def order(one: _Request) -> int:
+        drawn = zlib.crc32(f"{number} {one.begin} {one.key}".encode())
+        return one.begin + drawn % (one.end - one.begin + 1)
+
+    return order
+
+
+def _first(early: _Request) -> Order:
+    """An order in which this request comes as early as possible, and all others late."""
+    return lambda one: one.begin if one is early else one.end
+
+
+def _last(late: _Request) -> Order:
+    return lambda one: one.end if one is late else one.begin
+
+
+def _in_order(
+    promise: Promise, order: Order, requests: Sequence[_Request]
+) -> tuple[str, _Request | None] | None:
+    """The reason why a promise is broken in this order, and the request; None if it is kept."""
+    promise.begin({})
+    shown = {(one.key, one.digest) for one in requests if one.kind == "get" and one.outcome == "done"}
+    exists: set[str] = set()
+    lives: dict[str, int] = {}
+    for one in _sorted(order, requests):
+        if one.life > lives.get(one.process, one.life):
+            why = promise.observe(Observation(CRASH, one.process, one.process, lives[one.process]))
+            if why:
+                return why, one
+        lives[one.process] = one.life
+        seen = _observed(one, shown, exists)
+        why = promise.observe(seen) if seen is not None else None
+        if why:
+            return why, one
+    why = promise.finish(whole=False)
+    return (why, None) if why else None
+
+
+def _sorted(order: Order, requests: Sequence[_Request]) -> list[_Request]:
+    """By this order, with that of each process and of ETags kept."""
+    latest: dict[str, int] = {}
+    made: dict[tuple[str, str], int] = {}
+    placed = []
+    for one in sorted(requests, key=lambda one: one.begin):
+        place = max(order(one), latest.get(one.process, 0))
+        latest[one.process] = place
+        placed.append([place, one.begin, one])
+        if one.kind in _WRITES and one.outcome == "done" and one.etag:
+            made[one.key, one.etag.strip('"')] = place
+    for item in placed:
+        one = item[2]
+        name = one.named or (one.etag if one.kind in ("get", "head") else "")
+        place = made.get((one.key, name.strip('"')), -1)
+        item[0] = max(item[0], place)
+    return [one for _, _, one in sorted(placed, key=lambda item: (item[0], item[1]))]
+
+
+def _observed(one: _Request, shown: set[tuple[str, str]], exists: set[str]) -> Observation | None:
+    common: dict[str, Any] = {
+        "process": one.process,
+        "strand": one.process,
+        "incarnation": one.life,
+        "key": one.key,
+        "outcome": one.outcome,
+        "condition": one.condition,
+        "t_ns": one.t_ns,
+    }
+    changes = one.kind in _WRITES or one.kind == "delete"
+    asked = "delete" if one.kind == "delete" else "write" if changes else ""
+    done = one.outcome == "done"
+    if one.outcome in ("", "unknown") and one.kind in _WRITES:
+        done = (one.key, one.digest) in shown  # somebody read it
+        common["acknowledged"] = False
+    if done and one.kind in _WRITES:
+        exists.add(one.key)
+        return Observation(WRITE, asked=asked, body=one.body, digest=one.digest, etag=one.etag, **common)
+    if done and one.kind == "delete":
+        if one.key not in exists:
+            return None
+        exists.discard(one.key)
+        return Observation(DELETE, asked=asked, **common)
+    if changes:
+        return Observation(REFUSED, asked=asked, **common) if one.outcome in _REFUSALS else None
+    if one.kind in ("get", "head") and one.outcome in ("done", "missing"):
+        kind = READ if one.kind == "get" else LOOK
+        is_there = one.outcome == "done"
+        return Observation(kind, exists=is_there, body=one.body, digest=one.digest, etag=one.etag, **common)
+    return None

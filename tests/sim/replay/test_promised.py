@@ -1,0 +1,64 @@
+"""Ready promises over traces: broken only where every order that the trace allows breaks them."""
+
+from pathlib import Path
+
+from fencepost.impl.store.events import Event
+from fencepost.sim.replay.promised import judge_promises
+from fencepost.sim.trace import table_of, write_parquet
+
+
+def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[str, str]:
+    """Lines read `process op phase kind key outcome hash`; each process counts its own events."""
+    counts: dict[str, int] = {}
+    events = []
+    for t_ns, line in enumerate(lines, start=1):
+        process, op, phase, kind, key, outcome, digest = line.split()
+        counts[process] = counts.get(process, -1) + 1
+        columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-")}
+        events.append(Event("r", counts[process], t_ns, process, 0, int(op), phase, kind, key, **columns))
+    path = tmp_path / "trace.parquet"
+    write_parquet(path, table_of(events))
+    (found,) = judge_promises([path], [promise], print)
+    return found.verdict, found.reason
+
+
+def put(process: str, op: int, key: str, digest: str = "h") -> list[str]:
+    return [
+        f"{process} {op} request put {key} - {digest}",
+        f"{process} {op} response put {key} done -",
+    ]
+
+
+def test_a_job_with_both_records_breaks_the_promise(tmp_path: Path) -> None:
+    kept = [*put("a", 0, "jobs/1"), *put("b", 0, "done/1")]
+    assert judged(tmp_path, *kept)[0] == "holds"
+    verdict, reason = judged(tmp_path, *kept, *put("c", 0, "dead/1"))
+    assert verdict == "violated"
+    assert "opposite" in reason
+
+
+def test_a_record_that_an_order_may_explain_is_not_decided(tmp_path: Path) -> None:
+    """The record and the deletion overlap: in one order the record was written again after it."""
+    lines = [
+        *put("a", 0, "jobs/1"),
+        *put("a", 1, "done/1"),
+        "b 0 request delete done/1 - -",
+        "c 0 request put done/1 - h",
+        "b 0 response delete done/1 done -",
+        "c 0 response put done/1 done -",
+    ]
+    assert judged(tmp_path, *lines)[0] == "undecided"
+
+
+def test_a_write_without_an_answer_counts_where_somebody_read_it(tmp_path: Path) -> None:
+    lost = ["b 0 request put dead/1 - x"]
+    read = ["c 0 request get dead/1 - -", "c 0 response get dead/1 done x"]
+    base = [*put("a", 0, "jobs/1"), *put("a", 1, "done/1")]
+    assert judged(tmp_path, *base, *lost)[0] == "holds"
+    assert judged(tmp_path, *base, *lost, *read)[0] == "violated"
+
+
+def test_what_the_recorder_dropped_decides_nothing(tmp_path: Path) -> None:
+    base = [*put("a", 0, "jobs/1"), *put("b", 0, "done/1"), *put("c", 0, "dead/1")]
+    gap = "a -1 note gap jobs/1 - -"
+    assert judged(tmp_path, *base, gap)[0] == "undecided"
