@@ -411,7 +411,11 @@ def test_a_step_of_code_has_its_line_and_what_changed_in_the_body(tmp_path: Path
 
 def test_outcomes_are_a_table_with_what_was_never_met(tmp_path: Path) -> None:
     row = {
-        "file": "m.py", "line": 7, "function": "f", "kind": "put", "condition": "if absent",
+        "file": "m.py",
+        "line": 7,
+        "function": "f",
+        "kind": "put",
+        "condition": "if absent",
         "outcomes": {"200": 3, "412": 0},
     }
     coverage = {**AUDIT["coverage"], "requests": [row], "executed": {"m.py": {"7": 1, "9": 0}}}

@@ -39,9 +39,7 @@ def served(
     buckets = Buckets(str(root), disk=disk)
     known = credentials or Credentials(ROOT_TOKEN)
     bounds = Limits(**{"client_requests": 64, **limits})
-    service = ObjectServer(
-        buckets, known, domain=domain, limits=bounds, tokens=tokens, recording=recording
-    )
+    service = ObjectServer(buckets, known, domain=domain, limits=bounds, tokens=tokens, recording=recording)
     maintenance = Maintenance(buckets)
     bound = listener("127.0.0.1", 0)
     server = Server(service, on_listening=lambda _: started.set())
