@@ -25,6 +25,7 @@ BENCHMARKS = (
     "million-runs",
     "objects",
     "objects-costs",
+    "portfolio",
     "prediction",
     "program-prediction",
     "proxy",
