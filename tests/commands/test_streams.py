@@ -93,8 +93,9 @@ def test_tokens_and_tls_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture
     tls = ["--tls-certificate", str(certificate), "--tls-key", str(key)]
     with (
         serving(tmp_path, "--listen", "127.0.0.1:0", "--tokens", str(tokens), *tls) as url,
-        httpx.Client(trust_env=False, verify=ssl.create_default_context(cafile=certificate), base_url=url) as
-        client,
+        httpx.Client(
+            trust_env=False, verify=ssl.create_default_context(cafile=certificate), base_url=url
+        ) as client,
     ):
         assert url.startswith("https://")
         text = {"content-type": "text/plain"}
