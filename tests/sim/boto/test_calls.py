@@ -318,6 +318,14 @@ def test_calls_are_remembered() -> None:
     assert made == ["GetObject"] * 3
 
 
+def test_the_adaptive_mode_decides_by_the_clock() -> None:
+    script = EVERY[:3]
+    ends(script, CONFIGURATIONS["adaptive"])
+    with counted() as made:
+        ends(script, CONFIGURATIONS["adaptive"])
+    assert made == ["PutObject"] * 3
+
+
 # Parameters.
 
 
