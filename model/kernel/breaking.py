@@ -125,7 +125,8 @@ def what_breaks(
 ) -> Broken:
     """Return the first change that breaks each property; stop when each is broken, or after `seconds`.
 
-    Raise ModelError if a property is violated without any change.
+    Raise ModelError if a property is violated without any change. At `sizes` of the caller it is left out:
+    what shall be reachable may need larger ones.
     """
     from fencepost.model.kernel.compiled.build import has_compiler
 
@@ -133,8 +134,10 @@ def what_breaks(
     found: dict[str, Breaking] = {}
     base = Model(machine, sizes)
     plain = check(base, deadlock=False, max_states=max_states)
-    if broken := [each.name for each in plain.properties if each.verdict == "violated"]:
+    broken = [each.name for each in plain.properties if each.verdict == "violated"]
+    if broken and sizes is None:
         raise ModelError(f"{base.name} breaks {', '.join(broken)} without any change: repair that first")
+    base.properties = tuple(each for each in base.properties if each.name not in broken)
     limit = FACTOR * plain.distinct + MORE
     limit = limit if max_states is None else min(limit, max_states)
     compiled = plain.distinct >= _COMPILED_FROM and has_compiler()

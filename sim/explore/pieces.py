@@ -10,7 +10,7 @@ way to go on from there is a piece of its own. So long pieces become many, and n
 has work for hours. The limit is a number of runs and doubles with every cut: a small program is not cut to
 bits, and a large one soon has pieces for all workers.
 
-What a piece finds is a function of the piece alone. It depends neither on the worker nor on time, nor on what
+The result of a piece is a function of the piece alone. It depends neither on the worker nor on time, nor on what
 else was explored. So a piece that is lost with its worker is explored again, and a search that was stopped
 continues with the pieces that are left. Pieces have an order, that of the search: when a property breaks, the
 pieces before are explored to their end, and the failure of the first one counts. Any number of workers finds
@@ -53,7 +53,7 @@ SAVE_S = 30.0
 
 Stop = Callable[[Any], bool]
 Report = dict[str, Any]
-"""What a piece found, as plain data."""
+"""Findings of a piece, as plain data."""
 
 
 @dataclass(frozen=True, order=True)
@@ -94,7 +94,7 @@ class Workers(Protocol):
 Pool = Callable[[Setting, "Knowledge"], Workers]
 """Begins workers that explore pieces of a search with this setting and this knowledge."""
 Knowledge = Mapping[str, Any]
-"""What earlier runs of a search showed, as plain data: deadlines, loops, sharing of threads, variables."""
+"""Findings of earlier runs, as plain data: deadlines, loops, sharing of threads, variables."""
 
 
 def knowledge_of(setting: Setting) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _piece(search: ReducedSearch, stack: list[Node], base: int | None = None) ->
 def explored(setting: Setting, piece: dict[str, Any], runs_max: int) -> Report:
     """Explore a piece, and return what it found and what is left of it; or the error that ended it."""
     try:
-        with watching(None):
+        with watching():
             search = ReducedSearch(setting)
             unpack(search, piece)
             search.explore(lambda at: at.runs >= runs_max)
@@ -349,7 +349,7 @@ def raised(report: Report) -> None:
 
 
 class Processes:
-    """Workers on this machine: processes that are forked from this one, with all that it knows."""
+    """Workers on this machine: processes that are forked from this one, with its memory."""
 
     def __init__(self, setting: Setting, size: int) -> None:
         self.size = size

@@ -16,6 +16,8 @@ the program and the seed, as long as no limit of time ends it.
 priorities, and by short searches with one kind of fault each. When these show a violation with faults, the
 stages with fewer faults get some more runs, and the failure with the fewest faults is reported.
 
+*Threads* that share memory also take turns between lines, after the first runs of the first stage (`finer`).
+
 *What is learnt* in one stage holds in the others: deadlines, endless loops, shared memory, and how much time
 matters. A search that rests on less than is known by then starts over, see `ReducedSearch`.
 
@@ -38,7 +40,8 @@ from fencepost.sim.explore.result import AuditVerdict, StageResult
 from fencepost.sim.explore.runs import Coverage, Failure, Setting
 from fencepost.sim.explore.sampling import Pct, Random, Sampled
 from fencepost.sim.faults import KINDS
-from fencepost.sim.world import Budget
+from fencepost.sim.threads import lines
+from fencepost.sim.world import NO_FAULTS, Budget
 from fencepost.sim.world.budget import price
 
 RUNS_FIRST = 1_000
@@ -83,6 +86,11 @@ class Stage(Deepening):
             return super().explore(stop, runs)
         finally:
             self.seconds += time.perf_counter() - started
+
+    def pause(self, stopped: bool) -> bool:
+        """Take up that a search on behalf of this stage was stopped."""
+        self.stopped = self.stopped or stopped
+        return stopped
 
     @property
     def violated(self) -> bool:
@@ -163,6 +171,7 @@ class Portfolio:
         """The search that ran last."""
         self._sampled_runs = 0
         self._is_sampled = False
+        self._is_looked = False
 
     @property
     def lasso(self) -> Counterexample | None:
@@ -202,8 +211,13 @@ class Portfolio:
             share = runs
             for stage in [one for one in self.stages if not one.decided]:
                 self._explore(stage, stop, None if self._is_last(stage) else share)
-                if stage.stopped or self.lasso is not None or stage.violated or self._is_done():
+                if self._ends_with(stage):
                     return self._found()
+                if stage is self.stages[0] and not self._is_looked:
+                    self._is_looked = True
+                    self._look_between_lines(stage, stop)
+                    if self._ends_with(stage):
+                        return self._found()
                 if not self._is_sampled and self.runs >= RUNS_BEFORE and not stage.decided:
                     self._is_sampled = True
                     failed = self._sample(stop)
@@ -212,6 +226,10 @@ class Portfolio:
                 share = max(1, share // 2) if not stage.decided else share
             runs *= 2
         return self._found()
+
+    def _ends_with(self, stage: Stage) -> bool:
+        """Return True if nothing is to be explored after what this stage just did."""
+        return stage.stopped or stage.violated or self.lasso is not None or self._is_done()
 
     def _is_last(self, stage: Stage) -> bool:
         """Return True if the stage needs not take turns any more."""
@@ -235,6 +253,22 @@ class Portfolio:
             return stop(self)
 
         self.now = stage.explore(look, runs)
+
+    def _look_between_lines(self, stage: Stage, stop: Stop) -> None:
+        """Search for violations without faults where threads take turns between lines, see `finer`.
+
+        The search after the last stage says what was left out; this one only has violations shown early.
+        """
+        names = stage.setting.sharing.names
+        if not names or not lines.apply(self.setting.program, names):
+            return
+        search = ReducedSearch(replace(stage.setting, lines=names, budget=NO_FAULTS))
+        before = self._sampled_runs
+        self._watch(search, lambda at: stage.pause(stop(at)), before, RUNS_FIRST)
+        if search.failures:
+            stage.now = search
+        else:
+            lines.remove()
 
     def _found(self) -> Any:
         """Return the search that decided, else that of the last stage with the coverage of all."""

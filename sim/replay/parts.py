@@ -88,6 +88,8 @@ class Plan:
     left_out: int = 0
     left_out_by: Mapping[str, int] = field(default_factory=dict)
     """Of those, the number by what they are about."""
+    clocks: Mapping[str, str] = field(default_factory=dict)
+    """The clock of each process, as its recorder names it."""
 
     @property
     def events(self) -> int:
@@ -249,10 +251,12 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
     writers: dict[int, pq.ParquetWriter] = {}
     left_out = 0
     left_out_by: Counter[str] = Counter()
+    clocks: dict[str, str] = {}
     name = naming(files, by)
     try:
         for table in batches(files, report):
             whole = completed(table)
+            clocks.update(noted_clocks(whole))
             if by != "run":
                 whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
                 if has_unnamed_gap(whole):
@@ -274,7 +278,14 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
         path = folder / f"part-{number:05d}.parquet"
         metadata = pq.read_metadata(path)
         parts.append(Part(((str(path), tuple(range(metadata.num_row_groups))),), metadata.num_rows))
-    return Plan(tuple(parts), left_out, dict(left_out_by.most_common()))
+    return Plan(tuple(parts), left_out, dict(left_out_by.most_common()), clocks)
+
+
+def noted_clocks(table: pa.Table) -> dict[str, str]:
+    """The clock of each process, as the notes of recorders name it."""
+    begins = table.filter(pc.equal(table["kind"].cast(pa.string()), BEGIN))
+    names, words = (begins[name].to_pylist() for name in ("process", "trace_fields"))
+    return {name: word.removeprefix("clock=") for name, word in zip(names, words, strict=True)}
 
 
 def has_unnamed_gap(table: pa.Table) -> bool:

@@ -152,7 +152,7 @@ def test_a_program_that_holds_says_for_what_it_was_proven(
         "schedules", "pruned", "seconds", "violations", "findings",
     ]  # fmt: skip
     assert found["system"] == f"{election}:fixed"
-    assert found["strategy"] == "exhaustive"
+    assert found["strategy"] == "portfolio"
     assert found["parameters"] == {"processes": 2, "pace": 1.0, "label": "x"}
     assert found["violations"] == []
     assert found["schedules"] > 5
@@ -453,7 +453,7 @@ def test_the_only_program_of_a_file_needs_no_name(tmp_path: Path, capsys: pytest
         """)
     )
     assert ends(str(file)) == Exit.HOLDS
-    assert f"{file}:program (exhaustive)" in capsys.readouterr().out
+    assert f"{file}:program (portfolio)" in capsys.readouterr().out
 
 
 def test_faults_not_named_stay_as_they_are() -> None:

@@ -125,7 +125,7 @@ def test_what_a_writer_decided_by() -> None:
 
 
 def test_what_a_listing_returned_and_what_a_copy_read() -> None:
-    """The listing may lack the object that was written before, and the copy may have read an older version."""
+    """The listing may lack what was written before, and the copy may have read an older version."""
     asked = "p 0 list src - done -"
     seen = judged(history("p 0 put src absent done e1", "p 0 put src matches:e1 done e2", asked))
     assert (seen.findings, seen.requests) == ([], 2)

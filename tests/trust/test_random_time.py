@@ -210,7 +210,7 @@ def test_a_pause_between_two_limits_is_one_that_the_search_learns() -> None:
 
 
 def test_a_run_before_time_was_known_to_matter_shows_nothing() -> None:
-    """If this fails, an object that was written after five seconds is said to be five seconds old at once."""
+    """If this fails, an object that was written after five seconds counts as five seconds old at once."""
     codes: list[Code] = [(("sleep", 5), ("lease", "b")), (("age", "b", 5),)]
     assert searched(codes, 0) == enumerated(codes, 0) == {((), (False,))}
 
