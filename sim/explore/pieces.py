@@ -10,11 +10,11 @@ way to go on from there is a piece of its own. So long pieces become many, and n
 has work for hours. The limit is a number of runs and doubles with every cut: a small program is not cut to
 bits, and a large one soon has pieces for all workers.
 
-The result of a piece is a function of the piece alone. It depends neither on the worker nor on time, nor on what
-else was explored. So a piece that is lost with its worker is explored again, and a search that was stopped
-continues with the pieces that are left. Pieces have an order, that of the search: when a property breaks, the
-pieces before are explored to their end, and the failure of the first one counts. Any number of workers finds
-the same failure.
+The result of a piece is a function of the piece alone. It depends neither on the worker nor on time, nor on
+what else was explored. So a piece that is lost with its worker is explored again, and a search that was
+stopped continues with the pieces that are left. Pieces have an order, that of the search: when a property
+breaks, the pieces before are explored to their end, and the failure of the first one counts. Any number of
+workers finds the same failure.
 """
 
 import heapq
