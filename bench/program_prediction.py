@@ -12,8 +12,8 @@ again when they were refused. For each server:
 3. The program runs with threads and a real clock; the same function runs in simulated time with these
    figures. The processor of all clients is one core, since they share one interpreter.
 
-The bar: throughput, p50 and p99 within 10 % each. What waits for a core that the server takes, or another
-program, is in the measured run and in no figure, so the load is stated with the result.
+The bar: throughput, p50 and p99 within 10 % each. Waiting for a core that the server or another program takes
+is in the measured run and in no figure, so the load is stated with the result.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def program(world: World, clients: int) -> None:
 
 
 def measured(s3: Any) -> tuple[Profile, float]:
-    """What each kind of request takes without its client's work; and that work, in nanoseconds."""
+    """Return the latency of each kind of request without its client's work; and that work, in nanoseconds."""
     took: dict[str, list[float]] = {"get": [], "put": []}
     worked: list[float] = []
     for number in range(SAMPLES):

@@ -64,7 +64,7 @@ ROWS = (
     Row(f"{PROMISED}/queue_program.py", "given_up", "careful", "queue=jobs/", PAUSE),
     Row(f"{EXAMPLES}/boto3_counter.py", "mutant_read_modify_write", "fixed", "register"),
     Row(f"{EXAMPLES}/boto3_election.py", "mutant_check_then_create", "fixed", "register"),
-    Row(f"{EXAMPLES}/boto3_lock.py", "mutant_lease_without_fence", "fixed", "register=book"),
+    Row(f"{EXAMPLES}/boto3_lock.py", "mutant_lease_without_fence", "fixed", "register=book", PAUSE),
     Row(f"{EXAMPLES}/boto3_log.py", "mutant_own_record_taken_for_anothers", "fixed", "log=log/"),
     _zoo("ambiguous_commit_cleaned_up", "manifest=metadata/"),
     _zoo("check_then_put", "register"),

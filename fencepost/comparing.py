@@ -49,6 +49,7 @@ def compare(before: AuditResult, after: AuditResult) -> list[Change]:
     """Every difference, the worse ones first."""
     found = [
         *_verdicts(before, after),
+        *_stages(before, after),
         *_properties(before, after),
         *_coverage(before, after),
         *_findings(before, after),
@@ -62,6 +63,17 @@ def _verdicts(before: AuditResult, after: AuditResult) -> Iterator[Change]:
     old, new = before.verdict, after.verdict
     if old != new:
         yield Change(WORSE if RANK[new] > RANK[old] else BETTER, "verdict", old, new)
+
+
+def _stages(before: AuditResult, after: AuditResult) -> Iterator[Change]:
+    """Stages that hold now and did not before, or the reverse; a violation says so itself."""
+    old, new = ({one.name: one for one in result.stages} for result in (before, after))
+    for name, now in new.items():
+        was = old.get(name)
+        if was is None or "violated" in (was.verdict, now.verdict) or was.verdict == now.verdict:
+            continue
+        judged = BETTER if now.verdict == "holds" else WORSE
+        yield Change(judged, f"the audit {now.bound}", was.verdict, now.verdict)
 
 
 def _properties(before: AuditResult, after: AuditResult) -> Iterator[Change]:
@@ -105,12 +117,20 @@ def _coverage(before: AuditResult, after: AuditResult) -> Iterator[Change]:
         yield Change(judged, "the model's transitions", f"{was:.2%} driven", f"{now:.2%} driven")
 
 
+NOISE = ("ran out of time", "interrupted: ", "is not decided, after ")
+"""In findings about the search, not the program: they differ with the load of the machine."""
+
+
 def _findings(before: AuditResult, after: AuditResult) -> Iterator[Change]:
-    for finding in after.findings:
-        if finding not in before.findings:
+    old, new = (
+        [one for one in result.findings if not any(noise in one for noise in NOISE)]
+        for result in (before, after)
+    )
+    for finding in new:
+        if finding not in old:
             yield Change(WORSE, "finding", "none", finding)
-    for finding in before.findings:
-        if finding not in after.findings:
+    for finding in old:
+        if finding not in new:
             yield Change(BETTER, "finding", finding, "none")
 
 

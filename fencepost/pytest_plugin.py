@@ -19,7 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from fencepost.sim.explore.result import AuditResult
 
-STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
+STRATEGIES = ("portfolio", "exhaustive", "pct", "random", "hypothesis")
 KEY = "fencepost"
 COLOURS = {"holds": "green", "violated": "red", "undecided": "yellow"}
 

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-STRATEGIES = ("exhaustive", "pct", "random", "hypothesis")
+STRATEGIES = ("portfolio", "exhaustive", "pct", "random", "hypothesis")
+ENOUGH = ("no-faults", "one-fault", "all")
 FAULTS = tuple(KINDS)
+SEARCHES = ("portfolio", "exhaustive")
+"""Strategies that explore every schedule."""
 UNDECIDED = ("fail", "pass")
 TEST_SECONDS = 60.0
 """The default time limit of an exhaustive test."""
@@ -64,13 +67,14 @@ class Options:
     wait_rounds: int | None = None
     depth: int | None = None
     undecided: str | None = None
+    enough: str | None = None
     token: str | None = None
     shared_fixtures: bool | None = None
     promises: tuple[str, ...] | None = None
     promises_only: bool | None = None
 
     def __post_init__(self) -> None:
-        for name, known in (("strategy", STRATEGIES), ("undecided", UNDECIDED)):
+        for name, known in (("strategy", STRATEGIES), ("undecided", UNDECIDED), ("enough", ENOUGH)):
             value = getattr(self, name)
             if value is not None and value not in known:
                 raise ValueError(f"{name}={value!r} is unknown; choose from {', '.join(known)}")
@@ -105,8 +109,8 @@ def audit(program: Any = None, /, **options: Any) -> Any:
     pause=1, late=0, conflict=0, throttled=0, duplicated=0, skew=0, notification_delayed=0,
     power_loss=0. Besides: processes (how many the function must spawn; it is given the number when it has a
     parameter of that name), strategy, seed, seconds, schedules, steps_max, wait_rounds, depth,
-    undecided ("fail" or "pass"), shared_fixtures, promises (ready properties, such as ["queue=jobs/"]),
-    promises_only.
+    undecided ("fail" or "pass"), enough ("no-faults", "one-fault" or "all": the stage that must hold),
+    shared_fixtures, promises (ready properties, such as ["queue=jobs/"]), promises_only.
     """
     chosen = options_of(options)
 
@@ -184,7 +188,7 @@ def run(function: Callable[..., Any], options: Options, arguments: Mapping[str, 
     test = _present()
     if test is not None:
         options = test.weaker.under(options).under(test.stronger)
-    if options.strategy in (None, "exhaustive") and options.seconds is None and options.schedules is None:
+    if options.strategy in (None, *SEARCHES) and options.seconds is None and options.schedules is None:
         options = replace(options, seconds=TEST_SECONDS)
     name = test.name if test is not None else function.__qualname__
     found = _result(function, options, arguments, name, test.memory if test is not None else None)
@@ -253,14 +257,14 @@ def request_of(
     given = dict(arguments)
     if options.processes is not None and "processes" in inspect.signature(function).parameters:
         given["processes"] = options.processes
-    limits = ("strategy", "seed", "seconds", "schedules", "steps_max", "wait_rounds", "depth")
+    limits = ("strategy", "seed", "seconds", "schedules", "steps_max", "wait_rounds", "depth", "enough")
     return AuditRequest(
         bind(_promising(_counted(function, options.processes), options), name, given),
         name,
         {name: _plain(value) for name, value in given.items() if name != "self"},
         Budget(**(options.faults or {})),
         **{limit: getattr(options, limit) for limit in limits if getattr(options, limit) is not None},
-        **more,
+        **{"cpu": True, **more},
     )
 
 
@@ -304,13 +308,14 @@ def shortcoming(result: "AuditOutcome", options: Options) -> str:
         return "" if result.verdict == "holds" else result.findings[0]
     if result.coverage.covers_nothing():
         return "nothing was covered: no two steps of different processes conflicted, and no fault landed"
-    if result.verdict == "holds" or result.strategy != "exhaustive" or options.undecided == "pass":
+    if result.suffices or result.strategy not in SEARCHES or options.undecided == "pass":
         return ""
     if result.findings:
         return result.findings[0]
     return (
         "undecided: the limit was reached before every schedule was explored; raise it (seconds=, or "
-        "--fencepost-budget), allow fewer faults, sample (strategy='pct'), or accept it (undecided='pass')"
+        "--fencepost-budget), allow fewer faults, accept what holds with few faults (enough='one-fault'), "
+        "or accept it (undecided='pass')"
     )
 
 

@@ -229,7 +229,7 @@ class Cursor:
             whole = whole and isinstance(names, list) and all(isinstance(name, str) for name in names)
             if fields["format"] != FORMAT or not whole:
                 raise ValueError("another format")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CursorError(
                 f"{self.key} is no cursor ({error}); find out what wrote it, then delete it"
             ) from None

@@ -41,7 +41,7 @@ class Record:
         try:
             fields = json.loads(reply.body)
             schema, revision = fields.get("schema"), fields.get("revision")
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise self._damaged(f"{self.key} is no record ({error}); delete it") from None
         if schema != self._schema or not isinstance(revision, int):
             raise self._damaged(f"{self.key} has schema {schema!a}, expected {self._schema!r}; delete it")

@@ -130,9 +130,9 @@ def outcome_lines(coverage: AuditCoverage) -> list[str]:
         table.append([f"{row.file}:{row.line} {row.function}", request, *cells])
     widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
     lines = []
-    for row in table:
-        left = "  ".join(f"{cell:<{width}}" for cell, width in zip(row[:2], widths, strict=False))
-        right = "  ".join(f"{cell:>{width}}" for cell, width in zip(row[2:], widths[2:], strict=True))
+    for cells in table:
+        left = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells[:2], widths, strict=False))
+        right = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells[2:], widths[2:], strict=True))
         lines.append(f"    {left}  {right}".rstrip())
     lines = [*outcome_summary(coverage, verbose=True), *lines]
     untried = sorted({name for row in coverage.requests for name in row.untried})

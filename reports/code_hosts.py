@@ -29,7 +29,7 @@ from fencepost.reports.media import (
 )
 from fencepost.reports.page.mermaid import mermaid, mermaid_states
 from fencepost.reports.page.verdicts import NOT_FOUND, summary, within
-from fencepost.reports.places import place
+from fencepost.reports.places import Changed, place
 from fencepost.results import (
     AuditResult,
     CheckResult,
@@ -190,7 +190,7 @@ def _add(suite: ET.Element, entry: Entry, case: Case) -> None:
 def sarif(found: Findings) -> str:
     """The JSON text."""
     versions = [entry.provenance.fencepost for entry in found.results if entry.provenance]
-    results = [_finding(entry, case) for entry, case in findings(found)]
+    results = [_finding(entry, case, found.changed) for entry, case in findings(found)]
     rules = sorted({row["ruleId"] for row in results})
     driver = {
         "name": "fencepost",
@@ -201,7 +201,7 @@ def sarif(found: Findings) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": runs}, indent=2) + "\n"
 
 
-def _finding(entry: Entry, case: Case) -> dict[str, Any]:
+def _finding(entry: Entry, case: Case, changed: Changed) -> dict[str, Any]:
     text = f"{entry.title}: {case.message}"
     if case.violation:
         text = "\n".join([text, *case.trace])
@@ -212,14 +212,14 @@ def _finding(entry: Entry, case: Case) -> dict[str, Any]:
         "level": "error",
         "message": {"text": for_sarif(text)},
     }
-    where = place(entry.data, [case.violation] if case.violation else [])
+    where = place(entry.data, [case.violation] if case.violation else [], changed)
     location: dict[str, Any] = {}
     if where is not None:
         location = _location(*where)
         row["locations"] = [location]
     steps = [
         {"executionOrder": number, "location": {**at, "message": {"text": for_sarif(" ".join(step.split()))}}}
-        for number, (step, at) in enumerate(zip(case.trace, _lines_of(case, location), strict=False), start=1)
+        for number, (step, at) in enumerate(zip(case.trace, _lines_of(case, location), strict=True), start=1)
     ]
     if steps:
         row["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
@@ -228,10 +228,11 @@ def _finding(entry: Entry, case: Case) -> dict[str, Any]:
 
 def _lines_of(case: Case, otherwise: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The location of each step of a counterexample: its own line where that is known."""
-    for step in case.violation.steps if case.violation else ():
-        yield _location(step.file, step.line) if step.file and step.line else otherwise
-    while True:
-        yield otherwise
+    steps = {step.number: step for step in (case.violation.steps if case.violation else ())}
+    for text in case.trace:
+        first = text.split(maxsplit=1)[:1]
+        step = steps.get(int(first[0])) if first and first[0].isdecimal() else None
+        yield _location(step.file, step.line) if step and step.file and step.line else otherwise
 
 
 def _location(file: str, line: int) -> dict[str, Any]:
@@ -244,7 +245,7 @@ def annotations(found: Findings) -> str:
     """Workflow commands of GitHub, a line each: a violation is an error, an open verdict a warning."""
     lines = []
     for entry, case in findings(found):
-        where = place(entry.data, [case.violation] if case.violation else [])
+        where = place(entry.data, [case.violation] if case.violation else [], found.changed)
         message = "\n".join([case.message or "violated", *case.trace])
         lines.append(_command("error", where, f"{entry.title}: {case.name}", message))
     for entry in found.results:

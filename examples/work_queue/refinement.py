@@ -12,6 +12,7 @@ from fencepost.properties.refinement import (
     Refinement,
     RequestRules,
     Role,
+    where,
 )
 
 
@@ -19,9 +20,9 @@ class QueueMap(Refinement):
     """The claim shows everything but the deletions and the records, which have keys of their own."""
 
     keys = (
-        Keys("claim", "claims/(?P<job>.+)"),
-        Keys("job", "jobs/(?P<job>.+)"),
-        Keys("record", "(?P<fate>done|dead)/(?P<job>.+)"),
+        Keys("claim", "(?:.+/)?claims/(?P<job>[^/]+)"),
+        Keys("job", "(?:.+/)?jobs/(?P<job>[^/]+)"),
+        Keys("record", "(?:.+/)?(?P<fate>done|dead)/(?P<job>[^/]+)"),
     )
     runs = "key:job"
     roles = (Role("worker", ("process",), most=7),)
@@ -39,9 +40,11 @@ class QueueMap(Refinement):
             case "claim", "put":
                 return self._of_claim(seen, w)
             case "claim", "delete":
-                return self.does("claim_deleted") + self.does("given_back") + STUTTER
+                gone = where("there is none", lambda s: s.claim == "none", STUTTER)
+                return self.does("claim_deleted") + self.does("given_back") + gone
             case "job", "delete":
-                return self.does("job_deleted") + STUTTER
+                gone = where("it is gone", lambda s: ~s.job, STUTTER)
+                return self.does("job_deleted") + gone
             case "record", "put":
                 return self.does("recorded_done") + self.does("recorded_dead")
         return STUTTER

@@ -18,10 +18,8 @@ import boto3
 from botocore.config import Config
 
 import fencepost
-from fencepost.examples.work_queue.work_queue import Queue, UnfencedQueue
+from fencepost.examples.work_queue.work_queue import FIELDS, Queue, UnfencedQueue
 
-FIELDS = {"claims/.+": ("state", "attempt")}
-"""The fields of bodies that the map needs."""
 LEASE_S = 0.6
 
 

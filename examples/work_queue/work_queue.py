@@ -6,8 +6,8 @@
     dead/JOB      the record of a job whose attempts are used up
 
 Workers take a job by creating its claim, or by replacing a claim that has expired. Every later write of the
-claim names the ETag that the worker wrote last: whoever lost the claim is refused. The records follow from
-the claim, so anybody may write them.
+claim names the ETag that the worker wrote last: a worker that lost the claim is refused. The records follow
+from the claim, so anybody may write them.
 """
 
 import json
@@ -19,6 +19,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 ATTEMPTS = 3
+FIELDS = {r"(?:.+/)?claims/.+": ("state", "attempt")}
+"""The fields of bodies that a trace needs, for the map."""
 REFUSED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "404", "412")
 Document = Mapping[str, Any]
 
@@ -156,7 +158,7 @@ class Queue:
     # The janitor.
 
     def collect(self) -> None:
-        """Forget the jobs that are over: first the job, so that nobody claims it again, then its claim."""
+        """Forget the jobs that are over: first the job, so that it is not claimed again, then its claim."""
         for job in self.names("claims"):
             document, etag = self._get(f"claims/{job}")
             if document is None or document["state"] == "claimed":
@@ -167,7 +169,7 @@ class Queue:
 
 
 class UnfencedQueue(Queue):
-    """As somebody deployed it who saved a request: it completes a job whoever has the claim by now."""
+    """A variant that saves a request: it completes a job even if another worker has the claim by now."""
 
     def complete(self, job: str, document: Document, etag: str, result: object) -> None:
         done = {**document, "state": "done", "result": result}

@@ -10,6 +10,7 @@ that something breaks on this store with this timing, and never that nothing doe
 """
 
 import contextlib
+import functools
 import json
 import sys
 import time
@@ -68,7 +69,7 @@ from fencepost.sim.explore.checkpoint import BadCheckpoint
 from fencepost.sim.explore.reporting import bind, run_audit, run_token
 from fencepost.sim.explore.suspecting import with_suspicions
 from fencepost.sim.mutation import Mutation
-from fencepost.testing import FAULTS, STRATEGIES, Options, request_of
+from fencepost.testing import ENOUGH, FAULTS, STRATEGIES, Options, request_of
 
 EPILOG = """Exit codes: 0 holds within the bound that is printed, 1 violated, 2 the request made no sense,
 3 not decided: a limit was hit, schedules were only sampled, or the runs covered nothing. Examples:
@@ -77,6 +78,8 @@ tests/test_mine.py:test_election --faults crash=2,late=1 --budget 60."""
 
 UPDATE_S = 0.1
 """Between two updates of the status line."""
+LINE_S = 30.0
+"""Between two lines of progress where there is no terminal."""
 ROUNDS = 100
 SAMPLED = ("pct", "random")
 """The strategies of --over-http."""
@@ -87,19 +90,19 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "--store runs for real, as it happens to come, and {} is about runs under control; leave out either",
         (
             *("--strategy", "--faults", "--max-schedules", "--depth", "--max-steps", "--jobs", "--resume"),
-            *("--wait-rounds", "--replay", "--base", "--trace", "--mutants", "--flat"),
+            *("--wait-rounds", "--replay", "--base", "--trace", "--mutants", "--flat", "--enough"),
             *("--promises", "--promises-only"),
         ),
     ),
     "--replay": (
         "--replay runs one schedule, and {} is about a search; leave out either",
-        ("--strategy", "--budget", "--max-schedules", "--depth", "--resume", "--jobs"),
+        ("--strategy", "--budget", "--max-schedules", "--depth", "--resume", "--jobs", "--enough"),
     ),
     "--over-http": (
         "--over-http samples schedules of real processes, and {} is about others; leave out either",
         (
             *("--store", "--rounds", "--jobs", "--resume", "--base", "--flat", "--wait-rounds"),
-            *("--mutants", "--mutate", "--mutant", "--gaps"),
+            *("--mutants", "--mutate", "--mutant", "--gaps", "--enough"),
         ),
     ),
     "--mutants": (
@@ -145,7 +148,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 )
 @click.option("--mutants", is_flag=True, help="Audit every known mistake, and the system: one row each.")
 @click.option("--mutate", is_flag=True, help="Leave out each protective step of your code in turn.")
-@click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: exhaustive]")
+@click.option("--strategy", type=click.Choice(STRATEGIES), help="How to explore.  [default: portfolio]")
 @click.option(
     "--faults",
     multiple=True,
@@ -164,7 +167,10 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option(
     "--seed", type=click.IntRange(0), metavar="N", help="Seed of choices and identifiers.  [default: 0]"
 )
-@click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
+@click.option(
+    "--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Limit of processor time."
+)
+@click.option("--enough", type=click.Choice(ENOUGH), help="What must hold for a pass.  [default: all]")
 @click.option("--max-schedules", type=click.IntRange(1), metavar="N", help="Limit of runs.")
 @click.option("--max-steps", type=click.IntRange(1), metavar="N", help="Steps per run.  [default: 400]")
 @click.option(
@@ -266,7 +272,7 @@ def command(listing: bool, listing_promises: bool, **options: Any) -> int:
         write_file(Path(options["coverage"]), lcov(result.coverage, result.system).encode(), "--coverage")
     quiet, gaps = options["quiet"], options["gaps"]
     text = audit_text(result, again, verbose=verbose, gaps=gaps, quiet=quiet)
-    return finish(result, text, json_file)
+    return finish(result, text, json_file, passes=result.passes)
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:
@@ -283,12 +289,14 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
                 raise BadRequest(message.format(other))
     if "--rounds" in given and "--store" not in given:
         raise BadRequest("--rounds counts the rounds of a real run; give --store with it, or leave it out")
-    strategy = options["strategy"] or ("pct" if options["over_http"] else "exhaustive")
+    strategy = options["strategy"] or ("pct" if options["over_http"] else "portfolio")
     if options["over_http"] and strategy not in SAMPLED:
         raise BadRequest(f"--over-http samples: its strategies are {' and '.join(SAMPLED)}, not {strategy}")
     for option in ("--resume", "--jobs"):
-        if option in given and strategy != "exhaustive":
+        if option in given and strategy not in SEARCHES:
             raise BadRequest(f"{option} is for the exhaustive strategy, not for {strategy}; leave out either")
+    if "--enough" in given and (strategy != "portfolio" or "--resume" in given):
+        raise BadRequest("--enough names a stage of the portfolio; leave --strategy and --resume out")
     for option in ("--master", "--py-files"):
         if option in given and "--engine" not in given:
             raise BadRequest(f"{option} belongs to --engine spark")
@@ -332,6 +340,7 @@ def _options(options: Mapping[str, Any]) -> Options:
         steps_max=options["max_steps"],
         wait_rounds=options["wait_rounds"],
         depth=options["depth"],
+        enough=options["enough"],
         promises=tuple(one.name for one in read_promises(options["promises"])) or None,
         promises_only=options["promises_only"] or None,
     )
@@ -363,15 +372,17 @@ def _search(system: Audited, options: Mapping[str, Any]) -> results.AuditResult:
         requests = [replace(request, strategy="like", like=steps) for request in requests]
     token = options["replay"]
 
+    explore = functools.partial(_explore, quiet=options["quiet"])
+
     def search(request: AuditRequest) -> AuditOutcome:
         if token is not None:
             return run_token(request, token)
-        found = _explore(request)
+        found = explore(request)
         return found if system.path is None else with_suspicions(request, found)
 
     whole = system.path is not None and token is None and not name
     with hash_seed.OtherSeed(wanted=whole) as other:
-        found = audit_sizes(name, requests, _explore, search) if name else search(requests[0])
+        found = audit_sizes(name, requests, explore, search) if name else search(requests[0])
         decided = found.counterexamples or found.error_at is not None or found.verdict == "error"
         seeds = () if decided else other.compare(system.name, requests[0])
     if options["trace"]:
@@ -503,8 +514,8 @@ def _request(system: Audited, options: Mapping[str, Any], settings: tuple[str, .
     )
 
 
-def _explore(request: AuditRequest) -> AuditOutcome:
-    with _Line() as line:
+def _explore(request: AuditRequest, *, quiet: bool = False) -> AuditOutcome:
+    with _Line(quiet=quiet) as line:
         found = run_audit(request, line.show)
     if found.interrupted and not found.counterexamples:
         return replace(found, findings=("interrupted: this is what was found so far", *found.findings))
@@ -704,20 +715,28 @@ def _list_promises() -> int:
 
 
 class _Line(StatusLine):
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         super().__init__()
+        self._quiet = quiet
         self._started = self._shown = time.perf_counter()
 
     def show(self, search: Any) -> None:
         now = time.perf_counter()
-        if self.hidden or now - self._shown < UPDATE_S:
+        if now - self._shown < (LINE_S if self.hidden else UPDATE_S) or (self.hidden and self._quiet):
             return
         self._shown = now
-        self.show_text(progress_text(search, now - self._started))
+        text = progress_text(search, now - self._started)
+        if self.hidden:
+            say(f"fencepost: {text}", err=True)
+        else:
+            self.show_text(text)
 
 
 def progress_text(search: Any, seconds: float) -> str:
     """Describe the progress of a search. The runs that are left are unknown: branches appear during it."""
     runs = search.runs if hasattr(search, "runs") else search.schedules
     rate = runs / seconds if seconds > 0 else 0.0
-    return f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s"
+    stages = search.progress() if hasattr(search, "progress") else ""
+    return f"{amount(runs)} runs, {amount(round(rate))}/s, {seconds:.0f} s" + (
+        f"; {stages}" if stages else ""
+    )

@@ -7,6 +7,7 @@ from each tree; everything else is what is installed.
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -163,6 +164,26 @@ def _link(place: Path, folder: Path) -> None:
     for child in folder.iterdir():
         if not (place / child.name).exists():
             (place / child.name).symlink_to(child)
+
+
+HUNK = re.compile(r"@@ [^+]*\+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
+
+
+def changed_lines(revision: str) -> dict[str, frozenset[int]]:
+    """Return the lines of the files below the working directory that differ from a revision, by file."""
+    here = Path.cwd()
+    if not _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"):
+        raise BadRequest(f"--base {revision}: git knows no such commit here")
+    found: dict[str, set[int]] = {}
+    file = ""
+    options = ("--unified=0", "--no-color", "--no-ext-diff", "--relative", "--no-prefix")
+    for line in _git(here, "diff", *options, "--end-of-options", revision, "--").splitlines():
+        if line.startswith("+++ "):
+            file = line.removeprefix("+++ ")
+        elif hunk := HUNK.match(line):
+            start, count = int(hunk["start"]), int(hunk["count"] or 1)
+            found.setdefault(file, set()).update(range(start, start + count))
+    return {file: frozenset(lines) for file, lines in found.items()}
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -54,6 +54,8 @@ def mutate(name: str, ask: Ask, seconds: float | None, elsewhere: Rows | None = 
         raise BadRequest(f"{path} and the modules that it imports have no step that --mutate could leave out")
     deadline = time.perf_counter() + (seconds or SECONDS)
     whole = row_of(name, files, None, ask, deadline - time.perf_counter())
+    if whole.verdict == "error":
+        raise BadRequest(f"{name} cannot be audited: {whole.bound}")
     if whole.verdict != "holds":
         # A mutant of what is broken, or of what no time sufficed for, shows nothing.
         return MutantsResult(system=name, rows=(whole,), verdict=whole.verdict)

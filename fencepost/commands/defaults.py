@@ -52,8 +52,11 @@ def _table(folder: Path) -> tuple[Path, Mapping[str, Any]]:
         if "tool.fencepost" not in text:
             continue
         try:
-            table = tomllib.loads(text).get("tool", {}).get("fencepost", {})
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            whole = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain ValueError
             raise BadRequest(f"{file}: {error}") from None
-        return file, table if isinstance(table, dict) else {}
+        match whole:
+            case {"tool": {"fencepost": dict(table)}}:
+                return file, table
+        return file, {}
     return folder / FILE, {}

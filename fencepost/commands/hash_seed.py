@@ -45,7 +45,7 @@ def _records(request: Any) -> list[list[Any]]:
     from fencepost.sim.world.process import Stuck
 
     try:
-        with watching(None):
+        with watching():
             found = records(request.setting)
     except Stuck as error:
         raise BadRequest(str(error)) from None

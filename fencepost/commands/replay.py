@@ -17,6 +17,7 @@ from fencepost.commands.messages import say
 from fencepost.commands.models import find_refinement
 from fencepost.commands.output_files import json_option, write_json
 from fencepost.commands.terminal import StatusLine, engine_option, finish, verbose_option
+from fencepost.commands.values import FiniteNumber
 from fencepost.reports.replay_text import replay_text
 from fencepost.results import ReplayResult, to_json
 from fencepost.sim.systems import SYSTEMS
@@ -47,7 +48,7 @@ SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
 }
 """The kinds of input, and the function that judges files of each. It takes the options of the command and a
 folder for files; a kind that is another form of traces writes them there and calls `replay_traces`."""
-_OPTIONS = {"settings": "set"}
+_OPTIONS = {"settings": "set", "skew_s": "skew"}
 """The names of options that differ from their parameters."""
 LOCATED_MAX = 20
 """Events whose places in the files are looked up, of each kind."""
@@ -81,7 +82,7 @@ SLOTS = 8
 @click.option(
     "--promise",
     "promises",
-    metavar="PROMISE",
+    metavar="KIND=TARGET",
     multiple=True,
     help="Judge a ready promise, as `audit --promise` does: queue=jobs/.",
 )
@@ -89,6 +90,13 @@ SLOTS = 8
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option(
     "--slots", type=click.IntRange(1, 16), metavar="N", help="Requests in flight at once.  [default: 8]"
+)
+@click.option(
+    "--skew",
+    "skew_s",
+    type=FiniteNumber(0),
+    metavar="SECONDS",
+    help="Bound on the difference of clocks: what another order explains is undecided.",
 )
 @click.option("--coverage", is_flag=True, help="Explore the model, and show the share that was driven.")
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
@@ -145,8 +153,10 @@ def _check_traces(options: Mapping[str, Any]) -> None:
     if options["layout"] is not None:
         raise BadRequest("--layout belongs to logs: --from access-log, access-json, cloudtrail, ...")
     _checked_promises(options["promises"])
+    if options["skew_s"] is not None and options["engine"] == "spark":
+        raise BadRequest("--skew needs --engine local, which judges rejected runs again")
     if options["model"] is None:
-        for name in ("settings", "slots", "coverage", "gaps"):
+        for name in ("settings", "slots", "skew_s", "coverage", "gaps"):
             if options[name]:
                 raise BadRequest(
                     f"--{_OPTIONS.get(name, name)} needs a model, as in --model {_EXAMPLE}; known: "
@@ -200,13 +210,15 @@ def _folder(out: str | None) -> Iterator[Path]:
 
 def replay_foreign(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     """Judge logs of others: by the promises of a layout, or as the traces that they can be."""
+    from fencepost.sim.replay.access_rules import layout
     from fencepost.sim.trace import Problem, discover, write_parquet
     from fencepost.sim.trace.foreign import read_foreign
 
     problems: list[Problem] = []
+    promised = layout(options["layout"]) if options["layout"] else None
     table = read_foreign(discover(options["traces"]), options["source"], problems.append)
-    if options["layout"]:
-        return judge_by_layout(options, table, problems)
+    if promised is not None:
+        return judge_by_layout(options, promised, table, problems)
     file = folder / f"{options['source']}.parquet"
     write_parquet(file, table)
     result = replay_traces({**options, "traces": (str(file),)}, folder)
@@ -222,21 +234,24 @@ def replay_foreign(options: Mapping[str, Any], folder: Path) -> ReplayResult:
 
 def replay_access_log(options: Mapping[str, Any]) -> ReplayResult:
     """Judge S3 server access logs by the promises of a layout."""
+    from fencepost.sim.replay.access_rules import layout
     from fencepost.sim.trace import Problem, discover, read_access_log
 
     problems: list[Problem] = []
+    promised = layout(options["layout"])
     table = read_access_log(discover(options["traces"]), problems.append)
-    return judge_by_layout(options, table, problems)
+    return judge_by_layout(options, promised, table, problems)
 
 
-def judge_by_layout(options: Mapping[str, Any], table: Any, problems: "list[Problem]") -> ReplayResult:
+def judge_by_layout(
+    options: Mapping[str, Any], promised: Any, table: Any, problems: "list[Problem]"
+) -> ReplayResult:
     """Judge whole requests by the promises of a layout."""
-    from fencepost.sim.replay.access_rules import NOT_JUDGED, layout, violations
+    from fencepost.sim.replay.access_rules import NOT_JUDGED, violations
     from fencepost.sim.replay.parts import in_order
     from fencepost.sim.replay.statistics import statistics
     from fencepost.sim.trace.columns import events
 
-    promised = layout(options["layout"])
     begun = perf_counter()
     found = violations(table, promised)
     table = in_order(table)
@@ -373,7 +388,16 @@ def _locally(
             if options["coverage"] or options["gaps"]:
                 judge.driven = DrivenTransitions(judge.automaton, _covering(judge.automaton.refinement))
         file = folder / "verdicts.parquet"
-        outcome = replay(judge, found.parts, claims=_claims(options), verdicts=file, progress=show)
+        skew_ns = None if options["skew_s"] is None else round(options["skew_s"] * 1e9)
+        outcome = replay(
+            judge,
+            found.parts,
+            claims=_claims(options),
+            skew_ns=skew_ns,
+            clocks=found.clocks,
+            verdicts=file,
+            progress=show,
+        )
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
     outcome.left_out_by.update(found.left_out_by)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from fencepost.commands.audit_base import changed_lines
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.messages import say
 from fencepost.commands.output_files import write_file, write_result
@@ -28,6 +29,7 @@ FORMS = {"markdown": markdown, "junit": junit, "sarif": sarif, "annotations": an
 @click.option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML, for a code host.")
 @click.option("--sarif", metavar="FILE", help="Write the violations as SARIF, for a code host.")
 @click.option("--annotations", metavar="FILE", help="Write annotations for GitHub; - is standard output.")
+@click.option("--base", metavar="REV", help="Let SARIF and annotations point at lines changed since REV.")
 @click.option("--json", metavar="FILE", help="Write the summary as JSON; - is standard output.")
 @click.option("--list", "listing", is_flag=True, help="List the results in DIR.")
 def command(folder: str | None, title: str, listing: bool, **files: str | None) -> int:
@@ -41,6 +43,8 @@ def command(folder: str | None, title: str, listing: bool, **files: str | None) 
     if len(on_output) > 1:
         raise BadRequest(f"{' and '.join(on_output)} would mix on standard output; give all but one a file")
     found = _read(Path(folder))
+    if files["base"] is not None:
+        found.changed = changed_lines(files["base"])
     if listing:
         for result in found.results:
             say(f"{result.file}: {result.title}, {result.verdict}")

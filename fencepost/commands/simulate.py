@@ -48,7 +48,9 @@ def complete_scenario(_: object, __: object, incomplete: str) -> list[Completion
 @click.option("--clients", type=click.IntRange(1), metavar="N", help="Clients.  [the program's processes]")
 @click.option("--operations", type=click.IntRange(1), metavar="N", help="Calls of each client.  [100]")
 @click.option("--think", metavar="TIME", help="Time between two calls.  [0 ms]")
-@click.option("--latency", metavar="TIME[/P99]", help="Latency of a request, or p50/p99.  [20 ms]")
+@click.option(
+    "--latency", multiple=True, metavar="[KIND=]DELAY", help="Latency of requests, or its P50/P99.  [20 ms]"
+)
 @click.option("--profile", metavar="FILE", help="Latencies that `fencepost probe --profile` measured.")
 @click.option("--in-flight", type=click.IntRange(1), metavar="N", help="Requests the store serves at once.")
 @click.option("--client-cpu", metavar="TIME", help="Work of the clients' machine on a request.  [0 ms]")

@@ -20,7 +20,7 @@ from fencepost.commands.provenance import command_line
 from fencepost.commands.systems import Audited, find_system, read_parameters
 from fencepost.commands.user_files import neighbours
 from fencepost.results import recorded
-from fencepost.sim.des.latency import Constant, Profile
+from fencepost.sim.des.latency import Profile
 from fencepost.sim.des.program import NotTimed, ProgramSetup, simulate_program
 from fencepost.sim.des.server import StoreModel
 from fencepost.sim.explore.reporting import bind, silence
@@ -63,10 +63,10 @@ def simulate_file(name: str, options: Mapping[str, Any]) -> SimulateResult:
 
 
 def _notes(options: Mapping[str, Any], sweeps: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    distribution = options["profile"] or "/" in (options["latency"] or "")
+    distribution = options["profile"] or "/" in "".join(options["latency"])
     constants = [value for value in sweeps.get("latency", ()) if "/" not in value]
     if distribution and constants:
-        given = options["profile"] or options["latency"]
+        given = options["profile"] or ", ".join(options["latency"])
         yield f"the sweep of latency replaces the distribution {given} by constants: p99 shows queueing alone"
 
 
@@ -74,6 +74,8 @@ def _given(options: Mapping[str, Any], key: str) -> str | None:
     if key == "latency" and options["profile"]:
         return str(options["profile"])
     value = options[key.replace("-", "_")]
+    if key == "latency":
+        value = ", ".join(value) or None
     return str(value) if value is not None else DEFAULTS.get(key)
 
 
@@ -158,14 +160,25 @@ def _profile(swept: str | None, options: Mapping[str, Any]) -> Profile:
             return measured(Path(options["profile"]))
         except BadScenario as error:
             raise BadRequest(f"--profile {error}") from error
-    text = swept or options["latency"] or DEFAULTS["latency"]
-    p50, slash, p99 = text.replace(",", "/").partition("/")
+    kinds = {"default": _latency(DEFAULTS["latency"])}
+    for text in (swept,) if swept is not None else options["latency"]:
+        kind, equals, delay = text.rpartition("=")
+        kind = kind.strip() if equals else "default"
+        if kind not in ("default", *PRICES):
+            raise BadRequest(f"latency {text}: no request is of kind {kind!r}; known: {', '.join(PRICES)}")
+        kinds[kind] = _latency(delay)
+    return profile(kinds, None, "")
+
+
+def _latency(text: str) -> Any:
+    """A constant in nanoseconds, or two percentiles."""
+    p50, slash, p99 = text.partition("/")
     if not slash:
-        return Profile(Constant(_duration("latency", text)))
+        return _duration("latency", text.strip())
     at = {"p50": _duration("latency", p50.strip()), "p99": _duration("latency", p99.strip())}
     if not 0 < at["p50"] <= at["p99"]:
         raise BadRequest(f"latency {text}: give P50/P99, as in --latency '15 ms/60 ms'")
-    return profile({"default": at}, None, "")
+    return at
 
 
 # Against a revision.

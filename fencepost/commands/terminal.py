@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.segment import Segment
 
-from fencepost.commands.exit_codes import VERDICT_EXITS
+from fencepost.commands.exit_codes import VERDICT_EXITS, Exit
 from fencepost.commands.output_files import write_result
 from fencepost.reports.media import one_line, printable
 
@@ -51,13 +51,19 @@ def console(*, stderr: bool, wrapped: bool = False) -> Console:
 
 
 def finish(
-    result: Any, report: RenderableType, json_file: str | None, *, wrapped: bool = False, crop: bool = True
+    result: Any,
+    report: RenderableType,
+    json_file: str | None,
+    *,
+    wrapped: bool = False,
+    crop: bool = True,
+    passes: bool = False,
 ) -> int:
-    """Print the report, write --json, and return the exit code of the verdict."""
+    """Print the report, write --json, and return the exit code of the verdict, or 0 if it `passes`."""
     console(stderr=json_file == "-", wrapped=wrapped).print(report, crop=crop)
     if json_file:
         write_result(result, json_file)
-    return VERDICT_EXITS[result.verdict]
+    return Exit.HOLDS if passes else VERDICT_EXITS[result.verdict]
 
 
 def engine_option(help_text: str, *more: str) -> Callable[[Any], Any]:

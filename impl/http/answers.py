@@ -32,7 +32,7 @@ TURN = 2
 ABORT = "fencepost.abort"
 """The extension of a scope that resets its connection; only our server has it."""
 SHARED = ""
-"""Whoever holds room for several clients: only the limit of all applies."""
+"""The client of room that several share: only the limit of all applies."""
 
 
 class Room:
@@ -81,7 +81,7 @@ class Memory:
     async def enter(self, client: str, size: int, wait_s: float | None = None) -> Room:
         """Wait for so much memory, and hold it. Raises `Refusal` if there is none in time.
 
-        What is larger than all of it gets it while nobody else has any.
+        A size above the limit is granted while no other is held.
         """
         if self._fits(client, size) and not any(one[0] == client for one in self._waiting):
             self.hold(client, size)
@@ -118,7 +118,7 @@ class Memory:
         return not self.held or self.held + size <= self._most
 
     def _admit(self) -> None:
-        """In order; who waits for his own share only holds up nobody else."""
+        """Grant what fits, in order. A client that waits for its own share keeps no other waiting."""
         left = []
         for place, (client, size, turn) in enumerate(self._waiting):
             if not self._fits_all(size):

@@ -1,4 +1,4 @@
-"""What every server of ours, and the proxy, demand of the head of a request beyond its syntax.
+"""The demands of every server of ours, and of the proxy, on the head of a request, beyond its syntax.
 
 The parser (llhttp) checks the syntax: line ends, names, lengths, codings. A request with two hosts, or with
 none, can be read in two ways by two servers; so can a target that is not ASCII.

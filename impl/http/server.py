@@ -23,6 +23,7 @@ connection with unread bytes, the system would reset it, and the client might ne
 import asyncio
 import contextlib
 import enum
+import logging
 import signal
 import socket
 import struct
@@ -68,6 +69,7 @@ class Server(uvicorn.Server):
         limits = service.limits
         self._service = service
         self._draining = False
+        logging.getLogger("uvicorn.error").addFilter(_is_of_the_server)
         super().__init__(
             uvicorn.Config(
                 self._closing,
@@ -146,6 +148,14 @@ class Server(uvicorn.Server):
         """Finish the requests in flight, and end."""
         self._service.stop()
         self.should_exit = True
+
+
+def _is_of_the_server(record: logging.LogRecord) -> bool:
+    """Return False for the line about bytes that are not HTTP: any client could fill the log with it.
+
+    They are counted among the refused.
+    """
+    return record.msg != "Invalid HTTP request received."
 
 
 def listener(host: str, port: int) -> socket.socket:

@@ -94,10 +94,10 @@ Owner = TypeVar("Owner", bound=Named)
 
 
 class Owners(Protocol[Owner]):
-    """How a line of the file describes its owner."""
+    """The kind of owners of a file: how its lines describe them."""
 
     needs: str
-    """What a line needs beside its hash."""
+    """The fields of a line beside its hash, for messages."""
 
     def read(self, line: Mapping[str, Any]) -> Owner | None:
         """None if the line is not valid."""

@@ -115,7 +115,7 @@ def parse(body: bytes, key: str, schema: str = "") -> dict[str, Any]:
     """The JSON object in `body`, of this schema if one is given."""
     try:
         content = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"{key} is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise Damaged(f"{key} holds a JSON {type(content).__name__}, expected an object")

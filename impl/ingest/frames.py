@@ -20,11 +20,11 @@ All numbers are big-endian.
     read(body).points[0].value
 
 The work of reading a frame is bounded by the bytes of the frame, not by the largest frame allowed. The points
-unpack to at most `UNPACKED_RATIO` times the bytes of the frame and `UNPACKED_FREE` more; a count of points
-that cannot fit into the claimed bytes is refused before anything is unpacked; and `read` checks every point
-without building any. A point whose name and labels repeat those of an earlier one costs one comparison of
-bytes. What remains is one step for each point and for each label that is not a repetition, at most one for 4
-unpacked bytes. `points` and `each_point` build them when they are wanted.
+unpack to at most `UNPACKED_RATIO` times the bytes of the frame and `UNPACKED_FREE` more. A count of points
+that cannot fit into the claimed bytes is refused before anything is unpacked. `read` checks every point and
+builds none: a point whose name and labels repeat those of an earlier one costs one comparison of bytes. Each
+other point or label costs one step, at most one for 4 unpacked bytes. `points` and `each_point` build the
+points when they are wanted.
 
 A frame whose points would unpack to more is encoded with Huffman codes alone, which pack at most 8 to 1.
 """

@@ -108,7 +108,7 @@ def parse_configuration(body: bytes) -> Structures:
         return rules
     try:
         given = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise S3Error("MalformedXML", f"the configuration is no JSON: {error}") from None
     shape = model().operation_model(_PUT).input_shape.members[_BODY]
     rules = _typed(shape, given, "the configuration")["Rules"]

@@ -32,7 +32,7 @@ def decode(body: bytes, what: str) -> dict[str, Any]:
     """Read a document of this format; `what` names it in errors."""
     try:
         document = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"{what} is not JSON ({error}); somebody altered it, restore it from a copy") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise Damaged(f"{what} is not a document of format {FORMAT}; read it with the release that wrote it")

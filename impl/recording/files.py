@@ -5,10 +5,10 @@
     traces/.ann.queue                   what is not in it yet
 
 An event is a line. The caller copies it into a queue of fixed size and goes on; a thread moves the queue to
-the file. The queue is a mapped file: its pages belong to the kernel, so after kill -9 they hold every event
-that was accepted, and the next life of the process, or a reader, takes the missing end of the open file
-from there. Only a machine that loses power can lose events. Copying into memory waits for no disk: a disk
-that hangs fills the queue.
+the file. The queue is a mapped file, whose pages belong to the kernel. After kill -9 they hold every event
+that was accepted. The next life of the process, or a reader, takes the missing end of the open file from
+there. Only a machine that loses power can lose events. Copying into memory waits for no disk: a disk that
+hangs fills the queue.
 
 An event that finds the queue full is dropped. The key of each dropped request is kept, and the trace gets a
 note of the kind `gap` with that key and the number of requests, as soon as there is room. A gap without a
@@ -27,6 +27,7 @@ numbered 0, so that the events of two files are never mistaken for those of one 
 
 import atexit
 import fcntl
+import hashlib
 import json
 import mmap
 import os
@@ -37,6 +38,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
+from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -142,7 +144,7 @@ class Recorder:
                 return False
             while self._late:
                 self._append(self._late.popleft())
-            accepted = False if self._dropped and not self._tell_gaps() else self._append(row, process)
+            accepted = False if self._dropped and not self._note_gaps() else self._append(row, process)
             if not accepted and phase != "response":
                 self._drop(run, key)
             is_filling = self._head - self._tail > self._ring_bytes // 2
@@ -203,7 +205,7 @@ class Recorder:
             if self._closed:
                 return
             if self._dropped:
-                self._tell_gaps()
+                self._note_gaps()
             while self._late:
                 self._append(self._late.popleft())
             self._closed = True
@@ -231,31 +233,31 @@ class Recorder:
         """Copy a line into the queue, if there is room."""
         run = row.pop("run", "")
         if run not in self._runs and row["kind"] != BEGIN:
-            if not self._append({"run": run, "phase": "note", "kind": BEGIN, "key": "", "op": -1}):
+            begin: Row = {"run": run, "phase": "note", "kind": BEGIN, "key": "", "op": -1}
+            if not self._append({**begin, "trace_fields": f"clock={_CLOCK}"}):
                 return False
             self._runs.add(run)
         begins = row["kind"] == BEGIN
-        whole: Row = {
-            "run": run,
-            "seq": 0 if begins else self._seqs.get(run, 0) + 1,
-            "t_ns": self._now(),
-            "process": process or self._process,
-            "incarnation": self._incarnation,
-        }
-        whole.update(
-            (name, value) for name, value in row.items() if value not in ("", -1) or name in ("op", "key")
-        )
-        line = (json.dumps(whole, separators=(",", ":")) + "\n").encode()
+        seq = 0 if begins else self._seqs.get(run, 0) + 1
+        head = f'{{"run":{_quoted(str(run))},"seq":{seq},"t_ns":{self._now()}'
+        who = f'"process":{_quoted(process or self._process)},"incarnation":{self._incarnation}'
+        # Several times as quick as `json.dumps`, which makes an encoder for each event.
+        rest = [
+            f'"{name}":{_quoted(value) if isinstance(value, str) else value}'
+            for name, value in row.items()
+            if value not in ("", -1) or name in ("op", "key")
+        ]
+        line = f"{head},{who},{','.join(rest)}}}\n".encode()
         size = len(line)
-        head = self._head
-        if size > self._ring_bytes - (head - self._tail):
+        start = self._head
+        if size > self._ring_bytes - (start - self._tail):
             return False
-        at = head % self._ring_bytes
+        at = start % self._ring_bytes
         first = min(size, self._ring_bytes - at)
         self._queue[_START + at : _START + at + first] = line[:first]
         if first < size:
             self._queue[_START : _START + size - first] = line[first:]
-        self._head = head + size
+        self._head = start + size
         struct.pack_into("<Q", self._queue, _HEAD_AT, self._head)
         if not begins:
             self._seqs[run] = self._seqs.get(run, 0) + 1
@@ -267,7 +269,7 @@ class Recorder:
         place = (run, key) if len(self._dropped) < _KEYS_MAX or (run, key) in self._dropped else (run, "")
         self._dropped[place] = self._dropped.get(place, 0) + 1
 
-    def _tell_gaps(self) -> bool:
+    def _note_gaps(self) -> bool:
         """Write the gaps; true if there was room for all."""
         while self._dropped:
             (run, key), count = next(iter(self._dropped.items()))
@@ -275,8 +277,8 @@ class Recorder:
             if not self._append({**row, "note": "the queue was full"}):
                 return False
             del self._dropped[run, key]
-            self._told += count
-            struct.pack_into("<Q", self._queue, _DROPPED_AT + 8, self._told)
+            self._noted += count
+            struct.pack_into("<Q", self._queue, _DROPPED_AT + 8, self._noted)
         return True
 
     def _run(self) -> None:
@@ -313,7 +315,7 @@ class Recorder:
         self._wake, self._pause = threading.Event(), threading.Event()
         self._late: deque[Row] = deque()
         self._dropped: dict[tuple[str, str], int] = {}
-        self._all_dropped = self._told = 0
+        self._all_dropped = self._noted = 0
         self._closed = False
         self._head = self._tail = self._written = 0
         self._op, self._number = -1, 0
@@ -362,7 +364,7 @@ class Recorder:
         file = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         with self._lock:  # no event may move `head` while the header is written
             self._runs.clear()
-            header = (self._incarnation, self._head, self._all_dropped, self._told, self._tail, number)
+            header = (self._incarnation, self._head, self._all_dropped, self._noted, self._tail, number)
             self._queue[: _HEADER.size] = _HEADER.pack(_MAGIC, *header)
         self._file, self._number, self._written = file, number, 0
 
@@ -429,16 +431,16 @@ def rest_of(path: Path, size: int) -> bytes:
 def _rest(raw: bytes, incarnation: int, number: int, size: int) -> bytes:
     if len(raw) <= _START or raw[:8] != _MAGIC:
         return b""
-    _, life, head, dropped, told, start, present = _HEADER.unpack_from(raw)
+    _, life, head, dropped, noted, start, present = _HEADER.unpack_from(raw)
     ring = len(raw) - _START
     if (life, present) != (incarnation, number) or not 0 <= head - (start + size) <= ring:
         return b""
     at = (start + size) % ring
     twice = raw[_START:] + raw[_START:]
     rest = twice[at : at + head - (start + size)]
-    if dropped > told:
+    if dropped > noted:
         gap = {"run": "", "seq": 0, "process": "", "op": -1, "phase": "note", "kind": GAP, "key": ""}
-        gap |= {"size": dropped - told, "note": "the queue was full when the process ended"}
+        gap |= {"size": dropped - noted, "note": "the queue was full when the process ended"}
         rest += (json.dumps(gap) + "\n").encode()
     return rest
 
@@ -471,6 +473,18 @@ def _close_file(path: Path) -> None:
     """Give a file that is complete its name."""
     if path.exists():
         path.rename(path.with_suffix(""))
+
+
+def _clock() -> str:
+    """The same for all processes of a machine, whose clock is one."""
+    try:
+        name = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        name = socket.gethostname()
+    return hashlib.sha256(name.encode()).hexdigest()[:12]
+
+
+_CLOCK = _clock()
 
 
 def _host_and_pid() -> str:

@@ -40,7 +40,7 @@ _READS = frozenset({"get", "head"})
 _CONDITIONAL = frozenset({"put", "delete", "complete-upload"})
 _OF_UPLOADS = frozenset({"upload-part", "complete-upload", "abort-upload"})
 _BROKEN = 500
-"""The status that a reply of 200 stands for that holds an error."""
+"""The status of a reply of 200 that holds an error."""
 
 
 @dataclass(slots=True)
@@ -211,7 +211,7 @@ def _possible(one: Asked, means: Outcome) -> str:
 
 
 def broken(status: int, body: bytes) -> int:
-    """The status that a reply stands for: one of 200 may hold an error instead of its result."""
+    """Return the status that a reply means: one of 200 may hold an error instead of its result."""
     return _BROKEN if status == 200 and body.lstrip()[:200].find(b"<Error>") >= 0 else status
 
 

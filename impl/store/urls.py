@@ -20,7 +20,7 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     `s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1`; also `connect_timeout_s`,
     `read_timeout_s`, and `unquoted_etags=true` for stores that match ETags without quotes only.
     """
-    given, url = url, _USER.sub("//...@", url)  # a secret in it is refused below, and never repeated
+    given, url = url, without_user(url)  # a secret in it is refused below, and never repeated
     try:
         parts = urlsplit(given)
         port_is_sound = parts.port
@@ -44,6 +44,11 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     if options:
         raise Misuse(f"store URL {url!r}: unknown option {next(iter(options))!r} for {parts.scheme}://")
     return store
+
+
+def without_user(url: str) -> str:
+    """A URL that can be shown: a user and a password in it are replaced, also in a URL among its options."""
+    return _USER.sub("//...@", url)
 
 
 def _options(url: str, parts: SplitResult) -> dict[str, str]:

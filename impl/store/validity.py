@@ -37,8 +37,25 @@ def check(request: ask.Request[Any]) -> None:
         detail(request)
 
 
+_valid_keys: set[str] = set()
+"""Keys that were found valid: programs use the same ones again and again."""
+_VALID_MAX = 10_000
+
+
 def check_key(key: str) -> None:
     """Raise `Misuse` unless `key` means the same object on every store."""
+    if type(key) is str:
+        if key in _valid_keys:
+            return
+        _check_key(key)
+        if len(_valid_keys) >= _VALID_MAX:
+            _valid_keys.clear()
+        _valid_keys.add(key)
+    else:
+        _check_key(key)
+
+
+def _check_key(key: str) -> None:
     if not key:
         raise Misuse("the key is empty; every object needs a name")
     _check_text(key, "key")
@@ -107,6 +124,8 @@ def _check_body(body: bytes) -> None:
 
 
 def _check_condition(when: object) -> None:
+    if when is ask.ANYTHING or when is ask.ABSENT:
+        return
     if not isinstance(when, ask.Absent | ask.Matches | ask.Anything):
         raise Misuse(f"when={when!r} is no condition; say ABSENT, Matches(etag) or ANYTHING")
     if isinstance(when, ask.Matches):

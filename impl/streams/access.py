@@ -1,4 +1,4 @@
-"""Who may use which stream: bearer tokens, and the origins of pages in browsers.
+"""Access to streams: bearer tokens, and the origins of pages in browsers.
 
     method   right      beside it
     GET HEAD read       a browser's EventSource can send no header: `?token=` instead, with live=sse only
@@ -7,7 +7,7 @@
     DELETE   delete
 
 Pages of any origin may read what their browser's user may read. The other methods are for pages of this
-server and of the origins that are configured. A browser sends some of these requests without asking first, so
+server and of the origins that are configured. A browser sends some of these requests without a preflight, so
 they are refused by their Origin header; programs send none.
 """
 
@@ -69,7 +69,7 @@ class Access:
 
     @property
     def caching(self) -> str:
-        """What a response with bytes of a stream says to caches: whose it is, and for how long."""
+        """The Cache-Control of responses with bytes of a stream."""
         return f"{'public' if self.tokens is None else 'private'}, max-age=60, stale-while-revalidate=300"
 
 

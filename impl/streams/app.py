@@ -33,7 +33,15 @@ from fencepost.impl.http.tokens import Holder
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.streams import framing
 from fencepost.impl.streams.access import Access
-from fencepost.impl.streams.errors import Fenced, Refusal, Refused, RetentionError, StreamError, other_type
+from fencepost.impl.streams.errors import (
+    Damaged,
+    Fenced,
+    Refusal,
+    Refused,
+    RetentionError,
+    StreamError,
+    other_type,
+)
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.names import name_of
 from fencepost.impl.streams.node import Node
@@ -74,11 +82,11 @@ class _Call:
     holder: Holder | None
     client: str
     held: ExitStack
-    """What is given back after the response is sent."""
+    """Releases memory after the response is sent."""
 
 
 class _Sending:
-    """What an event stream sends now, in memory until it is sent."""
+    """The events that an event stream sends now, held in memory until they are sent."""
 
     def __init__(self, tailing: Tailing, shown: Shown) -> None:
         self._tailing = tailing
@@ -175,6 +183,12 @@ class StreamServer(Service):
         except RetentionError as error:
             self._log.info("a creation waits for retention: %s", error)
             return _refusal(503, "retention_in_progress", str(error), {"retry-after": "1"})
+        except Damaged as error:
+            self._log.error("a stream is damaged: %s", error)
+            text = (
+                "data of this stream is missing in the store, or is not what was stored; the log has its key"
+            )
+            return _refusal(500, "damaged", text)
         except (Fenced, StreamError, StoreError) as error:
             self._log.error("the store cannot be used: %s", error)
             return _refusal(503, "unavailable", "try again", {"retry-after": "1"})
@@ -347,7 +361,7 @@ class StreamServer(Service):
         return self._body_of(shown, found)
 
     async def _read(self, call: _Call, offset: str, form: Form) -> Shown:
-        """What is at the offset; released after the response."""
+        """Return the bytes at the offset; they are released after the response."""
         shown = await self._tailing.read(call.name, offset, form, call.client, self.limits.body_s)
         call.held.callback(self._tailing.release, shown)
         return shown

@@ -43,7 +43,7 @@ class Background:
 
     def _sweep(self) -> None:
         pause_s = self._node.settings.sweep_s
-        while pause_s and not self._ended.wait(pause_s):
+        while pause_s and not self._ended.wait(0 if self.reaper.is_behind else pause_s):
             try:
                 for name, error in self.reaper.sweep():
                     _LOG.warning("retention of %r: %s", name, error)

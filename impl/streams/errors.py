@@ -54,9 +54,11 @@ class Trouble(enum.StrEnum):
 
 
 class RetentionError(StreamError):
-    def __init__(self, kind: Trouble, sentence: str) -> None:
+    def __init__(self, kind: Trouble, sentence: str, *, wait_ns: int = 0) -> None:
         super().__init__(f"{kind.value}: {sentence}")
         self.kind = kind
+        self.wait_ns = wait_ns
+        """Nanoseconds before which another try cannot succeed."""
 
 
 class Damaged(StreamError):

@@ -4,7 +4,7 @@ A message that is stored as it was sent keeps what a decoder loses: the digits o
 duplicate keys, the escape of a lone surrogate. Accepted is what RFC 8259 calls a JSON text in UTF-8, nested
 at most `DEPTH_MAX` deep; `NaN`, `Infinity`, a byte order mark and bytes that are not UTF-8 are refused.
 
-The decoder of the standard library finds the end of each value. What it makes of the value is dropped:
+The decoder of the standard library finds the end of each value. Its results are dropped:
 numbers and objects become their lengths, so that no limit of digits applies and little memory is used.
 """
 

@@ -1,7 +1,7 @@
 """Reads by offset: what the manifest lists, and under durability `local` what this node accepted."""
 
 from fencepost.impl.streams.context import StreamContext
-from fencepost.impl.streams.errors import Refusal, Refused
+from fencepost.impl.streams.errors import Damaged, Refusal, Refused
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.settings import Durability
 from fencepost.impl.streams.state import Record
@@ -21,6 +21,16 @@ class Reads:
         start = tail if offset == "now" else manifest.position(offset)
         if start > tail:
             raise Refused(Refusal.INVALID, f"the offset {offset} is behind the end of the stream")
+        try:
+            return self._chunk(manifest, start, local)
+        except Damaged:
+            now = self._context.load(stream)
+            self._context.check_visible(stream)
+            if now is None or now.incarnation != manifest.incarnation:
+                raise Refused(Refusal.GONE, f"the stream {name!r} was replaced while it was read") from None
+            raise  # the manifest is live, and what it lists is not there
+
+    def _chunk(self, manifest: Manifest, start: int, local: list[Record]) -> Chunk:
         pieces: list[bytes] = []
         at = start
         for segment in self._context.segments_after(manifest, start):

@@ -13,7 +13,8 @@ the durable driver: it finds tombstones without a row, and data that no manifest
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
 
 from fencepost.impl.store.requests import Anything, Delete, Get, GetReply, Head, List, Outcome
 from fencepost.impl.streams.context import StreamContext
@@ -40,7 +41,7 @@ class Counters:
     scan_orphans: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Failures:
     """When a stream may be reaped again after failures in a row."""
 
@@ -48,11 +49,16 @@ class _Failures:
     until_ns: int = 0
 
 
+_NEVER_FAILED = _Failures()
+
+
 @dataclass(eq=False)
 class Reaper:
     node: StreamContext
     counters: Counters = field(default_factory=Counters)
     stopped: Callable[[], bool] = lambda: False
+    is_behind: bool = field(default=False, init=False)
+    """True if more streams were due in the last sweep than its limit."""
     _failures: dict[str, _Failures] = field(default_factory=dict)
     _scanned_ns: int | None = None
 
@@ -203,7 +209,9 @@ class Reaper:
         if manifest.tombstone_ns is not None:
             age_ns = node.now_ns() - manifest.tombstone_ns
             if age_ns < node.settings.landing_bound_ns:
-                raise RetentionError(Trouble.YOUNG, f"a create of {manifest.name!r} may still be in flight")
+                text = f"a create of {manifest.name!r} may still be in flight"
+                wait_ns = node.settings.landing_bound_ns - age_ns
+                raise RetentionError(Trouble.YOUNG, text, wait_ns=wait_ns)
         for attempt in range(node.retry.attempts):
             condition = node.safeguards.two_node_reap(etag)
             reply = node.store.send(Delete(manifest.key, condition))
@@ -318,21 +326,50 @@ class Reaper:
                 if isinstance(error, Damaged):  # everything else was scanned
                     self._scanned_ns = now_ns
                 yield ROOT, error
-        reaped = 0
-        for name, incarnation in self.node.state.flagged().items():
-            failures = self._failures.get(name, _Failures())
-            if reaped >= settings.reap_limit or self.stopped():
-                return
-            if now_ns < failures.until_ns:
-                continue
-            reaped += 1
-            try:
-                self.reap(name, incarnation)
+        due = [
+            (name, incarnation)
+            for name, incarnation in self.node.state.flagged().items()
+            if now_ns >= self._failures.get(name, _NEVER_FAILED).until_ns
+        ]
+        self.is_behind = len(due) > settings.reap_limit
+        for name, failed in self._reaped(due[: settings.reap_limit]):
+            if failed is None:
                 self._failures.pop(name, None)
-            except StreamError as error:
-                young = isinstance(error, RetentionError) and error.kind is Trouble.YOUNG
-                pause_s = BACKOFF_S if young else min(BACKOFF_S * 2.0**failures.count, BACKOFF_MAX_S)
-                self._failures[name] = _Failures(failures.count + (not young), now_ns + round(pause_s * 1e9))
-                self.counters.reap_failures += not young
-                if not young:
-                    yield name, error
+            elif isinstance(failed, RetentionError) and failed.kind is Trouble.YOUNG:
+                # It takes no slot, and asks nothing of the store, until it can succeed.
+                failures = self._failures.get(name, _NEVER_FAILED)
+                self._failures[name] = _Failures(failures.count, now_ns + failed.wait_ns)
+            else:
+                failures = self._failures.get(name, _NEVER_FAILED)
+                pause_s = min(BACKOFF_S * 2.0**failures.count, BACKOFF_MAX_S)
+                self._failures[name] = _Failures(failures.count + 1, now_ns + round(pause_s * 1e9))
+                self.counters.reap_failures += 1
+                yield name, failed
+
+    def _reaped(self, due: Sequence[tuple[str, str]]) -> Iterator[tuple[str, StreamError | None]]:
+        """Reap these streams, several at once where that is set; yield how each ended."""
+        width = min(self.node.settings.reap_concurrency, len(due))
+        if width <= 1:
+            for name, incarnation in due:
+                if self.stopped():
+                    return
+                yield name, _try(self, name, incarnation)
+            return
+        parts = [Reaper(self.node, stopped=self.stopped) for _ in due]
+        with ThreadPoolExecutor(width, thread_name_prefix="reap") as pool:
+            names, incarnations = zip(*due, strict=True)
+            for name, part, error in zip(
+                names, parts, pool.map(_try, parts, names, incarnations), strict=True
+            ):
+                for counter in fields(Counters):
+                    before = getattr(self.counters, counter.name)
+                    setattr(self.counters, counter.name, before + getattr(part.counters, counter.name))
+                yield name, error
+
+
+def _try(reaper: Reaper, name: str, incarnation: str) -> StreamError | None:
+    try:
+        reaper.reap(name, incarnation)
+    except StreamError as error:
+        return error
+    return None

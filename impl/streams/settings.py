@@ -37,7 +37,9 @@ class Settings:
     sweep_s: float = 5.0
     """Seconds between two ticks of the sweeper; 0 disables it."""
     reap_limit: int = 20
-    """Streams reaped in one tick."""
+    """Streams reaped in one tick; the next follows at once if more are due."""
+    reap_concurrency: int = 1
+    """Streams reaped at once."""
     delete_concurrency: int = 4
     """Objects that a reap deletes at once."""
     list_passes: int = 5

@@ -1,4 +1,4 @@
-"""What readers get of a chunk: the body of a response, or server-sent events. It is encoded once for all.
+"""Chunks as readers get them: the body of a response, or server-sent events, encoded once for all.
 
 An event of data and the control event behind it are sent together, so that a reader that has the data has the
 offset behind it. Only data that is longer than a piece of an answer is cut, and never from its control event.
@@ -39,7 +39,7 @@ class Shown:
     """Those who send it, if it is long."""
     room: Room | None = None
     moves: int = -1
-    """How often the stream had moved when the chunk was read, of the readers that follow it."""
+    """The count of moves (`Tail.moves`) when the chunk was read."""
     _control: tuple[str, bytes] = field(default=("", b""))
 
     @property

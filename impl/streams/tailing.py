@@ -1,11 +1,11 @@
-"""Readers of streams: what they get is read, encoded and held in memory once for all of them.
+"""Readers of streams: each chunk is read, encoded and held in memory once for all of them.
 
-A reader that waits holds no thread. Those who wait at one offset for one form are a group: after the stream
-has moved, one read serves them all, a batch in each turn of the event loop, so that no other request waits
+A reader that waits holds no thread. Readers that wait at one offset for one form are a group. After the
+stream has moved, one read serves the group, a batch in each turn of the event loop: no other request waits
 for a large group. A task for each stream with readers compares its manifest with the store's every `poll_s`,
 because another node may have moved it.
 
-What is longer than a piece of an answer is kept while somebody sends it, and found by its place in the
+A chunk that is longer than a piece of an answer is kept while a reader gets it, and found by its place in the
 stream. `fencepost.impl.http.answers` bounds how much of it is in memory: a read waits until there is room.
 """
 
@@ -25,7 +25,7 @@ InThread = Callable[..., Awaitable[Any]]
 BATCH, LONG_BATCH = 64, 8
 """The readers that are served in one turn of the event loop, and those that get more than a piece."""
 News = Shown | Exception | None
-"""What a reader that waited gets. None: its time is over, or its client has gone."""
+"""The result of a wait. None: the time is over, or the client has gone."""
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class Tail:
     name: str
     readers: int = 0
     moves: int = 0
-    """How often the stream has moved, as far as they know."""
+    """The number of moves of the stream that this node has seen."""
     groups: dict[tuple[str, Form], _Group] = field(default_factory=dict)
     seen: tuple[str, int] | None = None
     """Incarnation and revision of the oldest manifest that they read after the last move."""
@@ -73,7 +73,7 @@ class Tailing:
         self._poll_s = poll_s
         self._tails: dict[str, Tail] = {}
         self._long: dict[Key, Shown] = {}
-        """What is being sent; threads look it up."""
+        """Long chunks that are being sent; threads look them up."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # Reads.
@@ -81,7 +81,7 @@ class Tailing:
     async def read(
         self, name: str, offset: str, form: Form, client: str, wait_s: float | None = None
     ) -> Shown:
-        """What is at the offset now; the caller releases it. Waits so long for room in memory."""
+        """Return the bytes at the offset; the caller releases them. Waits `wait_s` for room in memory."""
         tail = self._tails.get(name)
         moves = tail.moves if tail is not None else -1
         async with self._memory.room(client, self._node.settings.chunk_bytes, wait_s) as room:
@@ -189,7 +189,7 @@ class Tailing:
         elif isinstance(found, Shown):
             self.release(found)
 
-    # What moves.
+    # Moves.
 
     def changed(self, name: str) -> None:
         """This node has moved the stream; called by any thread."""
@@ -256,7 +256,7 @@ class Reader:
                 tail.now = None
 
     async def next(self, offset: str, known: Shown | None = None) -> Shown | None:
-        """What is new behind the offset, as soon as there is something; the caller releases it.
+        """Return the bytes behind the offset, as soon as there are any; the caller releases them.
 
         `known` is what the reader got last: the offset is behind it. Raises what the read of the stream
         raises.

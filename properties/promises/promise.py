@@ -1,10 +1,10 @@
 """The base of all promises: a property of a run that is judged by observations alone.
 
 Soundness in an audit. Exploration runs one order of every class of runs that differ only by swapping
-independent steps. Some rules judge what no such swap changes: the order of reads and
-writes of one key, the order within one process, the end of the run. For all others the promise `orders` the
-observations on which it depends, and the audit explores every order of them. `state` has everything on which later judgements depend, and is
-the same in both orders of two independent steps.
+independent steps. Some rules judge what no such swap changes: the order of reads and writes of one key, the
+order within one process, the end of the run. For all others the promise `orders` the observations on which
+it depends, and the audit explores every order of them. `state` has everything on which later judgements
+depend, and is the same in both orders of two independent steps.
 """
 
 from collections.abc import Hashable, Iterable, Mapping

@@ -4,7 +4,10 @@ A transaction is everything that a process does with the objects of the target f
 from the note `begin` to the note `commit` if it makes such notes. Of several looks at one key before a
 write of it only the last counts, as in a loop that tries again. Two transactions conflict where one writes
 a key that the other reads or writes; a cycle of conflicts is a violation: write skew, a read of half a
-change, a lost update. Transactions that crash or fail count if they wrote something.
+change, a lost update. Transactions that crash or fail count if they wrote something. A write whose reply
+was lost is a transaction of its own, because the process may repeat it.
+
+For processes that are transactions: a process that takes a lock and gives it back is none without such notes.
 """
 
 from collections.abc import Hashable, Mapping
@@ -67,7 +70,8 @@ class Serializable(Promise):
         if kind in (READ, LOOK) and seen.acknowledged:
             self._reads.setdefault(mine, {})[seen.key] = len(self._versions(seen.key)) - 1
         elif kind in CHANGES:
-            self._versions(seen.key).append(mine)
+            alone = (f"{mine[0]} (no reply)", len(self._versions(seen.key)))
+            self._versions(seen.key).append(mine if seen.acknowledged else alone)
         return None
 
     def _end(self, mine: Transaction, *, committed: bool) -> None:

@@ -159,8 +159,7 @@ def request_text(event: Event) -> str:
 def difference(before: Event | None, after: Event) -> str:
     """Describe the effect of a write on a key: changes of trace fields, of the version, else of the size."""
     if before is None or str(before.get("kind", "")).startswith("delete"):
-        created = before is not None or after.get("condition") == "absent"
-        return "new" if created and not str(after.get("kind", "")).startswith("delete") else ""
+        return "" if str(after.get("kind", "")).startswith("delete") else "new"
     was = f"was {str(before.get('etag', '') or before.get('hash', ''))[:6] or 'another'}"
     if str(after.get("kind", "")).startswith("delete"):
         return was

@@ -10,8 +10,8 @@ retries run as ever, and no call that took several attempts is remembered.
 
 Not remembered:
 
-- calls of a client that has a handler of the user's, debug logs, or the adaptive mode of retries, whose waits
-  depend on the clock; nor where an attribute of the SDK that lies between call and request was patched;
+- calls of a client that has a handler of the user's, or the adaptive mode of retries, which reads the clock;
+- calls while debug logs are on, or while a function of the SDK between call and request is patched;
 - parameters that are not plain data: files and streams, times, objects of the user's classes;
 - replies that were lost, errors after which the SDK may retry, and responses that depend on more than the
   reply (`_depends`).
@@ -71,7 +71,7 @@ def key_of(parameters: dict[str, Any]) -> _Key | None:
     values = parameters.values()
     kinds = tuple(map(type, values))
     body = parameters.get("Body")
-    if type(body) in (bytes, str, bytearray) and len(body) > BYTES_MAX:
+    if isinstance(body, bytes | str | bytearray) and len(body) > BYTES_MAX:
         return None
     if _PLAIN.issuperset(kinds):
         return (*parameters.items(), kinds)
@@ -205,13 +205,13 @@ def _depends(prepared: serve.Prepared) -> bool:
 
 
 class _Memo:
-    """What is remembered of one client's calls."""
+    """The calls of one client that are remembered."""
 
     def __init__(self, client: Any) -> None:
         self._emitter = getattr(client.meta.events, "_emitter", client.meta.events)
         self._endpoint = client._endpoint
         self._cache: Any = None
-        """The SDK's cache of handlers when they were looked at last; it makes a new one with every handler."""
+        """The SDK's cache of handlers when they were looked at last; every new handler makes another."""
         self._is_pure = False
         self._sizes = (len(vars(client)), len(vars(client._endpoint)))
         mode = (client.meta.config.retries or {}).get("mode")

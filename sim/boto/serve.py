@@ -211,7 +211,7 @@ class Attempt:
         if (known.method, known.url) != (message.method, message.url) or not same_body:
             raise Misuse(
                 f"the SDK made {message.method} {message.url} of a call of which it made {known.method} "
-                f"{known.url} before: something that the call does not show decides, such as a patch of the SDK"
+                f"{known.url} before: something else than the call decides, such as a patch of the SDK"
             )
         return True
 
@@ -222,7 +222,8 @@ class Attempt:
 
     def answer(self) -> codec.Answer:
         """Return the response to the attempt that was sent already."""
-        assert self.prepared is not None and self.found is not None, "it was sent"
+        assert self.prepared is not None, "it was sent"
+        assert self.found is not None, "it was sent"
         self.request_id = request_id(surely_here())
         return respond_to(self.prepared, self.found)
 
@@ -248,7 +249,7 @@ def send(prepared: Prepared) -> Exchanged:
         if type(request) in _COPIES:
             return _copied(store, request)
         return Exchanged(request, store.send(request))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the SDK receives it, and decides
         return Exchanged(request, error)
 
 

@@ -40,7 +40,7 @@ from fencepost.sim.world.properties import Property
 from fencepost.sim.world.stamps import STAMPED
 
 STEPS_KEPT = 4_096
-"""Steps after which the trace of the world is forgotten: nobody looks back."""
+"""Steps after which the trace of the world is cleared."""
 POLL_NS = 1_000_000
 """Time until a process that found no message looks again."""
 AT_ONCE_MAX = 20_000
@@ -80,7 +80,7 @@ class _Way:
 
 
 class TimedWorld(World):
-    """A world whose processes repeat what they do, and whose properties nobody judges."""
+    """A world whose processes repeat their functions, and whose properties are not judged."""
 
     repeats = False
 

@@ -39,7 +39,7 @@ from fencepost.sim.explore.rehearsal import rehearse
 from fencepost.sim.explore.result import AuditCoverage, AuditResult, AuditVerdict, ProgramError, StageResult
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
-from fencepost.sim.explore.watchdog import watching
+from fencepost.sim.explore.watchdog import Limit, watching
 from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
@@ -53,6 +53,8 @@ SEARCHES = ("portfolio", "exhaustive")
 """Strategies that explore every schedule. A search with a checkpoint has one stage."""
 OTHERS_SCHEDULES = 500
 """Schedules in which other broken properties are looked for, at least."""
+SECONDS_AT_LEAST = 1.0
+"""Time in which a counterexample is shortened, although the time of the audit is over."""
 SHARE_SHOWN = 0.005
 """Share of the schedules that is shown as a number."""
 SAMPLES = 2_000
@@ -73,6 +75,8 @@ class AuditRequest:
     strategy: str = "portfolio"
     seed: int = 0
     seconds: float | None = None
+    cpu: bool = False
+    """True if `seconds` are of the time on the processor, see `watchdog.Limit`."""
     schedules: int | None = None
     steps_max: int = 400
     wait_rounds: int = WAIT_ROUNDS
@@ -204,6 +208,7 @@ class AuditOutcome:
             complete=None if replays else self.complete,
             stages=self.stages,
             enough=self.request.enough,
+            passes=self.suffices,
             faults=asdict(self.request.budget),
             seed=self.request.seed,
             model=None if replays else self.reported.get("model"),
@@ -272,12 +277,12 @@ def _search(
 ) -> AuditOutcome:
     setting, seconds = request.setting, request.seconds
     started = time.perf_counter()
-    deadline = None if seconds is None else started + seconds
+    limit = Limit(seconds, cpu=request.cpu and request.jobs == 1)
     before: Stuck | None = None
-    endless, searched, searching, ended = _attempted(request, progress, interrupted, deadline)
+    endless, searched, searching, ended = _attempted(request, progress, interrupted, limit)
     if isinstance(ended, Stuck) and ended.too_long:
         before = ended  # the machine may have been at fault: only a second time counts
-        endless, searched, searching, ended = _attempted(request, progress, interrupted, deadline)
+        endless, searched, searching, ended = _attempted(request, progress, interrupted, limit)
     if ended is not None:
         if before is not None and not _is_same(before, ended):
             ended = Stuck(f"{before}; not so when the search was repeated", before.at, too_long=False)
@@ -298,13 +303,14 @@ def _search(
     elapsed = time.perf_counter() - started
     if setting.steps_max != request.steps_max:
         setting = replace(setting, steps_max=request.steps_max)
+    # A violation that is found at the end of the time is shortened a little all the same.
+    minimising = 0.0 if interrupted() else min(request.minimise_seconds, max(SECONDS_AT_LEAST, limit.left()))
     found = [
-        counterexample_of(setting, failure, searched.footprints, request.minimise_seconds)
+        counterexample_of(setting, failure, searched.footprints, minimising)
         for failure in searched.failures[:1]
     ]
     if found and found[0].property != PROPERTY and request.others:
-        left = None if seconds is None else max(0.0, seconds - elapsed)
-        searched.findings += _find_others(request, found, searched.schedules, left, interrupted)
+        searched.findings += _find_others(request, found, searched.schedules, limit.left(), interrupted)
     return _judge(request, searched, elapsed, tuple(found), between.clauses, _stages(searching))
 
 
@@ -325,16 +331,16 @@ def _attempted(
     request: AuditRequest,
     progress: Progress | None,
     interrupted: Callable[[], bool],
-    deadline: float | None,
+    limit: Limit,
 ) -> tuple[Any, Any, Any, AuditError | Stuck | None]:
     """Return a run without end, or the search that decided; the searcher; and the error that ended it."""
     setting = request.setting
     while True:
         searching = _searcher(request, setting)
         try:
-            with watching(deadline, interrupted):
+            with watching(limit.is_over, interrupted):
                 endless = rehearse(setting, then=lasso)
-                searched = None if endless is not None else _explored(request, searching, progress, deadline)
+                searched = None if endless is not None else _explored(request, searching, progress, limit)
                 endless = endless or getattr(searching, "lasso", None)
         except (AuditError, Stuck) as error:
             return None, None, searching, error
@@ -358,29 +364,26 @@ def _find_others(
     request: AuditRequest,
     found: list[Counterexample],
     schedules: int,
-    left: float | None,
+    left: float,
     interrupted: Callable[[], bool],
 ) -> list[str]:
     """Add a counterexample for every other property that is broken; what remained undecided."""
-    seconds = min(request.minimise_seconds, request.minimise_seconds if left is None else left)
-    deadline = time.perf_counter() + seconds
+    time_left = Limit(min(request.minimise_seconds, left), cpu=request.cpu)
     most = max(OTHERS_SCHEDULES, 2 * schedules)
     while True:
         setting = replace(request.setting, muted=frozenset(one.property for one in found))
         if interrupted() or not _declares(setting):
             return []
         searching = _searcher(request, setting)
-        limit = stop_after(max(0.0, deadline - time.perf_counter()), most)
+        limit = stop_after(time_left.left(), most, time_left)
         try:
-            with watching(deadline, interrupted):
+            with watching(time_left.is_over, interrupted):
                 searched = searching.explore(limit) or searching
         except (AuditError, Stuck) as error:
             return [f"other properties could not be judged: {error}"]
         if not searched.failures:
             break
-        other = counterexample_of(
-            setting, searched.failures[0], searched.footprints, max(0.0, deadline - time.perf_counter())
-        )
+        other = counterexample_of(setting, searched.failures[0], searched.footprints, time_left.left())
         found.append(other)
     if searched.exhausted and not searched.cut:
         return []
@@ -405,25 +408,23 @@ def declared_properties(setting: Setting) -> tuple[str, ...]:
         world.close()
 
 
-def _explored(
-    request: AuditRequest, searching: Any, progress: Progress | None, deadline: float | None
-) -> Any:
+def _explored(request: AuditRequest, searching: Any, progress: Progress | None, limit: Limit) -> Any:
     """Return the search that decided, or came to its limit."""
     schedules = request.schedules
-    seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
+    seconds = None if limit.seconds is None else limit.left()
     if request.resume and request.checkpoint:
         (Together.load if isinstance(searching, Together) else load)(searching, request.checkpoint)
     if request.strategy not in (*SEARCHES, "plain") and seconds is None and schedules is None:
         schedules = SAMPLES
-    limit = stop_after(seconds, schedules)
-    first = limit if seconds is None else stop_after(seconds * FIRST_PART, schedules)
+    whole = stop_after(seconds, schedules, limit)
+    first = whole if seconds is None else stop_after(seconds * FIRST_PART, schedules, limit)
     early = EarlyLook(request)
 
     def stop(at: Any) -> bool:
         now = at.now if isinstance(at, Portfolio) else at
         has_second = isinstance(now, ReducedSearch) and bool(now.setting.sharing.names)
-        is_over = bool(progress is not None and progress(at)) or (first if has_second else limit)(at)
-        if has_second and not is_over:
+        is_over = bool(progress is not None and progress(at)) or (first if has_second else whole)(at)
+        if has_second and not is_over and not isinstance(at, Portfolio):  # that looks by itself
             is_over = early.finds(now, at.runs, first)
         return is_over or request.setting.variables.has_learnt
 
@@ -513,6 +514,11 @@ def _judge(
     if counterexamples and counterexamples[0].property == PROPERTY:
         verdict = "error"  # code outside of the world's control is no violation of the program
     bound = _bound(request, searched, verdict, counterexamples, clauses, stages)
+    schedules = searched.schedules
+    pruned = getattr(searched, "pruned", 0) + getattr(searched, "merged", 0)
+    if stages and verdict == "undecided":
+        schedules = sum(one.schedules for one in stages)
+        pruned = sum(one.runs for one in stages) - schedules
     if request.resume and not counterexamples:
         bound += f"; continued from {request.checkpoint}, which is trusted"
     return AuditOutcome(
@@ -520,8 +526,8 @@ def _judge(
         request.strategy,
         verdict,
         bound,
-        searched.schedules,
-        getattr(searched, "pruned", 0) + getattr(searched, "merged", 0),
+        schedules,
+        pruned,
         elapsed,
         counterexamples,
         (*findings, *gaps),

@@ -17,7 +17,6 @@ needs to fail has happened, and the property, judged at once, never holds again.
 waits for something that did not happen, and then the whole run counts.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -30,7 +29,7 @@ from fencepost.sim.explore.result import NearestPass, Violation
 from fencepost.sim.explore.runs import Failure, Setting
 from fencepost.sim.explore.steps import Line, Objects, folded_text, lines_of
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, read, switches_of
-from fencepost.sim.explore.watchdog import watching
+from fencepost.sim.explore.watchdog import Limit, watching
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
@@ -120,7 +119,7 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
             "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
         )
     try:
-        with watching(time.perf_counter() + seconds):
+        with watching(Limit(seconds).is_over):
             _, targets, in_time = minimise(setting, found, seconds)
     except Stuck:
         # In a schedule that the search did not come to.

@@ -48,7 +48,7 @@ def recording(program: Any, sites: Sites) -> Iterator[None]:
 def _of_modules() -> Iterator[types.FunctionType]:
     """Yield the functions of the user's modules, which programs may reach by names only."""
     for module in [*sys.modules.values()]:
-        if isinstance(module, types.ModuleType) and is_users(module):
+        if is_users(module):
             for value in [*vars(module).values()]:
                 owned = [*vars(value).values()] if isinstance(value, type) else [value]
                 for one in owned:

@@ -11,7 +11,6 @@ A first search with many faults may take hours, or never end. So once it took `R
 interrupted by a second search, which is without faults and therefore short.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting
 from fencepost.sim.explore.sampling import stop_after
-from fencepost.sim.explore.watchdog import watching
+from fencepost.sim.explore.watchdog import Limit, watching
 from fencepost.sim.threads import lines
 from fencepost.sim.world import NO_FAULTS
 
@@ -93,15 +92,15 @@ def between_lines(
     if not lines.apply(searched.setting.program, names):
         return Between(clauses=[f"{ONE_STEP}, although {shared}"])
     search = _second(searched.setting, request)
-    limit, deadline = stop_after(None, request.schedules), None
+    limit, time_left = stop_after(None, request.schedules), Limit(None)
 
     def enough(at: ReducedSearch) -> bool:
         return request.schedules is None and at.runs >= SCHEDULES and at.steps >= searched.steps
 
     if request.seconds is not None:
-        seconds = max(1.0, request.seconds - elapsed)
-        limit, deadline = stop_after(seconds, request.schedules), time.perf_counter() + seconds
-    with watching(deadline, interrupted):
+        time_left = Limit(max(1.0, request.seconds - elapsed), cpu=request.cpu)
+        limit = stop_after(time_left.seconds, request.schedules, time_left)
+    with watching(time_left.is_over, interrupted):
         search.explore(lambda at: limit(at) or interrupted() or enough(at))
     if search.failures:
         return Between(failed=search)

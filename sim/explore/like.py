@@ -13,7 +13,8 @@ The order in which requests of different processes took effect is not recorded: 
 request and its answer. So several orders are followed: by answers, by requests, and writes and reads apart.
 If none breaks a property, schedules around them follow: the same, and here and there a choice of its own.
 
-What does not fit is left out, so a run always goes to its end; `followed` says how much of a trace was taken.
+Recorded steps that do not fit are left out, so a run always goes to its end; `followed` says how much of a
+trace was taken.
 """
 
 import itertools
@@ -33,7 +34,7 @@ ASSIGNMENTS_MAX = 120
 AHEAD_MAX = 12
 """Recorded steps of a process that may be left out, to find the one that it takes."""
 DEVIATES = 0.12
-"""How often a schedule around a recorded one chooses by itself."""
+"""Share of the steps at which a schedule around a recorded one makes a choice of its own."""
 FATES = {"unknown": "reply_lost", "": "reply_lost", "throttled": "throttled", "conflict": "conflict"}
 WRITES = frozenset({"put", "delete", "complete-upload", "copy"})
 

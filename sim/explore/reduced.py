@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.sim.explore.endless import judge_endless, learn_starving, learn_waiting, waits_for_ever
-from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets, useless_beside
+from fencepost.sim.explore.reduction import Node, RaceTracker, SleepSets
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, divergence
 from fencepost.sim.explore.states import Memory, StateCache
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World, places
@@ -99,7 +99,7 @@ class ReducedSearch:
         self._endured: set[Any] = set()
         """The states in which a power loss is explored already."""
         self._races = RaceTracker(self.stack)
-        self._sleep = SleepSets(self.stack, on=self._sleeping)
+        self._sleep = SleepSets(self.stack, self.setting.budget, on=self._sleeping)
         self._states = StateCache(self.stack, self._races, footprints, reversing=self._reversing)
 
     @property
@@ -446,7 +446,7 @@ class ReducedSearch:
                 child.actor, child.alternative = ways.pop(0)
                 child.enter(world.step(child.actor, child.alternative))
                 node.done[child.actor, child.alternative] = (child.r, child.w)
-                if not child.w and (useless := useless_beside(child.alternative)):
+                if not child.w and (useless := self._sleep.useless_beside(child.alternative)):
                     node.done[child.actor, useless] = (child.r, child.w)
                 found.append([*path, child])
             finally:

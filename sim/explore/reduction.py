@@ -24,7 +24,7 @@ from typing import Any
 
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.faults import ALTERNATIVES
-from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR
+from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget
 from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
 from fencepost.sim.world.loops import IN_VAIN
 from fencepost.sim.world.record import StepRecord
@@ -205,23 +205,35 @@ class RaceTracker:
                 return
 
 
-_USELESS = {found.repeats: name for name, found in ALTERNATIVES.items() if found.repeats}
+def _repetitions(budget: Budget) -> dict[str, str]:
+    """Return the alternatives that repeat another one if the request changed nothing.
+
+    The other one must not cost more: where fewer replies than requests may be lost, a lost request leaves
+    faults for later that a lost reply does not.
+    """
+
+    def affords(one: str, other: str) -> bool:
+        return not one or getattr(budget, one) >= getattr(budget, other)
+
+    return {
+        found.repeats: name
+        for name, found in ALTERNATIVES.items()
+        if found.repeats and affords(ALTERNATIVES[found.repeats].kind, found.kind)
+    }
+
+
 HELD = (IN_VAIN,)
 """Alternatives of a process that is held back: its turn comes when a race requires it."""
 _BY_RULE = frozenset({CLOCK_ACTOR, POWER_ACTOR})
 
 
-def useless_beside(alternative: str) -> str | None:
-    """Return the alternative that equals this one when the step changed nothing, if there is one."""
-    return _USELESS.get(alternative)
-
-
 class SleepSets:
     """Decides which choice a node tries next, and which it may leave out."""
 
-    def __init__(self, stack: list[Node], *, on: bool) -> None:
+    def __init__(self, stack: list[Node], budget: Budget, *, on: bool) -> None:
         self._stack = stack
         self._on = on
+        self._repetitions = _repetitions(budget)
         self.daemons: frozenset[int] = frozenset()
         """Their turn comes when no other actor is awake: what they could go on with never ends."""
 
@@ -258,6 +270,10 @@ class SleepSets:
         node.backtrack.update(node.alternatives)
         return any(self._enter(node, actor) for actor in node.alternatives)
 
+    def useless_beside(self, alternative: str) -> str | None:
+        """Return the alternative that repeats this one if the step changed nothing, if there is one."""
+        return self._repetitions.get(alternative)
+
     def ways(self, node: Node) -> list[Choice]:
         """Return everything that can be tried at a node, the actor first that a search tries first."""
         last = self._stack[-1].actor if self._stack else -1
@@ -287,7 +303,7 @@ class SleepSets:
         if not node.w:
             # The request changed nothing: losing it is losing the reply, and sending it twice is sending it
             # once.
-            useless = _USELESS.get(node.alternative)
+            useless = self.useless_beside(node.alternative)
             if useless in node.todo:
                 node.todo.remove(useless)
                 # It sleeps as long as what it equals.

@@ -33,6 +33,8 @@ from fencepost.sim.world.process import Diverged
 
 HARNESS = [Path(package.__file__ or "").parent for package in (fencepost.sim, fencepost.impl.store)]
 """Frames below these folders do not help to find the line that raised."""
+ENDING = (signal.SIGINT, signal.SIGTERM)
+"""Signals after which an audit reports what it found so far."""
 NEAREST_SECONDS = 2.0
 """To look for a run that passes, next to the one that fails."""
 
@@ -218,23 +220,24 @@ def _raised_at(again: Replay) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[list[int]]:
-    """Ctrl-C ends the search between two runs; a second one kills the command. It cannot be an exception:
-    raised while a process of the world runs, it would look like the failure of that process.
+    """Ctrl-C and SIGTERM end the search between two runs; a second one kills the command. It cannot be an
+    exception: raised while a process of the world runs, it would look like the failure of that process.
     """
     seen: list[int] = []
 
     def handle(number: int, _: object) -> None:
         seen.append(number)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_DFL)
 
     if threading.current_thread() is not threading.main_thread():
         yield seen  # only the main thread can handle signals
         return
-    before = signal.signal(signal.SIGINT, handle)
+    before = {number: signal.signal(number, handle) for number in ENDING}
     try:
         yield seen
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Nowhere(io.TextIOBase):

@@ -177,6 +177,8 @@ class AuditResult:
     """From no faults to all of the budget; empty where the search had one stage."""
     enough: str = "all"
     """The stage that must hold for a pass."""
+    passes: bool = False
+    """True if nothing is violated, and the stage that is enough holds."""
     faults: Counts = field(default_factory=dict)
     seed: int = 0
     model: Share | None = None

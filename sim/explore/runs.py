@@ -335,19 +335,24 @@ class Coverage:
 
     def meet(self, run: RunState, record: StepRecord) -> None:
         """Count the step as a conflict when another process touched the same before, in this run."""
-        trace = run.trace
-        actor, _, process, *_ = trace[-1]
-        owner = run.footprints.owner(actor) if actor >= FLIGHTS_FROM else actor
-        r, w = record.read & ~1, record.written
+        trace, touched = run.trace, self.touched
         if len(trace) == 1:
-            self.touched.clear()
-        if process is None:
+            touched.clear()
+        r, w = record.read & ~1, record.written
+        if not r and not w:
+            return
+        step = trace[-1]
+        actor = step[0]
+        if step[2] is None:
             return  # time passes: that is the step of no process
-        for other, (other_r, other_w) in self.touched.items():
-            if other != owner and (w & other_r or r & other_w):
+        owner = run.footprints.owner(actor) if actor >= FLIGHTS_FROM else actor
+        old_r = old_w = 0
+        for other, (other_r, other_w) in touched.items():
+            if other == owner:
+                old_r, old_w = other_r, other_w
+            elif w & other_r or r & other_w:
                 self.conflicts += 1
-        old_r, old_w = self.touched.get(owner, (0, 0))
-        self.touched[owner] = (old_r | r, old_w | w)
+        touched[owner] = (old_r | r, old_w | w)
 
     def end(self, world: World) -> None:
         """Take up what a complete run showed."""

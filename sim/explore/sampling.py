@@ -12,7 +12,6 @@ failures are remembered in its example database.
 """
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.sim.explore.endless import judge_endless
 from fencepost.sim.explore.runs import Choice, Coverage, Failure, Setting, run
 from fencepost.sim.explore.tokens import HARMLESS, by_rule
+from fencepost.sim.explore.watchdog import Limit
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, Violation, World
 from fencepost.sim.world.stamps import STAMPED
 
@@ -255,12 +255,13 @@ def _options(world: World, enabled: Sequence[int], last: int) -> tuple[list[Choi
     return plain, worse
 
 
-def stop_after(seconds: float | None, schedules: int | None) -> Stop:
-    """Return a stopping rule: after so many seconds or schedules, whichever comes first."""
-    end = math.inf if seconds is None else time.perf_counter() + seconds
+def stop_after(seconds: float | None, schedules: int | None, clock: Limit | None = None) -> Stop:
+    """Return a stopping rule: after so many seconds from now on or schedules, whichever comes first."""
+    clock = clock or Limit(seconds)
+    end = math.inf if seconds is None else clock.elapsed() + seconds
 
     def stop(search: Any) -> bool:
         done = getattr(search, "runs", search.schedules)
-        return (schedules is not None and done >= schedules) or time.perf_counter() >= end
+        return (schedules is not None and done >= schedules) or clock.elapsed() >= end
 
     return stop

@@ -22,8 +22,10 @@ from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, 
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
+from fencepost.sim.world.modified import modified_ns
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Delivery, NextLine, Survival, Sync
 from fencepost.sim.world.run import RunState
+from fencepost.sim.world.stamps import STAMPED
 
 SHORT = 40
 """Characters of a value on a line."""
@@ -220,6 +222,8 @@ def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: 
     elif kind_of(fault) in SKEWS:
         error = (skew_ns(fault) or run.settings.skew_ns) / 1e9
         outcome = f"{outcome}, by {error:.10g} s"
+    if not fault and run.time_mattered >= STAMPED:
+        outcome += modified_text(op, answer, run.start_ns)
     if since is not None:
         outcome += f", the ETag AGAIN that it had {f'after step {since}' if since else 'at the beginning'}"
     if actor >= FLIGHTS_FROM and alternative == "land":
@@ -242,6 +246,14 @@ def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: 
         since,
         () if process is None else located.get((process.index, of_process), ()),
     )
+
+
+def modified_text(op: Any, answer: Any, start_ns: int) -> str:
+    """Return the times of modification that a reply shows, for code that looks at them."""
+    info = getattr(answer, "info", None)
+    shown = answer.objects if op.kind == "list" and hasattr(answer, "objects") else [info] if info else []
+    times = [f"{(modified_ns(one) - start_ns) / 1e9:.10g}" for one in shown]
+    return f", modified at {', '.join(times)} s" if times and op.kind in ("list", "head", "get") else ""
 
 
 def _body(op: Any, answer: Any) -> bytes | None:

@@ -6,12 +6,12 @@ and does not change the verdict: the author may have meant it. `--promise` makes
 """
 
 from dataclasses import replace
-from typing import Any
 
 from fencepost.properties.promises.suggesting import suggested
 from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, declared_properties
 from fencepost.sim.explore.counterexample import Counterexample
 from fencepost.sim.explore.reporting import run_audit, run_token
+from fencepost.sim.world import World
 
 SECONDS = 10.0
 """For all of them together."""
@@ -36,7 +36,7 @@ def with_suspicions(request: AuditRequest, outcome: AuditOutcome) -> AuditOutcom
 
 
 def _suspicions(request: AuditRequest, texts: list[str]) -> tuple[Counterexample, ...]:
-    def program(world: Any) -> None:
+    def program(world: World) -> None:
         request.program(world)
         for text in texts:
             world.promise(text)

@@ -14,6 +14,7 @@ code.
 Only where the platform has interval timers, and in the main thread, which alone handles signals.
 """
 
+import math
 import signal
 import sys
 import threading
@@ -30,6 +31,8 @@ from fencepost.sim.world.process import Stuck
 
 SECONDS = 10.0
 """No code computes so long between two requests in thousands of runs."""
+REAL_TIMES = 3
+"""Real time of a limit, as a multiple of the time on the processor."""
 LOOK_S = 0.25
 GRACE_S = 0.2
 """Time that a process may compute on when the audit is to end: innocent code comes to its next operation."""
@@ -39,12 +42,14 @@ _SCHEDULED = Path("/proc/thread-self/schedstat")
 
 
 @contextmanager
-def watching(deadline: float | None, interrupted: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Raise `Stuck` in a process that does not come to its next operation; `deadline` as `perf_counter`."""
+def watching(
+    is_over: Callable[[], bool] = lambda: False, interrupted: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Raise `Stuck` in a process that does not come to its next operation, or when the time is over."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
-    watch = _Watch(deadline, interrupted)
+    watch = _Watch(is_over, interrupted)
     handler = signal.signal(signal.SIGALRM, watch.look)
     timer = signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
     try:
@@ -54,9 +59,36 @@ def watching(deadline: float | None, interrupted: Callable[[], bool] = lambda: F
         signal.signal(signal.SIGALRM, handler)
 
 
+class Limit:
+    """A limit of time, which counts the time of this process on the processor, or all of it.
+
+    On a machine that others use too, the time on the processor is what a search can be given. Real time ends
+    the search as well, `REAL_TIMES` later, since a process may wait.
+    """
+
+    def __init__(self, seconds: float | None, *, cpu: bool = False) -> None:
+        self.seconds = seconds
+        self._cpu = cpu
+        self._began = time.perf_counter(), time.process_time()
+
+    def elapsed(self) -> float:
+        """Return the seconds that count."""
+        real_s = time.perf_counter() - self._began[0]
+        if not self._cpu:
+            return real_s
+        return max(time.process_time() - self._began[1], real_s / REAL_TIMES)
+
+    def left(self) -> float:
+        """Return the seconds that are left; infinity without a limit."""
+        return math.inf if self.seconds is None else max(0.0, self.seconds - self.elapsed())
+
+    def is_over(self) -> bool:
+        return self.seconds is not None and self.elapsed() >= self.seconds
+
+
 class _Watch:
-    def __init__(self, deadline: float | None, interrupted: Callable[[], bool]) -> None:
-        self._deadline = deadline
+    def __init__(self, is_over: Callable[[], bool], interrupted: Callable[[], bool]) -> None:
+        self._is_over = is_over
         self._interrupted = interrupted
         self._seen: Any = None
         self._spent_s = 0.0
@@ -94,7 +126,7 @@ class _Watch:
     def _reason_to_end(self) -> str:
         if self._interrupted():
             return "when it was interrupted"
-        if self._deadline is not None and time.perf_counter() >= self._deadline:
+        if self._is_over():
             return "when the time was over"
         return ""
 

@@ -33,7 +33,7 @@ class Gone(Exception):
 
 
 class _Seen:
-    """What the servers' parser finds in a message."""
+    """The findings of the servers' parser in a message."""
 
     def __init__(self, *, is_reply: bool) -> None:
         self.fields: dict[str, str] = {}
@@ -42,9 +42,8 @@ class _Seen:
         self.heads = 0
         self.has_body = False
         self.is_complete = False
-        self.parser: httptools.HttpParser = (
-            httptools.HttpResponseParser(self) if is_reply else httptools.HttpRequestParser(self)
-        )
+        kind = httptools.HttpResponseParser if is_reply else httptools.HttpRequestParser
+        self.parser: httptools.HttpRequestParser | httptools.HttpResponseParser = kind(self)
 
     def feed(self, part: bytes) -> None:
         try:

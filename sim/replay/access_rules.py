@@ -84,7 +84,7 @@ def layout(name: str) -> Layout:
         raise TraceError(f"no layout is called {name!r}; there are {', '.join(SYSTEMS)}, or give a TOML file")
     try:
         sections = tomllib.loads(read_text(path))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise TraceError(f"{path}: is no TOML file: {error}") from error
     return _checked(sections, path)
 

@@ -6,10 +6,11 @@ known, so memory is bounded by the cores times the largest part.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from fencepost.sim.replay.coverage import label_coverage, taken_labels
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge, NoModel
 from fencepost.sim.replay.parts import NO_CLOCKS, UNNAMED_GAP, Clocks, Part, clocks_of, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
+from fencepost.sim.replay.skewed import reconsidered
 from fencepost.sim.replay.statistics import EXTRA as STATISTICS_EXTRA
 from fencepost.sim.replay.statistics import RETRIES, Statistics, statistics
 from fencepost.sim.trace.columns import COLUMNS, events
@@ -143,11 +145,17 @@ def replay(
     *,
     claims: Claims = NO_CLAIMS,
     counted: bool = True,
+    skew_ns: int | None = None,
+    clocks: Mapping[str, str] = MappingProxyType({}),
     verdicts: Path | None = None,
     workers: int | None = None,
     progress: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """Verdicts on all parts; with `counted` also the statistics; `verdicts` is a file for the table."""
+    """Verdicts on all parts; with `counted` also the statistics; `verdicts` is a file for the table.
+
+    `skew_ns` bounds the difference of clocks; None takes what the recorders show, see `skewed`. `clocks` are
+    those of processes.
+    """
     outcome = Outcome(not_judged=judge.not_judged, claims=claims, has_model=isinstance(judge, Judge))
     workers = workers or os.cpu_count() or 1
     columns = columns_read(counted=counted)
@@ -160,14 +168,17 @@ def replay(
         seen = events(table)
         found = statistics(seen, table) if counted else Statistics()
         objects = continuity(seen, table, claims, as_recorded=judge.whole)
-        return judge.verdicts(seen), objects, found, clocks_of(table), problems
+        verdicts = judge.verdicts(seen)
+        if isinstance(judge, Judge):
+            verdicts = reconsidered(table, verdicts, judge, skew_ns, clocks)
+        return verdicts, objects, found, clocks_of(table), problems
 
     # The largest first, so that a giant run does not begin last.
     waiting = sorted(parts, key=lambda part: -part.events)
     with ThreadPoolExecutor(workers) as pool, _Table(verdicts) as table:
-        for found, objects, counts, clocks, problems in pool.map(work, waiting):
+        for found, objects, counts, noted, problems in pool.map(work, waiting):
             outcome.count(found)
-            outcome.clocks = outcome.clocks.joined(clocks)
+            outcome.clocks = outcome.clocks.joined(noted)
             outcome.continuity.add(objects)
             outcome.statistics.add(counts)
             outcome.problems += problems

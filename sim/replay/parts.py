@@ -88,6 +88,8 @@ class Plan:
     left_out: int = 0
     left_out_by: Mapping[str, int] = field(default_factory=dict)
     """Of those, the number by what they are about."""
+    clocks: Mapping[str, str] = field(default_factory=dict)
+    """The clock of each process, as its recorder names it."""
 
     @property
     def events(self) -> int:
@@ -167,17 +169,23 @@ def in_order(table: pa.Table) -> pa.Table:
     return found.append_column(SEVERAL_COUNTERS, pc.is_in(found["run"].cast(pa.string()), value_set=names))
 
 
+def has_kind(table: pa.Table, kind: str) -> bool:
+    """True if some event may be of this kind; it looks at the dictionaries, where there are any."""
+    return any(
+        pc.index(chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk, kind).as_py() >= 0
+        for chunk in table["kind"].chunks
+    )
+
+
 def _without_beginnings(table: pa.Table) -> pa.Table:
     """The table without the notes by which a recorder begins its files, in runs that one recorder recorded.
 
     Every such note is numbered 0. Where several recorders wrote, two of these notes are left, so that the
     events are never taken for those of one counter.
     """
-    if "kind" not in table.column_names or not len(table):
+    if "kind" not in table.column_names or not has_kind(table, BEGIN):
         return table
     begins = pc.equal(table["kind"].cast(pa.string()), BEGIN)
-    if not pc.any(begins).as_py():
-        return table
     wanted = ["run", *(name for name in ("process", "incarnation") if name in table.column_names)]
     found = table.select(wanted).filter(begins).cast(pa.schema([SCHEMA.field(name) for name in wanted]))
     recorders = found.group_by(wanted).aggregate([]).group_by("run").aggregate([([], "count_all")])
@@ -249,12 +257,17 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
     writers: dict[int, pq.ParquetWriter] = {}
     left_out = 0
     left_out_by: Counter[str] = Counter()
+    clocks: dict[str, str] = {}
     name = naming(files, by)
     try:
         for table in batches(files, report):
             whole = completed(table)
+            begins = has_kind(whole, BEGIN)
+            if begins:
+                clocks.update(noted_clocks(whole))
             if by != "run":
-                whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
+                if begins:
+                    whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
                 if has_unnamed_gap(whole):
                     report(Problem("the trace", UNNAMED_GAP))
             table, rest = name(whole)
@@ -274,11 +287,20 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
         path = folder / f"part-{number:05d}.parquet"
         metadata = pq.read_metadata(path)
         parts.append(Part(((str(path), tuple(range(metadata.num_row_groups))),), metadata.num_rows))
-    return Plan(tuple(parts), left_out, dict(left_out_by.most_common()))
+    return Plan(tuple(parts), left_out, dict(left_out_by.most_common()), clocks)
+
+
+def noted_clocks(table: pa.Table) -> dict[str, str]:
+    """The clock of each process, as the notes of recorders name it."""
+    begins = table.filter(pc.equal(table["kind"].cast(pa.string()), BEGIN))
+    names, words = (begins[name].to_pylist() for name in ("process", "trace_fields"))
+    return {name: word.removeprefix("clock=") for name, word in zip(names, words, strict=True)}
 
 
 def has_unnamed_gap(table: pa.Table) -> bool:
     """True if a recorder dropped requests, or files, and no longer knew which keys they were about."""
+    if not has_kind(table, GAP):
+        return False
     kind, key = (table[name].cast(pa.string()) for name in ("kind", "key"))
     found = pc.and_(pc.equal(kind, GAP), pc.equal(key, ""))
     return bool(pc.any(pc.and_(found, pc.equal(table["phase"].cast(pa.string()), "note"))).as_py())

@@ -6,7 +6,7 @@ early and reads late, the reverse, some that are drawn, and those in which the r
 comes first or last. A promise is broken only if it is broken in each of them; if one keeps it, the trace does
 not decide.
 
-What a trace leaves out is resolved in favour of it. A write without an answer took effect if a later read
+Doubts are resolved in favour of the trace. A write without an answer took effect if a later read
 of the key shows its hash, and did not otherwise. Listings have no contents in a trace and are left out. The
 end of a process is not recorded, so nothing is claimed of what should have happened by the end; a process
 that begins another life has crashed. Bodies are known where the recorder kept them (the trace field
@@ -195,19 +195,18 @@ def _sorted(order: Order, requests: Sequence[_Request]) -> list[_Request]:
     """By this order, with that of each process and of ETags kept."""
     latest: dict[str, int] = {}
     made: dict[tuple[str, str], int] = {}
-    placed = []
+    placed: list[tuple[int, _Request]] = []
     for one in sorted(requests, key=lambda one: one.begin):
         place = max(order(one), latest.get(one.process, 0))
         latest[one.process] = place
-        placed.append([place, one.begin, one])
+        placed.append((place, one))
         if one.kind in _WRITES and one.outcome == "done" and one.etag:
             made[one.key, one.etag.strip('"')] = place
-    for item in placed:
-        one = item[2]
-        name = one.named or (one.etag if one.kind in ("get", "head") else "")
-        place = made.get((one.key, name.strip('"')), -1)
-        item[0] = max(item[0], place)
-    return [one for _, _, one in sorted(placed, key=lambda item: (item[0], item[1]))]
+    named = []
+    for place, one in placed:
+        etag = one.named or (one.etag if one.kind in ("get", "head") else "")
+        named.append((max(place, made.get((one.key, etag.strip('"')), -1)), one.begin, one))
+    return [one for _, _, one in sorted(named, key=lambda found: found[:2])]
 
 
 def _observed(one: _Request, shown: set[tuple[str, str]], exists: set[str]) -> Observation | None:

@@ -1,4 +1,4 @@
-"""How the events of a trace group into runs, and how a map reads them: for somebody who writes a map.
+"""Explains how events group into runs and how a map reads them, for the author of a map.
 
 A map that reads nothing accepts everything, and no verdict covers events that belong to no run. This says for
 each kind of key how many events there are and which of them the map reads, how large runs are, how many names
@@ -80,7 +80,7 @@ class RunExplanation:
         sizes = sorted(self.runs.values())
         yield f"runs: named by {self.by}"
         if sizes:
-            yield f"  {len(sizes):,} runs of {sizes[0]:,} to {sizes[-1]:,} events"
+            yield f"  runs: {len(sizes):,}, of {sizes[0]:,} to {sizes[-1]:,} events"
         for run, count in self.runs.most_common(2):
             yield f"  {run or '(no name)'}: {count:,} events about {_some(self.keys_of[run])}"
             yield f"    by {_some(self.processes[run])}"
@@ -88,7 +88,7 @@ class RunExplanation:
             yield f"  no run: {count:,} {why}"
         yield "keys:"
         for one in self.kinds.values():
-            yield f"  {one.name:<10} {one.pattern}  {len(one.keys):,} keys"
+            yield f"  {one.name:<10} {one.pattern}  keys: {len(one.keys):,}"
             if one.read:
                 yield f"    read     {_counts(one.read)}"
             if one.ignored:
@@ -136,7 +136,7 @@ def _add(
         if len(found.keys_of[run]) <= _NAMES_MAX:
             found.keys_of[run].add(key)
         found.processes[run].add(process)
-        if phase not in ("response", "landed"):
+        if phase != "response":
             continue
         if key not in places:
             places[key] = _place(key, patterns)

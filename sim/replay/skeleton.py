@@ -35,7 +35,7 @@ _VERBS = {
     "matches": ("replac", "renew", "prolong", "take", "swap", "updat", "complet", "heartbeat", "writ", "put"),
     "delete": ("delet", "remov", "releas", "give", "collect", "free", "drop"),
 }
-_IMPORTED = ("STUTTER", "Actions", "Keys", "Observation", "Refinement", "Role")
+_IMPORTED = ("STUTTER", "Actions", "Keys", "Observation", "Refinement", "Role", "where")
 _FIELD_VALUES_MAX = 12
 """A trace field with more values is a name, not a state."""
 
@@ -47,7 +47,7 @@ _COLUMNS = (
 
 
 class _Seen:
-    """What a trace has of one folder."""
+    """The keys, requests and fields of one folder in a trace."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
@@ -124,10 +124,10 @@ def _look(files: Sequence[Path], report: Report) -> tuple[dict[str, _Seen], int]
             if phase not in ("response", "landed") or "/" not in key or kind not in _WRITES:
                 continue
             processes.add(process)
-            told, fields = asked.pop((process, life, op), (condition, words))
+            had, fields = asked.pop((process, life, op), (condition, words))
             seen = folders[key.partition("/")[0]]
             seen.keys.add(key)
-            seen.requests[kind, condition or told, outcome] += 1
+            seen.requests[kind, condition or had, outcome] += 1
             for word in (words or fields).split():
                 field, _, value = word.partition("=")
                 seen.fields[field].add(value)
@@ -138,11 +138,10 @@ def _look(files: Sequence[Path], report: Report) -> tuple[dict[str, _Seen], int]
 
 
 def _import(name: str, machine: type[Machine]) -> list[str]:
-    if name.endswith(f":{machine.__name__}"):
-        return [
-            "",
-            f"from {Path(name.rpartition(':')[0]).stem} import {machine.__name__}  # this folder's file",
-        ]
+    """The line that imports the machine: from the user's file beside the map, or from where it ships."""
+    file, _, named = name.rpartition(":")
+    if file.endswith(".py"):
+        return ["", f"from {Path(file).stem} import {named}"]
     return [f"from {machine.__module__} import {machine.__name__}"]
 
 
@@ -184,7 +183,7 @@ def _is_shown(action: str, folders: dict[str, _Seen]) -> bool:
 
 
 def _fits(action: str, folder: str, kind: str, condition: str) -> int:
-    """How well the name of an action fits a request: by the name of the folder, and by its verb."""
+    """Weigh how well the name of an action fits a request, by the name of the folder and by its verb."""
     words = action.lower().split("_")
     verbs = {verb for verb, stems in _VERBS.items() if any(word.startswith(stems) for word in words)}
     wanted = _verb(kind, condition)
@@ -219,7 +218,7 @@ def _branch(folder: str, kind: str, condition: str, model: Model, *, alone: bool
     chosen = [one for one in best if _fits(one, folder, kind, condition) == top]
     proposed = " + ".join(_does(one, model) for one in chosen) or "STUTTER"
     if kind == "delete" and chosen:
-        proposed += " + STUTTER"  # of an object that was gone
+        proposed += " + where('it is gone', lambda s: True, STUTTER)"  # the user knows the field
     if alone:
         return [f"            return {proposed}"]
     return [f'            if seen.condition == "{condition}":', f"                return {proposed}"]

@@ -32,6 +32,8 @@ class Source:
             raise BadScenario(_syntax(self.name, error, text)) from None
         except RecursionError:
             raise BadScenario(f"{self.name}: is nested too deep for a scenario") from None
+        except ValueError:  # the parser's own errors are above
+            raise BadScenario(f"{self.name}: has a number of too many digits") from None
         self.lines = places(text)
 
     def fail(self, path: str, why: str) -> NoReturn:

@@ -43,6 +43,8 @@ class Code:
     files: dict[str, bytes] = field(default_factory=dict)
     """By absolute name."""
     tool: str = ""
+    cwd: str = ""
+    """The driver's working directory: places in code are shown relative to it."""
 
     @property
     def digest(self) -> str:
@@ -75,10 +77,16 @@ class Code:
         prefix = self.unpacked()
         folders = [prefix + folder for folder in self.folders]
         sys.path[:0] = folders
+        before = Path.cwd()
+        for folder in (self.cwd, prefix + self.cwd):
+            if folder and Path(folder).is_dir():
+                os.chdir(folder)
+                break
         try:
             with _named_as_on_the_driver(prefix):
                 yield prefix
         finally:
+            os.chdir(before)
             for folder in folders:
                 with contextlib.suppress(ValueError):
                     sys.path.remove(folder)
@@ -107,7 +115,7 @@ def code_of(program: Path | None, more: Iterable[Path] = ()) -> Code:
             f"the program's folder holds {len(files)} files of {total >> 20} MiB, too many to send to "
             "executors; put the program into a folder of its own, and name what else it needs with --py-files"
         )
-    return Code(tuple(dict.fromkeys(folders)), files, tool_version())
+    return Code(tuple(dict.fromkeys(folders)), files, tool_version(), str(Path.cwd()))
 
 
 def _take(path: Path, files: dict[str, bytes], folders: list[str], *, whole: bool) -> None:

@@ -99,4 +99,6 @@ def _explained(error: Exception) -> str:
     text = str(error)
     if "No module named 'fencepost'" in text:
         return "fencepost is not installed on the executors; install the same version there"
-    return f"a job failed on an executor: {_reason(text)}"
+    kind, _, says = _reason(text).partition(": ")
+    ours = kind.startswith("fencepost.") and kind.rpartition(".")[2] in ("BadRequest", "CodeAway")
+    return f"a job failed on an executor: {says if ours else _reason(text)}"

@@ -9,9 +9,9 @@ Each record is one answered request. `FORMATS` has a function for each kind of r
 
 A request took effect between its beginning and its end, and a log knows both only roughly: many servers stamp
 the records. So the interval is widened by a second (`SLACK_NS`), and each client has numbers of its own: the
-order between clients is not claimed. Spans are stamped by the client itself. What a format
-leaves out is empty. A record of another service, or of an operation that reads and changes no object, is
-passed over; one that cannot be read is a damaged line.
+order between clients is not claimed. Spans are stamped by the client itself. Columns that a
+format leaves out are empty. A record of another service, or of an operation that reads and changes no
+object, is passed over; one that cannot be read is a damaged line.
 """
 
 import itertools
@@ -36,7 +36,7 @@ SECOND_NS = 10**9
 SLACK_NS = SECOND_NS
 """By how much the clocks of the servers of a store may differ."""
 UNKNOWN_NS = 900 * SECOND_NS
-"""How long a request may have taken whose log does not say."""
+"""Nanoseconds that a request may have taken where the log has no duration."""
 _BAD_NAMED = 20
 
 

@@ -20,6 +20,7 @@ with at most so many faults" is exact where everything was explored.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from fencepost.impl.store import requests as req
 from fencepost.impl.store.layers.metered import Tally
 from fencepost.impl.store.requests import Request
 from fencepost.sim.faults import ALTERNATIVES
@@ -81,6 +82,12 @@ class AtMost(NamedTuple):
         )
 
 
+_BODILESS = frozenset(
+    {req.Get, req.Head, req.List, req.Delete, req.PutReply, req.HeadReply, req.ListReply, req.DeleteReply}
+)
+"""The commonest requests and replies without a body: looking for what is not there costs most."""
+
+
 class _Tally(Tally):
     """The requests so far."""
 
@@ -97,7 +104,10 @@ class _Tally(Tally):
     def count(self, run: RunState, step: Step, faults: int) -> None:
         actor, _, _, _, _, op, answer, _ = step
         self.faults = faults
-        self.bytes += len(getattr(op, "body", b"")) + len(getattr(answer, "body", b""))
+        if type(op) not in _BODILESS:
+            self.bytes += len(getattr(op, "body", b""))
+        if type(answer) not in _BODILESS:
+            self.bytes += len(getattr(answer, "body", b""))
         # As `step` counts, without a call: this runs for every request of every explored run.
         self.requests += 1
         group = None

@@ -402,9 +402,10 @@ class Executor:
         if process.machine.threads is not None:
             self.deliver(record, process, answer, last)
             return
-        op = self._run.resume(process, answer, last or record.place)
+        run = self._run
+        op = run.resume(process, answer, last or record.place)
         kind = type(op)
-        if kind is Parallel or kind is Finish or self._run.located is not None:
+        if kind is Parallel or kind is Finish or run.located is not None:
             self._proceed(process, op)
 
     def deliver(self, record: StepRecord, process: Process, answer: Any, last: int = 0) -> None:

@@ -304,13 +304,13 @@ def _urandom(size: int, /) -> bytes:
     run, frame = controlled(), sys._getframe(1)
     if run is None or kind_of(frame) == REAL:
         return _real_urandom(size)
-    if frame.f_globals.get("__name__") == "uuid" and frame.f_back is not None:
-        if is_sdk(frame.f_back.f_globals.get("__name__", "")):
-            return _name_of_attempt(run, size)
+    above = frame.f_back if frame.f_globals.get("__name__") == "uuid" else None
+    if above is not None and is_sdk(above.f_globals.get("__name__", "")):
+        return _name_of_call(run, size)
     return bytes(stream().randbytes(size))
 
 
-def _name_of_attempt(run: RunState, size: int) -> bytes:
+def _name_of_call(run: RunState, size: int) -> bytes:
     """Return the name that the SDK gives to a call.
 
     It takes nothing from the stream: the SDK does not make calls again that are remembered, see `boto.calls`.

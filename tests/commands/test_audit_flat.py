@@ -77,7 +77,7 @@ def test_what_grows_is_violated_with_a_counterexample_that_can_be_replayed(
         "without faults, as with depth=1"
     )
     assert f"cost of reader is violated: {error}" in output
-    assert "depth=3 (exhaustive)" in output
+    assert "depth=3 (portfolio)" in output
     command = output.splitlines()[-1].split()
     assert command[:6] == ["fencepost", "audit", f"{program}:grows", "--flat", "depth=1,3", "--replay"]
     assert ends(*command[2:]) == Exit.VIOLATED

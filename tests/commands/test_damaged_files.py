@@ -5,6 +5,7 @@ several lines of refusal, and a search that continues a record never has another
 """
 
 import gzip
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from fencepost.commands.exit_codes import Exit
+from fencepost.impl.objects.buckets import Buckets
 from fencepost.sim.scenarios.loading import load, points, shipped
 from fencepost.sim.scenarios.source import BadScenario
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
 from tests.commands.running import exit_of
+from tests.commands.test_lifecycle import RULES, XML
 from tests.commands.test_replay import BAD, GOOD, lock, traced
 from tests.depth import examples
 from tests.fuzzing.grammar import NUMBERS, TEXTS
@@ -150,19 +153,64 @@ def test_defaults_in_pyproject(
     Reader(["check", "two-phase"], file, capsys).try_all(ANY)
 
 
+def test_points_of_an_agent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FENCEPOST_INGEST_TOKEN", "abc.def")
+    file = tmp_path / "points.jsonl"
+    one = '{"name": "cpu.load", "labels": {"host": "a"}, "unix_ns": 17, "value": 0.5}\n'
+    file.write_text(one * 3)
+    words = ["ingest", "send", str(file), "--spool", str(tmp_path / "spool"), "--agent", "a"]
+    words += ["--collector", "http://127.0.0.1:1", "--give-up-after", "0"]
+    Reader(words, file, capsys).try_all(ANY)
+
+
+def test_the_file_of_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tokens.json"
+    assert exit_of("ingest", "enrol", str(file), "agent-a") == Exit.HOLDS
+    assert exit_of("ingest", "enrol", str(file), "ops", "--operator") == Exit.HOLDS
+    capsys.readouterr()
+    whole = file.read_bytes()
+    reader = Reader(["ingest", "enrol", str(file), "agent-b"], file, capsys)
+    reader.try_all({Exit.HOLDS, Exit.BAD_REQUEST}, lambda: file.write_bytes(whole))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_rows_of_a_catalog(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"file://{tmp_path}/store?linger_ms=0"
+    assert exit_of("catalog", "init", url) == Exit.HOLDS
+    file = tmp_path / f"person.{kind}"
+    text = "id,name,born\n1,Ada,1815\n2,Bob,\n"
+    file.write_text(text if kind == "csv" else '{"id": 1, "name": "Ada"}\n{"id": 2, "name": "Bob"}\n')
+    capsys.readouterr()
+    words = ["catalog", "put", url, f"person={file}", "--key", "id", "--author", "ann"]
+    Reader(words, file, capsys).try_all(ANY)
+
+
+@pytest.mark.parametrize("kind", ["json", "xml"])
+def test_rules_of_a_lifecycle(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    buckets = Buckets(str(tmp_path / "root"))
+    buckets.create("logs")
+    buckets.close()
+    file = tmp_path / f"rules.{kind}"
+    file.write_text(json.dumps(RULES) if kind == "json" else XML)
+    words = ["lifecycle", "put", str(tmp_path / "root"), str(file), "--bucket", "logs"]
+    Reader(words, file, capsys).try_all(ANY)
+
+
 @pytest.mark.parametrize("part", range(3))
 def test_scenarios(part: int, tmp_path: Path) -> None:
     """Read, and laid out as points; a damaged one that can be read may take any time to run."""
     whole = list(shipped().values())[part].read_bytes()
     file = tmp_path / "mine.toml"
-    said: list[str] = []
+    messages: list[str] = []
     for seed in range(examples(20, 3_000)):
         file.write_bytes(changed(whole, random.Random(seed)))
         try:
             points(load(str(file)))
         except BadScenario as error:
-            said.append(str(error))
+            messages.append(str(error))
         except Exception as error:  # noqa: BLE001  named with its seed
             pytest.fail(f"seed {seed}: {error!r}")
-    assert said
-    assert [text for text in said if len(text.splitlines()) != 1] == []
+    assert messages
+    assert [text for text in messages if len(text.splitlines()) != 1] == []

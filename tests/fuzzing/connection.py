@@ -51,6 +51,8 @@ class Transport(asyncio.Transport):
 
     def set_protocol(self, _: asyncio.BaseProtocol) -> None: ...
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
     def get_write_buffer_size(self) -> int:
         return 0
 

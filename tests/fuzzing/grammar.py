@@ -134,7 +134,7 @@ BODIES = (
 
 @dataclass(frozen=True)
 class Operation:
-    """What a description tells about one operation. `{name}` in `path` is one of the `names`."""
+    """The description of one operation. `{name}` in `path` is one of the `names`."""
 
     method: str
     path: str

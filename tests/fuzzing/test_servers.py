@@ -140,8 +140,11 @@ def test_no_request_of_very_many_makes_a_server_fail(name: str, tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["v1", "ingest", "streams", "lifecycle"])
-def test_memory_does_not_grow_with_refused_requests(name: str, tmp_path: Path, log: Log) -> None:
+def test_memory_does_not_grow_with_refused_requests(
+    name: str, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same requests again and again leave nothing behind."""
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "disabled", True)  # pytest would keep every line
     with TARGETS[name](tmp_path) as target, asyncio.Runner() as runner:
         made = Attack(name, target, log)
         count = 300

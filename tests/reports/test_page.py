@@ -399,4 +399,28 @@ def test_a_step_of_code_has_its_line_and_what_changed_in_the_body(tmp_path: Path
     write(tmp_path, "audit.json", {**AUDIT, "verdict": "violated", "violations": [violation]})
     text = page(read_folder(tmp_path))
     assert "<code>m.py:7</code>" in text
-    assert "…<del>3</del><ins>41</ins>…" in text
+    assert "<div>epoch: <del>3</del> <ins>41</ins></div>" in text
+    steps = [{**step, "previous": "a long text: 3 of all", "body": "a long text: 41 of all"}]
+    write(
+        tmp_path,
+        "audit.json",
+        {**AUDIT, "verdict": "violated", "violations": [{**violation, "steps": steps}]},
+    )
+    assert "…<del>3</del><ins>41</ins>…" in page(read_folder(tmp_path))
+
+
+def test_outcomes_are_a_table_with_what_was_never_met(tmp_path: Path) -> None:
+    row = {
+        "file": "m.py",
+        "line": 7,
+        "function": "f",
+        "kind": "put",
+        "condition": "if absent",
+        "outcomes": {"200": 3, "412": 0},
+    }
+    coverage = {**AUDIT["coverage"], "requests": [row], "executed": {"m.py": {"7": 1, "9": 0}}}
+    write(tmp_path, "audit.json", {**AUDIT, "coverage": coverage})
+    text = page(read_folder(tmp_path))
+    assert "Outcomes by request line: 1 of 2 outcomes met" in text
+    assert "never" in text
+    assert "m.py:9" in text

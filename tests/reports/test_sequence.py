@@ -71,7 +71,7 @@ def test_the_arrow_has_the_condition_and_the_key_what_changed() -> None:
     assert rows[1].text == "put if 9f9d51"
     assert [row.difference for row in rows] == [
         "new",
-        "was 9f9d51, 3 → 5 bytes, epoch 3 → 4",
+        "epoch 3 → 4, was 9f9d51",
         "was 7e0d7f",
     ]
 
@@ -88,7 +88,7 @@ def test_the_picture_names_lanes_and_what_was_lost() -> None:
     assert output[:3] == ["a", "b", "lock"]
     assert "put if absent → done" in output
     assert "put if absent → exists, reply lost" in output
-    assert "abcdef epoch=3 (new)" in output
+    assert "epoch=3 (new)" in output
     assert "CRASH" in output
 
 

@@ -10,8 +10,9 @@ of times if necessary, and then gets a mark here.
     store/landed/v1/...        the marks: {"result": "accepted" | "conflict"}
     lock                       one collector at a time
 
-What waits is bounded, in batches and in bytes: a collector that accepts faster than its bucket does answers
-503 (`backlog`) to new batches beyond the bound, and their agents keep them. Several batches land at once.
+The waiting batches are bounded, by number and by bytes. A collector that accepts faster than its bucket does
+answers 503 (`backlog`) to new batches beyond the bound, and their agents keep them. Several batches land at
+once.
 
 A conflict in the bucket means that another collector accepted other bytes there, which a single collector
 excludes: the record is in the bucket, an error in the log, and the frame stays here.

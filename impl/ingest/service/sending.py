@@ -29,6 +29,7 @@ from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.ingest.operator import DROP
 from fencepost.impl.ingest.service.requests import KINDS
 from fencepost.impl.ingest.service.spool import Batch, Spool
+from fencepost.impl.store.urls import without_user
 
 _LOG = logging.getLogger("fencepost.ingest")
 
@@ -267,7 +268,10 @@ def _checked(url: str) -> str:
     except ValueError:
         sound = False
     if not sound or parts.query or parts.fragment or parts.username:
-        raise ValueError(f"collector {url!r} is not an address; write http://host:port or https://host:port")
+        shown = without_user(url)
+        raise ValueError(
+            f"collector {shown!r} is not an address; write http://host:port or https://host:port"
+        )
     return url.rstrip("/")
 
 

@@ -20,7 +20,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Scene:
+class Setting:
     """A server with these limits, and its clients; `hold` keeps requests unanswered."""
 
     def __init__(self, limits: Limits, port: int) -> None:
@@ -49,12 +49,12 @@ class Scene:
         return await asyncio.wait_for(streams[0].read(4096), 5)
 
 
-def play(act: Callable[[Scene], Awaitable[None]], limits: Limits) -> Scene:
-    async def run() -> Scene:
-        scene = Scene(limits, 0)
-        made = protocol(limits, scene.refused.append)
+def play(act: Callable[[Setting], Awaitable[None]], limits: Limits) -> Setting:
+    async def run() -> Setting:
+        setting = Setting(limits, 0)
+        made = protocol(limits, setting.refused.append)
         config = uvicorn.Config(
-            scene.app,
+            setting.app,
             interface="asgi3",
             http=made,
             ws="none",
@@ -64,24 +64,24 @@ def play(act: Callable[[Scene], Awaitable[None]], limits: Limits) -> Scene:
         )
         config.load()
         server = await asyncio.get_running_loop().create_server(
-            lambda: made(config, scene.state, {}), "127.0.0.1", 0
+            lambda: made(config, setting.state, {}), "127.0.0.1", 0
         )
-        scene.port = server.sockets[0].getsockname()[1]
+        setting.port = server.sockets[0].getsockname()[1]
         try:
-            await act(scene)
-            places: Places = next(iter(scene.state.connections)).places
+            await act(setting)
+            places: Places = next(iter(setting.state.connections)).places
         finally:
-            scene.hold.set()
-            for writer in scene.writers:
+            setting.hold.set()
+            for writer in setting.writers:
                 writer.close()
             server.close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(5):
-                    while scene.state.connections:
+                    while setting.state.connections:
                         await asyncio.sleep(0.005)
         for known in (places._open, places._heads, places._by_address, places._idle, places._ending):
             assert not known, "a connection that is gone is remembered"
-        return scene
+        return setting
 
     return asyncio.run(run())
 
@@ -92,78 +92,78 @@ LIMITS = Limits(connections=4, linger_s=0.1)
 def test_a_half_sent_head_leaves_its_place_to_the_next_connection() -> None:
     """2,005 half-sent heads kept everybody out until the limit of 10 seconds for a head."""
 
-    async def act(scene: Scene) -> None:
-        halves = [await scene.connect(HALF) for _ in range(9)]
-        assert await scene.answer(await scene.connect(), GET) == OK
+    async def act(setting: Setting) -> None:
+        halves = [await setting.connect(HALF) for _ in range(9)]
+        assert await setting.answer(await setting.connect(), GET) == OK
         for half in halves[:6]:
-            answer = await scene.answer(half)
+            answer = await setting.answer(half)
             assert answer.startswith(b"HTTP/1.1 503 "), "the client learns why"
             assert b"retry-after: 1" in answer
-        assert await scene.answer(halves[8], b" x\r\n\r\n") == OK, "the newest ones still have theirs"
+        assert await setting.answer(halves[8], b" x\r\n\r\n") == OK, "the newest ones still have theirs"
 
     assert play(act, LIMITS).refused == ["busy"] * 6
 
 
 def test_connections_that_send_nothing_leave_their_places_too() -> None:
-    async def act(scene: Scene) -> None:
+    async def act(setting: Setting) -> None:
         for _ in range(30):
-            await scene.connect()
-        assert await scene.answer(await scene.connect(), GET) == OK
+            await setting.connect()
+        assert await setting.answer(await setting.connect(), GET) == OK
 
     play(act, LIMITS)
 
 
 def test_an_idle_connection_leaves_its_place_after_the_half_sent_ones() -> None:
-    async def act(scene: Scene) -> None:
-        idle = [await scene.connect() for _ in range(3)]
+    async def act(setting: Setting) -> None:
+        idle = [await setting.connect() for _ in range(3)]
         for streams in idle:
-            assert await scene.answer(streams, GET) == OK
-        half = await scene.connect(HALF)
-        assert await scene.answer(await scene.connect(), GET) == OK
-        assert (await scene.answer(half)).startswith(b"HTTP/1.1 503 ")
-        assert await scene.answer(idle[0], GET) == OK
-        assert await scene.answer(await scene.connect(), GET) == OK
-        assert await scene.answer(idle[1]) == b"", "the one that was idle for longest is closed"
-        assert await scene.answer(idle[0], GET) == OK
+            assert await setting.answer(streams, GET) == OK
+        half = await setting.connect(HALF)
+        assert await setting.answer(await setting.connect(), GET) == OK
+        assert (await setting.answer(half)).startswith(b"HTTP/1.1 503 ")
+        assert await setting.answer(idle[0], GET) == OK
+        assert await setting.answer(await setting.connect(), GET) == OK
+        assert await setting.answer(idle[1]) == b"", "the one that was idle for longest is closed"
+        assert await setting.answer(idle[0], GET) == OK
 
     play(act, LIMITS)
 
 
 def test_a_connection_with_a_request_keeps_its_place() -> None:
-    async def act(scene: Scene) -> None:
-        scene.hold.clear()
-        busy = [await scene.connect(GET) for _ in range(4)]
-        refused = await scene.answer(await scene.connect())
+    async def act(setting: Setting) -> None:
+        setting.hold.clear()
+        busy = [await setting.connect(GET) for _ in range(4)]
+        refused = await setting.answer(await setting.connect())
         assert refused.startswith(b"HTTP/1.1 503 ")
-        scene.hold.set()
+        setting.hold.set()
         for streams in busy:
-            assert await scene.answer(streams) == OK
+            assert await setting.answer(streams) == OK
 
     play(act, LIMITS)
 
 
 def test_a_head_that_is_begun_behind_a_request_is_half_sent_once_that_is_answered() -> None:
-    async def act(scene: Scene) -> None:
-        scene.hold.clear()
-        busy = [await scene.connect(GET + HALF) for _ in range(4)]
-        scene.hold.set()
+    async def act(setting: Setting) -> None:
+        setting.hold.clear()
+        busy = [await setting.connect(GET + HALF) for _ in range(4)]
+        setting.hold.set()
         for streams in busy:
-            assert await scene.answer(streams) == OK
-        assert await scene.answer(await scene.connect(), GET) == OK
-        assert (await scene.answer(busy[0])).startswith(b"HTTP/1.1 503 ")
+            assert await setting.answer(streams) == OK
+        assert await setting.answer(await setting.connect(), GET) == OK
+        assert (await setting.answer(busy[0])).startswith(b"HTTP/1.1 503 ")
 
     play(act, LIMITS)
 
 
 def test_one_address_has_a_share_of_the_unfinished_heads() -> None:
-    async def act(scene: Scene) -> None:
-        other = await scene.connect(HALF, host="127.0.0.2")
-        halves = [await scene.connect(HALF) for _ in range(5)]
+    async def act(setting: Setting) -> None:
+        other = await setting.connect(HALF, host="127.0.0.2")
+        halves = [await setting.connect(HALF) for _ in range(5)]
         for half in halves[:3]:
-            assert (await scene.answer(half)).startswith(b"HTTP/1.1 503 ")
-        assert await scene.answer(other, b" x\r\n\r\n") == OK, "another address is not concerned"
+            assert (await setting.answer(half)).startswith(b"HTTP/1.1 503 ")
+        assert await setting.answer(other, b" x\r\n\r\n") == OK, "another address is not concerned"
         for half in halves[3:]:
-            assert await scene.answer(half, b" x\r\n\r\n") == OK
+            assert await setting.answer(half, b" x\r\n\r\n") == OK
 
     play(act, Limits(connections=100, client_heads=2, linger_s=0.1))
 
@@ -171,14 +171,14 @@ def test_one_address_has_a_share_of_the_unfinished_heads() -> None:
 def test_refused_connections_linger_in_a_bounded_number() -> None:
     """Each has an open file."""
 
-    async def act(scene: Scene) -> None:
-        scene.hold.clear()
+    async def act(setting: Setting) -> None:
+        setting.hold.clear()
         for _ in range(4):
-            await scene.connect(GET)
+            await setting.connect(GET)
         for _ in range(60):
-            await scene.connect()
+            await setting.connect()
         await asyncio.sleep(0.05)
-        assert len(scene.state.connections) <= 4 + limits.lingering
+        assert len(setting.state.connections) <= 4 + limits.lingering
 
     limits = Limits(connections=4, linger_s=30)
     play(act, limits)

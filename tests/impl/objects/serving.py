@@ -12,10 +12,12 @@ from botocore.config import Config
 
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.server import Server, listener
+from fencepost.impl.http.tokens import Holder, Tokens
 from fencepost.impl.objects.app import ObjectServer
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Credentials
 from fencepost.impl.objects.maintenance import Maintenance
+from fencepost.impl.recording.http import HttpRecording
 from fencepost.impl.store.files import Disk
 
 ROOT_TOKEN = "a root token of the tests"
@@ -28,6 +30,8 @@ def served(
     *,
     domain: str = "",
     disk: Disk | None = None,
+    tokens: Tokens[Holder] | None = None,
+    recording: HttpRecording | None = None,
     **limits: Any,
 ) -> Iterator[str]:
     """The address of a server on this directory."""
@@ -35,7 +39,7 @@ def served(
     buckets = Buckets(str(root), disk=disk)
     known = credentials or Credentials(ROOT_TOKEN)
     bounds = Limits(**{"client_requests": 64, **limits})
-    service = ObjectServer(buckets, known, domain=domain, limits=bounds)
+    service = ObjectServer(buckets, known, domain=domain, limits=bounds, tokens=tokens, recording=recording)
     maintenance = Maintenance(buckets)
     bound = listener("127.0.0.1", 0)
     server = Server(service, on_listening=lambda _: started.set())

@@ -1,4 +1,4 @@
-"""The files of a recorder: nothing that was accepted is lost, nothing blocks, and what is missing is said."""
+"""The files of a recorder: nothing that was accepted is lost, nothing blocks, and gaps are recorded."""
 
 import os
 import signal
@@ -95,7 +95,7 @@ def test_a_disk_that_hangs_blocks_no_caller(tmp_path: Path) -> None:
     recorder.close()
 
 
-def test_old_files_are_removed_and_that_is_said(tmp_path: Path) -> None:
+def test_old_files_are_removed_which_is_a_gap(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, "ann", Sizes(rotate_bytes=1000, kept_bytes=5000))
     for number in range(400):
         put(recorder, f"k{number}")

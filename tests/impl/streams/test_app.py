@@ -8,10 +8,11 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.streams import Configuration, Node, Refused, Settings
+from fencepost.impl.streams import Configuration, Node, Reaper, Refused, Settings
 from fencepost.impl.streams.app import StreamServer
 
 from .counting import Counting
+from .requests import ask
 
 
 @pytest.fixture
@@ -139,3 +140,33 @@ def test_readers_of_a_stream_that_is_deleted_are_answered(server: StreamServer) 
     for pieces in waiting(server, lambda: server.node.delete("/s")):
         assert b'"kind": "missing"' in pieces[0]
     server.close()
+
+
+@pytest.mark.parametrize("query", ["offset=-1", "offset=-1&live=sse", "offset=-1&live=long-poll"])
+def test_a_live_stream_whose_data_is_missing_is_damaged(
+    server: StreamServer, query: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`try again` would be answered for ever, and nobody would look."""
+    server.node.create("/s", Configuration("text/plain"), b"data")
+    (key,) = (key for key in server.node.store.contents() if "/segments/" in key)
+    server.node.ensure_deleted([key])
+    server.node.drop_cached("")
+    answer = ask(server, "GET", f"/s?{query}")
+    assert answer.status == 500
+    assert b'"kind": "damaged"' in answer.body
+    assert key in caplog.text
+
+
+def test_a_stream_that_is_reaped_while_it_is_read_is_missing_and_not_damaged(server: StreamServer) -> None:
+    server.node.create("/s", Configuration("text/plain"), b"data")
+    other = Node(server.node.store, server.node.env, Settings(landing_bound_s=0.0))
+    segment = server.node.segment
+
+    def reaped(*given: Any) -> bytes:
+        other.delete("/s")
+        assert list(Reaper(other).sweep()) == []
+        server.node.drop_cached("")
+        return segment(*given)
+
+    server.node.segment = reaped  # type: ignore[method-assign]  # what happens in between
+    assert ask(server, "GET", "/s?offset=-1").status == 404

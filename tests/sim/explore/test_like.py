@@ -1,0 +1,108 @@
+"""Schedules like a recorded one: a race that a trace has is run again, and what does not fit is left out."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.events import Event
+from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, search
+from fencepost.sim.explore.like import RecordedStep
+from fencepost.sim.explore.recorded import NoSteps, recorded_steps
+from fencepost.sim.trace import table_of, write_parquet
+from fencepost.sim.world import View, World
+from fencepost.sim.world.budget import NO_FAULTS
+
+
+def program(world: World) -> None:
+    """Three processes add one to a counter without a condition; only one pair races in a given order."""
+    store = world.store()
+    store.put("counter/n", b"0", when=ANYTHING)
+
+    def add() -> None:
+        for _ in range(2):
+            found = store.get("counter/n")
+            store.put("counter/n", b"%d" % (int(found.body) + 1), when=ANYTHING)
+
+    for name in ("ann", "bob", "cho"):
+        world.spawn(add, name=name, restart=False)
+
+    def few_are_lost(view: View) -> None:
+        assert int(view.get("counter/n") or b"0") > 1, "all but one update were lost"
+
+    world.finally_("few are lost", few_are_lost)
+
+
+def steps(*words: str) -> tuple[RecordedStep, ...]:
+    """`process kind`, in the order in which they took effect."""
+    found = []
+    for place, word in enumerate(words):
+        process, kind = word.split()
+        condition = "anything" if kind == "put" else ""
+        found.append(RecordedStep(process, kind, "counter", condition, "done", 2 * place, 2 * place + 1))
+    return tuple(found)
+
+
+RACE = steps(
+    *("p get", "q get", "r get", "q put", "r put", "q get", "q put", "r get", "r put", "p put", "p get"),
+    "p put",
+)
+WORST = steps(
+    *("p get", "q get", "r get", "q put", "q get", "q put", "r put", "r get", "r put", "p put"),
+)
+
+
+def like(recorded: tuple[RecordedStep, ...], schedules: int) -> AuditOutcome:
+    request = AuditRequest(
+        program, strategy="like", like=recorded, schedules=schedules, budget=NO_FAULTS, minimise_seconds=0.1
+    )
+    return search(request)
+
+
+def test_no_schedule_breaks_what_holds() -> None:
+    """The last process always adds one to what it reads at its second turn."""
+    assert like(RACE, 4).verdict == "undecided"
+
+
+def test_a_recorded_race_is_run_again_at_once() -> None:
+    def strict(world: World) -> None:
+        program(world)
+        world.finally_("none is lost", lambda view: view.get("counter/n") == b"6")
+
+    request = AuditRequest(
+        strict, strategy="like", like=WORST, schedules=4, budget=NO_FAULTS, minimise_seconds=0.1
+    )
+    found = search(request)
+    assert found.verdict == "violated"
+    assert found.schedules == 1
+
+
+def test_what_does_not_fit_is_left_out() -> None:
+    strange = steps("p delete", "x list", "p get", "p put")
+    found = like(strange, 6)
+    assert found.verdict == "undecided"
+    assert "of 4 recorded requests were followed at most" in found.bound
+
+
+def test_the_steps_of_a_trace(tmp_path: Path) -> None:
+    """Of the keys that were named; a process that begins another life was killed."""
+    events = [
+        Event("r", 0, 1, "p", 0, 0, "request", "put", "jobs/1", condition="absent"),
+        Event("r", 1, 2, "p", 0, 0, "response", "put", "jobs/1", outcome="done"),
+        Event("r", 2, 3, "p", 0, 1, "request", "put", "jobs/1"),
+        Event("r", 3, 4, "p", 0, 2, "request", "get", "other/1"),
+        Event("r", 4, 5, "p", 1, 0, "request", "get", "jobs/1"),
+        Event("r", 5, 6, "p", 1, 0, "response", "get", "jobs/1", outcome="done"),
+    ]
+    path = tmp_path / "trace.parquet"
+    write_parquet(path, table_of(events))
+    found = recorded_steps([path], "^jobs/", print)
+    assert [(one.kind, one.condition, one.outcome, one.killed) for one in found] == [
+        ("put", "absent", "done", False),
+        ("put", "", "", True),
+        ("get", "", "done", False),
+    ]
+    with pytest.raises(NoSteps, match="no request"):
+        recorded_steps([path], "nothing", print)
+    with pytest.raises(NoSteps, match="no pattern"):
+        recorded_steps([path], "(", print)
