@@ -85,7 +85,7 @@ def _accepts(send: Send, condition: str) -> bool:
         send(condition)
     except LIBRARY_ERRORS as error:
         # Not chained: an exception of the SDK may show headers.
-        answer: Mapping[str, Any] = getattr(error, "response", {})
+        answer: Mapping[str, Any] = getattr(error, "response", None) or {}
     else:
         return True
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode") or "nothing"

@@ -13,12 +13,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from fencepost.impl.store import open_store
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unusable
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Outcome
+from fencepost.sim.probe import etag_forms
 from fencepost.sim.probe.clients import ProcessClients, ThreadClients, _finished
 from fencepost.sim.probe.history import body_of
 from fencepost.sim.probe.last_byte import LastByteSync, wire
@@ -327,3 +329,13 @@ def test_over_a_real_client_every_kind_of_request_comes_through(honest_moto: "He
             )
             assert [one.outcome.value for one in mixed] == ["done", "done", "missing", "done"]
         assert store.get("m").body == b"part"
+
+
+def test_a_conditional_write_without_an_answer_decides_nothing() -> None:
+    """An error of the connection has no response: it says nothing about the form of the ETag."""
+
+    def send(_condition: str) -> None:
+        raise ReadTimeoutError(endpoint_url="http://127.0.0.1:9")
+
+    with pytest.raises(Inconclusive, match="answered nothing"):
+        etag_forms._accepts(send, "e")

@@ -192,7 +192,12 @@ def test_a_long_first_search_does_not_keep_the_second_one_waiting(monkeypatch: p
         program_of(by_attribute)(world)
 
     runs: list[int] = []
-    options: dict[str, Any] = {"schedules": 2_000, "minimise_seconds": 0.3, "others": False}
+    options: dict[str, Any] = {
+        "strategy": "exhaustive",
+        "schedules": 2_000,
+        "minimise_seconds": 0.3,
+        "others": False,
+    }
     found = audit(program, progress=lambda at: runs.append(at.runs), budget=Budget(), **options)
     assert found.verdict == "violated", found
     assert runs[-1] < 100
