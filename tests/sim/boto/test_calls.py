@@ -318,6 +318,14 @@ def test_calls_are_remembered() -> None:
     assert made == ["GetObject"] * 3
 
 
+def test_the_adaptive_mode_decides_by_the_clock() -> None:
+    script = EVERY[:3]
+    ends(script, CONFIGURATIONS["adaptive"])
+    with counted() as made:
+        ends(script, CONFIGURATIONS["adaptive"])
+    assert made == ["PutObject"] * 3
+
+
 # Parameters.
 
 
@@ -377,6 +385,7 @@ def test_a_stubbed_client_answers_itself() -> None:
         put(s3)
         return stubbed
 
+    once(lambda s3: put(s3, 7))  # the world knows every call and its answer
     for _ in range(2):
         assert once(work) == "stubbed"
 
