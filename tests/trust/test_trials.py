@@ -83,6 +83,7 @@ LONG: list[Row] = [
     ("shared_etag", "broken_upload", NONE, "violated"),
     ("shared_etag", "broken_upload", (), "violated"),
     ("sink_file_boundaries", "broken", (), "violated"),
+    ("work_queue", "broken", (), "violated"),
     *(
         ("several_writers", f"{what}_broken", sized(n, k), "violated")
         for what in ("log", "register", "swap")
