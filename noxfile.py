@@ -28,6 +28,7 @@ BENCHMARKS = (
     "portfolio",
     "prediction",
     "program-prediction",
+    "promises",
     "proxy",
     "publish",
     "recorder",

@@ -31,9 +31,9 @@ SECONDS = 60.0
 REAL_TIMES = 8
 """Real time of one audit, as a multiple of its limit, after which it is ended."""
 SIZES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "names_in_manifest:fixed": ((), ("processes=3", "names=2")),
-    "numbers_in_registry:fixed": ((), ("processes=3", "versions=2")),
-    "log_taken_over:fixed": ((), ("processes=3",)),
+    "several_writers:swap_fixed": ((), ("n=3", "k=2")),
+    "several_writers:register_fixed": ((), ("n=3", "k=2")),
+    "several_writers:log_fixed": ((), ("n=3",)),
     "work_queue:fixed": ((), ("jobs=2",)),
 }
 """Parameters of the programs that are audited in several sizes."""

@@ -174,6 +174,7 @@ def silent(target: Target, readers: int, appends: int, size: int) -> dict[str, A
                 time.sleep(1.0)  # noqa: TID251  the real clock of a real server
     finally:
         followers.close()
+        writer.close()
     return {
         "readers": readers,
         "appends": appends,

@@ -6,8 +6,8 @@
     dead/JOB      the record of a job whose attempts are used up
 
 Workers take a job by creating its claim, or by replacing a claim that has expired. Every later write of the
-claim names the ETag that the worker wrote last: a worker that lost the claim is refused. The records follow from
-the claim, so anybody may write them.
+claim names the ETag that the worker wrote last: a worker that lost the claim is refused. The records follow
+from the claim, so anybody may write them.
 """
 
 import json

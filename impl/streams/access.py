@@ -7,7 +7,7 @@
     DELETE   delete
 
 Pages of any origin may read what their browser's user may read. The other methods are for pages of this
-server and of the origins that are configured. A browser sends some of these requests without asking first, so
+server and of the origins that are configured. A browser sends some of these requests without a preflight, so
 they are refused by their Origin header; programs send none.
 """
 

@@ -332,19 +332,19 @@ class Reaper:
             if now_ns >= self._failures.get(name, _NEVER_FAILED).until_ns
         ]
         self.is_behind = len(due) > settings.reap_limit
-        for name, error in self._reaped(due[: settings.reap_limit]):
-            if error is None:
+        for name, failed in self._reaped(due[: settings.reap_limit]):
+            if failed is None:
                 self._failures.pop(name, None)
-            elif isinstance(error, RetentionError) and error.kind is Trouble.YOUNG:
+            elif isinstance(failed, RetentionError) and failed.kind is Trouble.YOUNG:
                 # It takes no slot, and asks nothing of the store, until it can succeed.
                 failures = self._failures.get(name, _NEVER_FAILED)
-                self._failures[name] = _Failures(failures.count, now_ns + error.wait_ns)
+                self._failures[name] = _Failures(failures.count, now_ns + failed.wait_ns)
             else:
                 failures = self._failures.get(name, _NEVER_FAILED)
                 pause_s = min(BACKOFF_S * 2.0**failures.count, BACKOFF_MAX_S)
                 self._failures[name] = _Failures(failures.count + 1, now_ns + round(pause_s * 1e9))
                 self.counters.reap_failures += 1
-                yield name, error
+                yield name, failed
 
     def _reaped(self, due: Sequence[tuple[str, str]]) -> Iterator[tuple[str, StreamError | None]]:
         """Reap these streams, several at once where that is set; yield how each ended."""

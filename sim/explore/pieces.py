@@ -10,11 +10,11 @@ way to go on from there is a piece of its own. So long pieces become many, and n
 has work for hours. The limit is a number of runs and doubles with every cut: a small program is not cut to
 bits, and a large one soon has pieces for all workers.
 
-The result of a piece is a function of the piece alone. It depends neither on the worker nor on time, nor on what
-else was explored. So a piece that is lost with its worker is explored again, and a search that was stopped
-continues with the pieces that are left. Pieces have an order, that of the search: when a property breaks, the
-pieces before are explored to their end, and the failure of the first one counts. Any number of workers finds
-the same failure.
+The result of a piece is a function of the piece alone. It depends neither on the worker nor on time, nor on
+what else was explored. So a piece that is lost with its worker is explored again, and a search that was
+stopped continues with the pieces that are left. Pieces have an order, that of the search: when a property
+breaks, the pieces before are explored to their end, and the failure of the first one counts. Any number of
+workers finds the same failure.
 """
 
 import heapq
@@ -140,8 +140,8 @@ class Together:
         self._busy: dict[tuple[int, ...], Piece] = {}
         self._failed: tuple[tuple[int, ...], Report] | None = None
         """First in order of the pieces that failed so far."""
-        self._counts: list[tuple[tuple[int, ...], list[int]]] = []
-        """Counts of each piece that was explored."""
+        self._seen: list[tuple[tuple[int, ...], Report]] = []
+        """Counts, coverage and findings of each piece that was explored."""
 
     @property
     def schedules(self) -> int:
@@ -183,8 +183,7 @@ class Together:
     def _begin(self, pieces: list[Piece]) -> None:
         self._waiting, self._busy, self._failed = [*pieces], {}, None
         heapq.heapify(self._waiting)
-        done = [self.whole.schedules, self.whole.pruned, self.whole.merged, self.whole.cut, self.whole.steps]
-        self._counts = [((), done)]
+        self._seen = [((), _findings(self.whole))]
 
     def _explore(self, workers: Workers, stop: Stop) -> int | None:
         """Hand out pieces until none is left. A number (`timed`) when all must start over."""
@@ -214,13 +213,10 @@ class Together:
         return self._failed is None or piece.order < self._failed[0]
 
     def _add(self, piece: Piece, report: Report) -> None:
-        whole = self.whole
-        self._counts.append((piece.order, report["counts"]))
-        self._count(self._counts[-1:])
-        whole.coverage.add(unpack_coverage(report["coverage"]))
-        whole.findings += [finding for finding in report["findings"] if finding not in whole.findings]
+        self._seen.append((piece.order, {name: report[name] for name in _SUMMED}))
+        self._sum(report)
         left = piece.parts(report["left"])
-        whole.part += piece.share - sum(part.share for part in left)
+        self.whole.part += piece.share - sum(part.share for part in left)
         if report["failures"]:
             if self._counts_yet(piece):
                 self._failed = (piece.order, report)
@@ -228,25 +224,29 @@ class Together:
         for part in left:
             heapq.heappush(self._waiting, part)
 
-    def _count(self, rows: list[tuple[tuple[int, ...], list[int]]]) -> None:
+    def _sum(self, report: Report) -> None:
         whole = self.whole
-        for _, (schedules, pruned, merged, cut_, steps) in rows:
-            whole.schedules += schedules
-            whole.pruned += pruned
-            whole.merged += merged
-            whole.cut += cut_
-            whole.steps += steps
+        schedules, pruned, merged, cut_, steps = report["counts"]
+        whole.schedules += schedules
+        whole.pruned += pruned
+        whole.merged += merged
+        whole.cut += cut_
+        whole.steps += steps
+        whole.coverage.add(unpack_coverage(report["coverage"]))
+        whole.findings += [finding for finding in report["findings"] if finding not in whole.findings]
 
     def _end(self) -> None:
-        """Leave the first failure and the counts of the pieces before it; or what is left to explore."""
-        if self._failed is None:
-            self.whole.left = self._left()
-            return
-        order, report = self._failed
+        """Sum up in the order of pieces, and leave the first failure; or the pieces that are left."""
         whole = self.whole
-        whole.schedules = whole.pruned = whole.merged = whole.cut = whole.steps = 0
-        self._count([row for row in self._counts if row[0] <= order])
-        for name, reason, rows in report["failures"]:
+        whole.forget_counts()
+        whole.findings = []
+        for place, seen in sorted(self._seen, key=lambda one: one[0]):
+            if self._failed is None or place <= self._failed[0]:
+                self._sum(seen)
+        if self._failed is None:
+            whole.left = self._left()
+            return
+        for name, reason, rows in self._failed[1]["failures"]:
             steps = [Target(*row) for row in rows]
             whole.failures.append(Failure(Violation(name, reason), (), timed=STAMPED, steps=steps))
 
@@ -321,16 +321,26 @@ def _report(search: ReducedSearch) -> Report:
         failures.append((failure.violation.name, failure.violation.reason, [astuple(step) for step in steps]))
     stale = search.stale or search.setting.variables.has_learnt
     report = {
+        **_findings(search),
         "stale": stale,
         "timed": search.timed,
-        "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
-        "coverage": pack_coverage(search.coverage),
-        "findings": search.findings,
         "failures": failures,
         "knowledge": knowledge_of(search.setting),
     }
     going_on = not (stale or failures or search.exhausted)
     return {**report, "left": cut(search) if going_on else []}
+
+
+_SUMMED = ("counts", "coverage", "findings")
+
+
+def _findings(search: ReducedSearch) -> Report:
+    """Return the parts of a report that are summed over pieces."""
+    return {
+        "counts": [search.schedules, search.pruned, search.merged, search.cut, search.steps],
+        "coverage": pack_coverage(search.coverage),
+        "findings": [*search.findings],
+    }
 
 
 def raised(report: Report) -> None:

@@ -6,15 +6,16 @@ in *stages*: without faults, with any one fault, with any two, with the whole bu
 ones before it, so its verdict is a claim of its own, and the last stage is the audit. A counterexample comes
 from the first stage that has one, and so has as few faults as possible.
 
-*Work.* A stage repeats the schedules of the one before it, which are few beside its own. So a program of
-which every stage ends is done in little more than the time of its last stage. Stages that do not end take
-turns: in each round the first of them gets `RUNS_FIRST` runs, the next half as many, and so on, and each
-round has twice the runs of the round before. Runs are counted, not seconds, so the result is a function of
-the program and the seed, as long as no limit of time ends it.
+*Turns.* The first stages get some runs. That is enough for small programs, and for most mistakes. Then
+schedules are drawn, at random and by priorities, and the whole budget gets `RUNS_WHOLE` runs: it contains the
+other stages, so a program that is explored by then is not explored twice. After that the stages that are
+left take turns: in each round the first of them gets `RUNS_FIRST` runs, the next half as many, and so on, and
+each round has twice the runs of the round before. Runs are counted, not seconds, so the result is a function
+of the program and the seed, as long as no limit of time ends it. When a violation with faults was found out
+of turn, the stages with fewer faults get some more runs, and the failure with the fewest faults is reported.
 
-*Samples.* Where the stages are not done after `RUNS_BEFORE` runs, schedules are drawn: at random, by
-priorities, and by short searches with one kind of fault each. When these show a violation with faults, the
-stages with fewer faults get some more runs, and the failure with the fewest faults is reported.
+*Stages without more faults.* Where the steps of a stage show that no run can have more faults than it allows,
+it is the last one.
 
 *Threads* that share memory also take turns between lines, after the first runs of the first stage (`finer`).
 
@@ -43,12 +44,13 @@ from fencepost.sim.faults import KINDS
 from fencepost.sim.threads import lines
 from fencepost.sim.world import NO_FAULTS, Budget
 from fencepost.sim.world.budget import price
+from fencepost.sim.world.stamps import UNTIMED
 
-RUNS_FIRST = 1_000
-"""Runs of the first stage in the first round."""
-RUNS_BEFORE = 600
-"""Runs before schedules are drawn."""
-SAMPLES_EACH = 150
+RUNS_FIRST, RUNS_ONE = 1_000, 500
+"""Runs without faults and with any one fault before schedules are drawn."""
+RUNS_WHOLE = 8_000
+"""Runs of the whole budget after that."""
+SAMPLES_EACH = 75
 """Schedules drawn with each way of drawing."""
 RUNS_ALONE = 300
 """Runs with each kind of fault alone."""
@@ -56,6 +58,8 @@ RUNS_PLAINER = 500
 """Runs of each stage with fewer faults, after schedules that were drawn showed a violation."""
 ENOUGH = ("no-faults", "one-fault", "all")
 """Stages that can be asked for."""
+_BY_STEP = frozenset(KINDS) - {"pause", "skew", "power_loss", "notification_delayed"}
+"""Kinds of which the steps of a run say if they can strike."""
 _TITLES = ("without faults", "with any one fault", "with any two faults")
 _NAMES = ("no-faults", "one-fault", "two-faults")
 
@@ -87,14 +91,14 @@ class Stage(Deepening):
         finally:
             self.seconds += time.perf_counter() - started
 
-    def pause(self, stopped: bool) -> bool:
-        """Take up that a search on behalf of this stage was stopped."""
-        self.stopped = self.stopped or stopped
-        return stopped
-
     @property
     def violated(self) -> bool:
         return self.now is not None and bool(self.now.failures)
+
+    def take_over(self, other: "Stage") -> None:
+        """Take up that the other stage has the same schedules, and has explored them."""
+        if other is not self:
+            self.now, self._whole, self.decided = other.now, other.now, True
 
     def verdict(self) -> AuditVerdict:
         """Return the verdict on the schedules of this stage alone.
@@ -170,8 +174,8 @@ class Portfolio:
         self.now: Any = None
         """The search that ran last."""
         self._sampled_runs = 0
-        self._is_sampled = False
-        self._is_looked = False
+        self._is_stopped = False
+        """True if the search was to end while schedules were drawn."""
 
     @property
     def lasso(self) -> Counterexample | None:
@@ -198,6 +202,10 @@ class Portfolio:
         return found
 
     def results(self) -> tuple[StageResult, ...]:
+        """Return what was decided. The last stage contains the others."""
+        last = self.stages[-1]
+        if last.decided and not last.violated and last.verdict() == "holds":
+            return tuple(replace(stage.result(), verdict="holds", explored=1.0) for stage in self.stages)
         return tuple(stage.result() for stage in self.stages)
 
     def progress(self) -> str:
@@ -206,40 +214,54 @@ class Portfolio:
 
     def explore(self, stop: Stop) -> Any:
         try_favourites(self.setting)
+        for turn in (self._first_runs, self._all_at_once, self._with_each_kind_alone):
+            failed = turn(stop)
+            if failed is not None or self._is_over:
+                return failed or self._found()
         runs = RUNS_FIRST
-        while not self._is_done():
+        while True:
             share = runs
-            for stage in [one for one in self.stages if not one.decided]:
-                self._explore(stage, stop, None if self._is_last(stage) else share)
-                if self._ends_with(stage):
+            for stage in self._open():
+                left = self._open()
+                self._explore(stage, stop, None if left == [stage] or self._in_pieces else share)
+                if self._is_over:
                     return self._found()
-                if stage is self.stages[0] and not self._is_looked:
-                    self._is_looked = True
-                    self._look_between_lines(stage, stop)
-                    if self._ends_with(stage):
-                        return self._found()
-                if not self._is_sampled and self.runs >= RUNS_BEFORE and not stage.decided:
-                    self._is_sampled = True
-                    failed = self._sample(stop)
-                    if failed is not None:
-                        return failed
                 share = max(1, share // 2) if not stage.decided else share
             runs *= 2
-        return self._found()
 
-    def _ends_with(self, stage: Stage) -> bool:
-        """Return True if nothing is to be explored after what this stage just did."""
-        return stage.stopped or stage.violated or self.lasso is not None or self._is_done()
+    def _first_runs(self, stop: Stop) -> Any:
+        """Give the stages with few faults some runs, and draw schedules where that does not decide them."""
+        for number, stage in enumerate(self.stages[:2]):
+            self._explore(stage, stop, (RUNS_FIRST, RUNS_ONE)[number])
+            if not number and not self._is_over:
+                self._look_between_lines(stage, stop)
+            if self._is_over:
+                return None
+            if not stage.decided:
+                return self._sample(stop)
+        return None
 
-    def _is_last(self, stage: Stage) -> bool:
-        """Return True if the stage needs not take turns any more."""
-        left = [one for one in self.stages if not one.decided]
-        return self._is_sampled and (left == [stage] or self._in_pieces)
+    def _all_at_once(self, stop: Stop) -> Any:
+        """Give the last stage, which contains the others, the runs in which most programs are explored."""
+        last = self.stages[-1]
+        if self._in_pieces or self._open() == [last]:
+            return None
+        self._explore(last, stop, RUNS_WHOLE)
+        if last.violated and last.now is not None:
+            return self._plainer(_faults(last.now.failures[0]), stop)
+        return None
 
-    def _is_done(self) -> bool:
-        if self.stages[-1].decided:
+    def _open(self) -> list[Stage]:
+        return [stage for stage in self.stages if not stage.decided]
+
+    @property
+    def _is_over(self) -> bool:
+        """True if nothing is to be explored any more."""
+        stages = self.stages
+        if self._until != "all" and is_reached(self.results(), self._until):
             return True
-        return self._until != "all" and is_reached(self.results(), self._until)
+        found = self.lasso is not None or stages[-1].decided or self._is_stopped
+        return found or any(stage.stopped or stage.violated for stage in stages)
 
     def _explore(self, stage: Stage, stop: Stop, runs: int | None) -> None:
         """Continue a stage with what the others learnt."""
@@ -253,6 +275,23 @@ class Portfolio:
             return stop(self)
 
         self.now = stage.explore(look, runs)
+        if stage.decided and not stage.violated and self._contains_all(stage):
+            self.stages[-1].take_over(stage)
+
+    def _contains_all(self, stage: Stage) -> bool:
+        """Return True if no run can have more faults than this stage allows, which is explored.
+
+        Before the first fault beyond the limit, a run is one of the stage. So that fault strikes a step that
+        the stage took as well. If all kinds that can strike its steps allow no more faults, no run has more.
+        """
+        assert stage.now is not None, "it is decided"
+        most = stage.setting.budget.most() if stage.setting.faults_max is None else stage.setting.faults_max
+        met = stage.now.coverage.met_by_faults
+        budget = self.setting.budget
+        cannot = [kind for kind in _kinds(budget) if kind in _BY_STEP and not KINDS[kind].can_strike(met)]
+        if "pause" in _kinds(budget) and stage.now.timed == UNTIMED and not KINDS["pause"].can_strike(met):
+            cannot.append("pause")
+        return _without(budget, cannot).most() <= most
 
     def _look_between_lines(self, stage: Stage, stop: Stop) -> None:
         """Search for violations without faults where threads take turns between lines, see `finer`.
@@ -263,8 +302,7 @@ class Portfolio:
         if not names or not lines.apply(self.setting.program, names):
             return
         search = ReducedSearch(replace(stage.setting, lines=names, budget=NO_FAULTS))
-        before = self._sampled_runs
-        self._watch(search, lambda at: stage.pause(stop(at)), before, RUNS_FIRST)
+        self._watch(search, stop, self._sampled_runs, RUNS_FIRST)
         if search.failures:
             stage.now = search
         else:
@@ -292,12 +330,17 @@ class Portfolio:
             self._draw(sampler, stop)
             if sampler.failures:
                 return self._plainer(_faults(sampler.failures[0]), stop) or sampler
-        for alone in self._alone():
+        return None
+
+    def _with_each_kind_alone(self, stop: Stop) -> Any:
+        """Search with one fault of one kind; return the search with the fewest faults that fails."""
+        for alone in self._alone() if not self.stages[min(1, len(self.stages) - 1)].decided else ():
             search = ReducedSearch(alone, timed=self.stages[-1].timed)
-            before = self._sampled_runs
-            self._watch(search, stop, before, RUNS_ALONE)
+            self._watch(search, stop, self._sampled_runs, RUNS_ALONE)
             if search.failures:
                 return self._plainer(_faults(search.failures[0]), stop) or search
+            if self._is_stopped:
+                return None
         return None
 
     def _draw(self, sampler: Sampled, stop: Stop) -> None:
@@ -308,7 +351,8 @@ class Portfolio:
             self.now = at
             runs = getattr(at, "runs", at.schedules)
             self._sampled_runs = before + runs
-            return stop(self) or runs >= most
+            self._is_stopped = stop(self)
+            return self._is_stopped or runs >= most
 
         search.explore(look)
         self._sampled_runs = before + getattr(search, "runs", search.schedules)

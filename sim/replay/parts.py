@@ -169,17 +169,23 @@ def in_order(table: pa.Table) -> pa.Table:
     return found.append_column(SEVERAL_COUNTERS, pc.is_in(found["run"].cast(pa.string()), value_set=names))
 
 
+def has_kind(table: pa.Table, kind: str) -> bool:
+    """True if some event may be of this kind; it looks at the dictionaries, where there are any."""
+    return any(
+        pc.index(chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk, kind).as_py() >= 0
+        for chunk in table["kind"].chunks
+    )
+
+
 def _without_beginnings(table: pa.Table) -> pa.Table:
     """The table without the notes by which a recorder begins its files, in runs that one recorder recorded.
 
     Every such note is numbered 0. Where several recorders wrote, two of these notes are left, so that the
     events are never taken for those of one counter.
     """
-    if "kind" not in table.column_names or not len(table):
+    if "kind" not in table.column_names or not has_kind(table, BEGIN):
         return table
     begins = pc.equal(table["kind"].cast(pa.string()), BEGIN)
-    if not pc.any(begins).as_py():
-        return table
     wanted = ["run", *(name for name in ("process", "incarnation") if name in table.column_names)]
     found = table.select(wanted).filter(begins).cast(pa.schema([SCHEMA.field(name) for name in wanted]))
     recorders = found.group_by(wanted).aggregate([]).group_by("run").aggregate([([], "count_all")])
@@ -256,9 +262,12 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
     try:
         for table in batches(files, report):
             whole = completed(table)
-            clocks.update(noted_clocks(whole))
+            begins = has_kind(whole, BEGIN)
+            if begins:
+                clocks.update(noted_clocks(whole))
             if by != "run":
-                whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
+                if begins:
+                    whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
                 if has_unnamed_gap(whole):
                     report(Problem("the trace", UNNAMED_GAP))
             table, rest = name(whole)
@@ -290,6 +299,8 @@ def noted_clocks(table: pa.Table) -> dict[str, str]:
 
 def has_unnamed_gap(table: pa.Table) -> bool:
     """True if a recorder dropped requests, or files, and no longer knew which keys they were about."""
+    if not has_kind(table, GAP):
+        return False
     kind, key = (table[name].cast(pa.string()) for name in ("kind", "key"))
     found = pc.and_(pc.equal(kind, GAP), pc.equal(key, ""))
     return bool(pc.any(pc.and_(found, pc.equal(table["phase"].cast(pa.string()), "note"))).as_py())

@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 JAVA_NEEDED = 17
@@ -74,14 +75,15 @@ def start(
 
 def ship(made: Any) -> None:
     """Pickle what a user's own file defines by value, since workers cannot import it."""
-    import pyspark.cloudpickle as cloudpickle
+    from pyspark import cloudpickle
 
+    ship_module: Callable[[ModuleType], None] = cloudpickle.register_pickle_by_value
     names = {getattr(getattr(made, "func", made), "__module__", "")}
     names |= {base.__module__ for base in getattr(getattr(made, "func", made), "__mro__", ())}
     for name in names:
         module = sys.modules.get(name)
         if module is not None and not name.startswith(("fencepost.", "builtins")):
-            cloudpickle.register_pickle_by_value(module)
+            ship_module(module)
 
 
 def check_java() -> None:

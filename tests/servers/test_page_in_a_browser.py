@@ -3,6 +3,7 @@
 Chromium comes from the system's packages (`apt-get install chromium`), axe from a package of its own.
 """
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 
 from fencepost.reports.folder import read_folder
 from fencepost.reports.page.page import page
+from tests.hostile import TEXTS
 from tests.reports.samples import REPLAY, write, write_everything
+from tests.reports.test_hostile_texts import poisoned
 
 pytestmark = pytest.mark.server
 
@@ -227,3 +230,71 @@ def test_in_print_nothing_is_cut_off(browser: Any, file: Path, tmp_path: Path) -
     assert not tab.locator("nav").is_visible()
     assert tab.pdf(path=tmp_path / "page.pdf").startswith(b"%PDF")
     context.close()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("samples")
+    write_everything(folder)
+    return {str(path.relative_to(folder)): json.loads(path.read_text()) for path in folder.rglob("*.json")}
+
+
+def hostile_page(results: dict[str, Any], text: str, folder: Path) -> Path:
+    """A page of every kind of result, with the text behind each of its texts."""
+    for name, data in results.items():
+        made = json.dumps({**poisoned(data, text), "provenance": None})
+        (folder / name.replace("/", "-")).write_text(made)
+    target = folder / "report.html"
+    target.write_bytes(page(read_folder(folder), title=f"title{text}").encode())
+    return target
+
+
+COUNTS = """() => Object.fromEntries(['script', 'img', 'iframe', 'object', 'embed', 'form', 'base', 'meta',
+    'link', 'style', 'a[href^="http"]', 'a[href^="javascript"]']
+    .map(one => [one, document.querySelectorAll(one).length]))"""
+HANDLERS = """() => [...document.querySelectorAll('*')].flatMap(one => [...one.attributes])
+    .map(one => one.name).filter(name => name.startsWith('on'))"""
+
+
+class Watched:
+    """A tab that shows one page, without the page's content policy: the escaping alone is tested."""
+
+    def __init__(self, browser: Any, file: Path) -> None:
+        context = browser.new_context(bypass_csp=True)
+        tab = context.new_page()
+        self.dialogs: list[str] = []
+        requests: list[str] = []
+        tab.on("dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss()))
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(file.as_uri())
+        tab.evaluate("() => document.querySelectorAll('details').forEach(one => one.open = true)")
+        self.elements = tab.evaluate(COUNTS)
+        self.handlers = tab.evaluate(HANDLERS)
+        context.close()
+        self.requests = [url for url in requests if url != file.as_uri()]
+
+
+@pytest.fixture(scope="module")
+def clean(browser: Any, results: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    return Watched(browser, hostile_page(results, "", tmp_path_factory.mktemp("clean")))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_text_acts_in_the_page(
+    browser: Any, results: dict[str, Any], clean: Watched, name: str, tmp_path: Path
+) -> None:
+    seen = Watched(browser, hostile_page(results, TEXTS[name], tmp_path))
+    assert seen.elements == clean.elements
+    assert (seen.handlers, seen.dialogs, seen.requests) == ([], [], [])
+
+
+def test_a_text_that_acts_is_noticed(
+    browser: Any, results: dict[str, Any], clean: Watched, tmp_path: Path
+) -> None:
+    file = hostile_page(results, "", tmp_path)
+    file.write_text(file.read_text().replace("</h1>", TEXTS["element"] + "</h1>", 1))
+    seen = Watched(browser, file)
+    assert seen.elements != clean.elements
+    assert seen.handlers == ["onerror"]
+    assert seen.dialogs
+    assert seen.requests

@@ -15,7 +15,7 @@ from fencepost.sim.explore.deepening import Lassos
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
-from fencepost.sim.faults import pause_named
+from fencepost.sim.faults import FaultKind, pause_named
 from fencepost.sim.world import Budget, World
 from fencepost.sim.world import budget as limits
 from fencepost.sim.world.stamps import STAMPED
@@ -62,7 +62,7 @@ def enumerated(setting: Setting) -> dict[Any, int] | None:
     return fewest if plain.exhausted and not plain.cut else None
 
 
-def explored(setting: Setting, *, merge: bool) -> set[Any]:
+def explored(setting: Setting, *, merge: bool) -> tuple[set[Any], ReducedSearch]:
     endings: set[Any] = set()
     search = ReducedSearch(
         setting,
@@ -73,7 +73,7 @@ def explored(setting: Setting, *, merge: bool) -> set[Any]:
     )
     search.explore()
     assert search.exhausted
-    return endings
+    return endings, search
 
 
 def differences(seed: int) -> list[str]:
@@ -86,14 +86,17 @@ def differences(seed: int) -> list[str]:
         most = 0 if stage.name == "no-faults" else most
         expected = {ending for ending, faults in fewest.items() if faults <= most}
         for merge in (True, False):
-            if explored(stage.setting, merge=merge) != expected:
+            endings, stage.now = explored(stage.setting, merge=merge)
+            if endings != expected:
                 found.append(f"seed {seed}, {stage.name}, merge={merge}")
+            if portfolio.Portfolio(setting)._contains_all(stage) and expected != fewest.keys():
+                found.append(f"seed {seed}, {stage.name}, merge={merge}: others have more faults")
     return found
 
 
 @pytest.mark.parametrize("part", range(3))
 def test_the_stages_of_random_programs_end_as_enumerated(part: int) -> None:
-    assert not [one for seed in range(part, 18, 3) for one in differences(seed)]
+    assert not [one for seed in range(part, 9, 3) for one in differences(seed)]
 
 
 @pytest.mark.slow
@@ -105,6 +108,12 @@ def test_the_stages_of_many_random_programs_end_as_enumerated(seeds: range) -> N
 def test_a_limit_of_faults_that_limits_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A check of the check: a stage that takes two faults for one."""
     monkeypatch.setattr(limits, "_limited", lambda left, total: (*left, total))
+    assert [one for seed in range(6) for one in differences(seed)]
+
+
+def test_a_stage_that_is_taken_for_the_last_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check of the check: steps that are thought to be struck by no fault."""
+    monkeypatch.setattr(FaultKind, "can_strike", lambda *_: False)
     assert [one for seed in range(6) for one in differences(seed)]
 
 
@@ -123,7 +132,8 @@ def test_a_lost_reply_does_not_stand_for_a_lost_request_that_costs_less() -> Non
 def test_a_counterexample_has_the_fewest_faults(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where schedules are drawn before the stages are done."""
     monkeypatch.setattr(portfolio, "RUNS_FIRST", 20)
-    monkeypatch.setattr(portfolio, "RUNS_BEFORE", 10)
+    monkeypatch.setattr(portfolio, "RUNS_ONE", 10)
+    monkeypatch.setattr(portfolio, "RUNS_WHOLE", 30)
     setting = random_setting(seed, "nothing")
     fewest = enumerated(setting)
     if not fewest:

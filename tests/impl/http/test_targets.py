@@ -79,7 +79,7 @@ Ask = Callable[[str, bytes], tuple[int, dict[bytes, bytes], bytes]]
 """Method and target -> status, headers, body."""
 
 
-def asking(service: Service, loop: asyncio.AbstractEventLoop, headers: dict[str, str]) -> Ask:
+def client_of(service: Service, loop: asyncio.AbstractEventLoop, headers: dict[str, str]) -> Ask:
     raw = [(name.encode(), text.encode()) for name, text in headers.items()]
 
     def ask(method: str, target: bytes, body: bytes = b"") -> tuple[int, dict[bytes, bytes], bytes]:
@@ -125,7 +125,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 def streams(loop: asyncio.AbstractEventLoop) -> Iterator[Any]:
     env = SeededEnvironment()
     server = StreamServer(Node(MemoryStore(env=env), env))
-    yield asking(server, loop, {"content-type": "text/plain"})
+    yield client_of(server, loop, {"content-type": "text/plain"})
     server.close()
 
 
@@ -141,7 +141,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
 
 @pytest.fixture(scope="module")
 def rest(loop: asyncio.AbstractEventLoop, s3: ObjectServer) -> Any:
-    return asking(s3, loop, {"authorization": f"Bearer {ROOT_TOKEN}"})
+    return client_of(s3, loop, {"authorization": f"Bearer {ROOT_TOKEN}"})
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def collector(loop: asyncio.AbstractEventLoop, tmp_path_factory: pytest.TempPath
     follow_ups = FollowUps(authority, on_dropped=lambda *_: None)
     blocklist = Blocklist(authority.store, env, authority.settings)
     server = Collector(Strict(authority, follow_ups, blocklist), Tokens(file))
-    yield asking(server, loop, {"authorization": f"Bearer {token}"})
+    yield client_of(server, loop, {"authorization": f"Bearer {token}"})
     server.close()
     follow_ups.close()
 
@@ -260,7 +260,7 @@ def lifecycle(loop: asyncio.AbstractEventLoop, tmp_path_factory: pytest.TempPath
     with open_lifecycle(folder, SystemEnvironment()) as opened:
         worker = Worker(opened.context, opened.target, opened.log, Timing(1000, 1000, 1000))
         server = LifecycleServer(worker, "store")
-        yield asking(server, loop, {})
+        yield client_of(server, loop, {})
         server.close()
 
 

@@ -387,6 +387,28 @@ def test_an_upload_is_listed_completed_once_and_refused_with_codes(s3: Any) -> N
     assert code(s3.abort_multipart_upload, **at, UploadId=upload) == "NoSuchUpload"
 
 
+@pytest.mark.parametrize("kind", ["FULL_OBJECT", "COMPOSITE"])
+def test_a_part_is_not_compared_with_the_checksum_of_the_object(s3: Any, kind: str) -> None:
+    """boto3 compared the part that it got with the checksum of the whole object, and raised."""
+    how = {"ChecksumAlgorithm": "CRC32", "ChecksumType": kind}
+    upload = s3.create_multipart_upload(Bucket=BUCKET, Key="parts", **how)["UploadId"]
+    bodies = [b"a" * (5 << 20), b"tail"]
+    parts = []
+    for number, body in enumerate(bodies, 1):
+        at = {"Bucket": BUCKET, "Key": "parts", "UploadId": upload, "PartNumber": number}
+        made = s3.upload_part(**at, Body=body, ChecksumAlgorithm="CRC32")
+        parts.append({"PartNumber": number, "ETag": made["ETag"], "ChecksumCRC32": made["ChecksumCRC32"]})
+    s3.complete_multipart_upload(
+        Bucket=BUCKET, Key="parts", UploadId=upload, MultipartUpload={"Parts": parts}, ChecksumType=kind
+    )
+    for number, body in enumerate(bodies, 1):
+        got = s3.get_object(Bucket=BUCKET, Key="parts", PartNumber=number, ChecksumMode="ENABLED")
+        assert got["Body"].read() == body
+    whole = s3.get_object(Bucket=BUCKET, Key="parts", ChecksumMode="ENABLED")
+    assert whole["Body"].read() == b"".join(bodies)
+    assert whole["ChecksumType"] == kind
+
+
 def test_a_part_can_be_copied(s3: Any) -> None:
     s3.put_object(Bucket=BUCKET, Key="from", Body=b"0123456789")
     at = {"Bucket": BUCKET, "Key": "to"}

@@ -187,7 +187,7 @@ def open_server(*origins: str) -> StreamServer:
     "origin", ["https://evil.example", "null", "http://here.evil.example", "http://here:81"]
 )
 def test_pages_of_other_origins_only_read(origin: str) -> None:
-    """A browser sends a POST of text/plain for any page, without asking first: it would append, or delete."""
+    """A browser sends a POST of text/plain for any page, without a preflight: it would append, or delete."""
     server = open_server()
     assert ask(server, "GET", "/a", origin=origin).headers["access-control-allow-origin"] == "*"
     asked = ask(server, "OPTIONS", "/a", origin=origin, access_control_request_method="DELETE")

@@ -13,7 +13,7 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.sim.explore import pieces
-from fencepost.sim.explore.checkpoint import BadCheckpoint, load, save, unpack
+from fencepost.sim.explore.checkpoint import BadCheckpoint, load, pack_coverage, save, unpack
 from fencepost.sim.explore.pieces import Piece, Together, cut, explored, split
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -217,9 +217,10 @@ def test_any_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             setting = Setting(partial(rivals, fails=fails), NO_FAULTS)
             whole = disorderly(setting, seed).whole
             steps = [str(step) for failure in whole.failures for step in failure.steps]
-            seen.add((whole.runs, whole.schedules, tuple(steps), whole.exhausted))
+            coverage = json.dumps(pack_coverage(whole.coverage), sort_keys=True)
+            seen.add((whole.runs, whole.schedules, coverage, tuple(steps), whole.exhausted))
         assert len(seen) == 1
-        ((_, _, steps, exhausted),) = seen
+        ((*_, steps, exhausted),) = seen
         assert (bool(steps), exhausted) == (fails, not fails)
 
 
