@@ -178,7 +178,7 @@ def test_the_command_line_is_over_the_decorator_and_the_decorator_over_the_file(
         ("fencepost_budget = 0", "fencepost_budget = 0 in the configuration is no number"),
         (
             "fencepost_strategy = best",
-            "fencepost_strategy = best in the configuration; choose from exhaustive",
+            "fencepost_strategy = best in the configuration; choose from portfolio, exhaustive",
         ),
         ("fencepost_undecided = no", "fencepost_undecided = no in the configuration; choose from fail, pass"),
     ],
