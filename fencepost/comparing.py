@@ -67,10 +67,12 @@ def _verdicts(before: AuditResult, after: AuditResult) -> Iterator[Change]:
 
 def _stages(before: AuditResult, after: AuditResult) -> Iterator[Change]:
     """Stages that hold now and did not before, or the reverse; a violation says so itself."""
+    if before.violations or after.violations:
+        return  # the stages after a violation are undecided
     old, new = ({one.name: one for one in result.stages} for result in (before, after))
     for name, now in new.items():
         was = old.get(name)
-        if was is None or "violated" in (was.verdict, now.verdict) or was.verdict == now.verdict:
+        if was is None or was.verdict == now.verdict:
             continue
         judged = BETTER if now.verdict == "holds" else WORSE
         yield Change(judged, f"the audit {now.bound}", was.verdict, now.verdict)
