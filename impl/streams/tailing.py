@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.impl.http.answers import SHARED, Memory
+from fencepost.impl.http.memory import SHARED, Memory
 from fencepost.impl.streams import shown as showing
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.node import Node

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.http.answers import PIECE
 from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.memory import PIECE
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import Configuration, Node
 from fencepost.impl.streams.app import StreamServer
