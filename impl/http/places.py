@@ -87,7 +87,9 @@ class Places:
         self.leave(connection)
         self._ending[connection] = None
         if len(self._ending) > self._limits.lingering:
-            next(iter(self._ending)).abort()
+            oldest = next(iter(self._ending))
+            del self._ending[oldest]  # it may be told of its end only after others were refused
+            oldest.abort()
 
     def leave(self, connection: Connection) -> None:
         self.work(connection)
