@@ -14,8 +14,8 @@ A request holds its place in flight from before its latency until its reply has 
 at a store that far away. A late request holds one only while it is forwarded: its client has gone.
 
 What is in memory for clients is bounded: the bodies of requests by `memory_bytes`, and those of replies by as
-much again. The next one waits, and is not read meanwhile. A request gives its room back when the upstream has
-it, so none holds room while it waits for that of its reply.
+much again. The next one waits, and is not read meanwhile. If both shared their room, bodies that wait for a
+place in flight could keep all replies waiting, and with them those places.
 
 A connection to the upstream that was closed while it was idle is replaced. One that breaks after a request
 was written to it is not retried: the effect of the request is unknown, and the closed connection tells the

@@ -108,6 +108,19 @@ def test_an_idle_connection_leaves_its_place_after_the_half_sent_ones(behind: Sc
         assert read(idle[1]) == OK
 
 
+def test_a_head_that_is_begun_later_is_half_sent_as_well(behind: Scripted) -> None:
+    limits = Limits(connections=2, linger_s=0.1)
+    with proxied(behind, limits) as proxy, contextlib.ExitStack() as held:
+        idle, half = (held.enter_context(connect(proxy, GET)) for _ in range(2))
+        assert read(idle) == read(half) == OK
+        half.sendall(HALF)
+        time.sleep(0.02)
+        assert send_raw(proxy.url, LAST) == OK
+        assert read(half).startswith(b"HTTP/1.1 503 ")
+        idle.sendall(GET)
+        assert read(idle) == OK
+
+
 def test_a_connection_with_a_request_keeps_its_place(behind: Scripted) -> None:
     behind.gate = threading.Semaphore(0)
     with proxied(behind, Limits(connections=2, linger_s=0.1)) as proxy, contextlib.ExitStack() as held:
@@ -197,7 +210,8 @@ def test_a_client_that_does_not_read_is_reset(behind: Scripted, trickle: bool) -
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             one.connect(("127.0.0.1", port))
             one.sendall(GET)
-            while proxy.statistics.refused["unread"] == 0:
+            deadline = time.monotonic() + 10
+            while proxy.statistics.refused["unread"] == 0 and time.monotonic() < deadline:
                 if trickle:
                     one.settimeout(10)
                     with contextlib.suppress(ConnectionError):
@@ -278,8 +292,25 @@ def test_replies_beyond_the_memory_wait_in_the_upstream(behind: Scripted) -> Non
     assert 0 < most <= MIB
 
 
+def test_room_is_given_back_once_it_is_known_how_much_is_needed(behind: Scripted) -> None:
+    chunk = bytes(100 * KIB)
+    behind.reply = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(chunk) + chunk + b"\r\n0\r\n\r\n"
+    )
+    behind.gate = threading.Semaphore(0)
+    with (
+        proxied(behind, Limits(), reply_latency={"": Delay(0.2, 0.2)}) as proxy,
+        connect(proxy, put(len(chunk), chunk)) as one,
+    ):
+        until(lambda: behind.inside == 1)
+        until(lambda: not proxy._requests.held)
+        behind.gate.release()
+        until(lambda: len(chunk) <= proxy._replies.held < len(chunk) + KIB)
+        assert read(one)
+
+
 def test_requests_and_replies_do_not_wait_for_each_other(behind: Scripted) -> None:
-    """If requests kept their room until they are answered, each would wait for the room of another."""
+    """If they shared their room, bodies that wait for a place in flight would keep all replies waiting."""
     body = bytes(200 * KIB)
     behind.reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     with proxied(behind, Limits(memory_bytes=256 * KIB), cap=2) as proxy:
