@@ -88,7 +88,7 @@ class Places:
         self._ending[connection] = None
         if len(self._ending) > self._limits.lingering:
             oldest = next(iter(self._ending))
-            del self._ending[oldest]  # it may be told of its end only after others were refused
+            del self._ending[oldest]  # the next one may be refused before this one has left
             oldest.abort()
 
     def leave(self, connection: Connection) -> None:

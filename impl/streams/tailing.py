@@ -6,7 +6,7 @@ for a large group. A task for each stream with readers compares its manifest wit
 because another node may have moved it.
 
 A chunk that is longer than a piece of an answer is kept while a reader gets it, and found by its place in the
-stream. `fencepost.impl.http.answers` bounds how much of it is in memory: a read waits until there is room.
+stream. `fencepost.impl.http.memory` bounds how much of it is in memory: a read waits until there is room.
 """
 
 import asyncio

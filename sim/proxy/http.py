@@ -17,7 +17,7 @@ from fencepost.impl.http.heads import is_clear
 
 HEAD_BYTES_MAX = 64 << 10
 SMALL = 64 << 10
-"""A body up to this size is read without asking for room in memory, like a head."""
+"""A body up to this size needs no room in memory, as a head needs none."""
 LINE_BYTES_MAX = 1024
 """Of the line that gives the size of a chunk; its trailers have as much as a head."""
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[^\r\n]*)?\r\n")

@@ -13,7 +13,7 @@ another:
 A request holds its place in flight from before its latency until its reply has been handed on, as it would
 at a store that far away. A late request holds one only while it is forwarded: its client has gone.
 
-What is in memory for clients is bounded: the bodies of requests by `memory_bytes`, and those of replies by as
+The memory for clients is bounded: that of the bodies of requests by `memory_bytes`, that of replies by as
 much again. The next one waits, and is not read meanwhile. If both shared their room, bodies that wait for a
 place in flight could keep all replies waiting, and with them those places.
 

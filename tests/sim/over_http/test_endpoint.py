@@ -138,7 +138,8 @@ def test_half_sent_requests_and_idle_connections_leave_their_places(client, monk
     monkeypatch.setattr(
         module.Connection, "evict", lambda self, *, is_idle: (ended.append(is_idle), self.close())
     )
-    address = ("127.0.0.1", int(client.endpoint.url.rpartition(":")[2]))
+    address = client.endpoint._listening.getsockname()
+    assert address[0] == "127.0.0.1"
     held = client.send(PUT + b"Content-Length: 0\r\n\r\n")
     with contextlib.ExitStack() as opened:
 
