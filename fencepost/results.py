@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from fencepost.sim.explore.result import ProgramError as ProgramError
     from fencepost.sim.explore.result import RealRun as RealRun
     from fencepost.sim.explore.result import RequestLine as RequestLine
+    from fencepost.sim.explore.result import StageResult as StageResult
     from fencepost.sim.explore.result import Violation as Violation
     from fencepost.sim.probe.history import HistoryStep as HistoryStep
     from fencepost.sim.probe.verdict import Finding as Finding
@@ -72,7 +73,7 @@ DEFINED_IN = {
     "sim.des.result": ("OperationStats",),
     "sim.explore.result": (
         *("AuditCoverage", "AuditResult", "CounterexampleStep", "NearestPass"),
-        *("ProgramError", "RealRun", "RequestLine", "Violation"),
+        *("ProgramError", "RealRun", "RequestLine", "StageResult", "Violation"),
     ),
     "sim.probe.history": ("HistoryStep",),
     "sim.probe.verdict": ("Finding", "ProbeResult"),
