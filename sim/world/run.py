@@ -98,6 +98,7 @@ class RunState:
         "setup",
         "sharing",
         "sites",
+        "sizes_compared",
         "stamped",
         "start_ns",
         "stays_on",
@@ -158,6 +159,8 @@ class RunState:
         """
         self.time_mattered = 0
         """Highest level of time that the run depended on, see `stamps`."""
+        self.sizes_compared: frozenset[str] = frozenset()
+        """Kinds of replies whose sizes the user's code compares, see `sizes`."""
         self.streams: dict[Any, Any] = {}
         """Streams of random numbers, and other memory of the program that sets the world up."""
         self.noted: dict[str, list[tuple[str, Any]]] = {}

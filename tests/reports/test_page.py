@@ -429,8 +429,13 @@ def test_outcomes_are_a_table_with_what_was_never_met(tmp_path: Path) -> None:
 def _stage(name: str, verdict: str, runs: int, explored: float) -> dict[str, Any]:
     bound = f"<b>{name}</b>"
     return {
-        "name": name, "verdict": verdict, "bound": bound, "schedules": runs // 2, "runs": runs,
-        "seconds": 1.0, "explored": explored,
+        "name": name,
+        "verdict": verdict,
+        "bound": bound,
+        "schedules": runs // 2,
+        "runs": runs,
+        "seconds": 1.0,
+        "explored": explored,
     }
 
 
