@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fencepost.commands.rows import ZooResult as ZooResult
     from fencepost.comparing import Change as Change
     from fencepost.comparing import CompareResult as CompareResult
+    from fencepost.comparing import Comparison as Comparison
+    from fencepost.comparing import Unnoticed as Unnoticed
     from fencepost.model.kernel.report.counterexample import TraceStep as TraceStep
     from fencepost.model.kernel.report.result import CheckResult as CheckResult
     from fencepost.model.kernel.report.result import GraphState as GraphState
@@ -66,7 +68,7 @@ R = TypeVar("R")
 
 DEFINED_IN = {
     "commands.rows": ("MutantsResult", "Row", "ZooResult"),
-    "comparing": ("Change", "CompareResult"),
+    "comparing": ("Change", "CompareResult", "Comparison", "Unnoticed"),
     "model.kernel.report.counterexample": ("TraceStep",),
     "model.kernel.report.result": ("CheckResult", "GraphState", "Proof", "PropertyResult", "StateGraph"),
     "properties.driven_share": ("Gap", "Share"),

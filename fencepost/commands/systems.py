@@ -202,7 +202,7 @@ def complete_system(_: object, __: object, incomplete: str) -> list[str]:
 
 def complete_mutant(ctx: click.Context, _: object, incomplete: str) -> list[str]:
     """For the shell: the mutants of the system that was named before."""
-    name = ctx.params.get("system") or ""
+    name = next(iter(ctx.params.get("systems") or ()), "")
     modules = shipped()
     if name not in modules:
         return []
