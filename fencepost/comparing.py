@@ -111,7 +111,9 @@ def _verdicts(before: AuditResult, after: AuditResult) -> Iterator[Change]:
 
 
 def _stages(before: AuditResult, after: AuditResult) -> Iterator[Change]:
-    """Stages that hold now and did not before, or the reverse; a violation says so itself."""
+    """Stages that hold now and did not before, or the reverse; a violation ends the search before others."""
+    if before.violations or after.violations:
+        return
     old, new = ({one.name: one for one in result.stages} for result in (before, after))
     for name, now in new.items():
         was = old.get(name)

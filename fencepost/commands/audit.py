@@ -238,8 +238,8 @@ def command(systems: tuple[str, ...], listing: bool, listing_promises: bool, **o
     With --engine spark the executors of a cluster share the search, or take the audits of --mutants and
     --mutate, or the samples of --over-http. The verdict and the counterexample are those of --jobs.
 
-    With --base several programs can be named: those that the change touches are compared first. It also leaves
-    out the protective steps on changed lines, within a tenth of the budget, and lists what no property notices.
+    With --base several programs can be named: those that the change touches come first. A tenth of --budget
+    goes into leaving out protective steps on changed lines: it lists those that no property notices.
 
     With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
     removed afterwards: it breaks, or nothing is decided.

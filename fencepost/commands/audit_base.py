@@ -136,9 +136,7 @@ class _Both:
         spent = [processor_seconds()]
         before, after = None, None
         for tree in (self._tree, self._repository.root):
-            target = self._folder / "result.json"
-            target.unlink(missing_ok=True)
-            before, after = after, _audit(system, words, self._repository, tree, target)
+            before, after = after, _audit(system, words, self._repository, tree, self._target())
             spent.append(processor_seconds())
         if after is None:
             raise BadRequest(f"the audit of {system} as it is now could not run; see the line above")
@@ -161,8 +159,7 @@ class _Both:
         if not share:
             return replace(found, untried="the budget ran out before it")
         started = processor_seconds()
-        target = self._folder / "mutants.json"
-        target.unlink(missing_ok=True)
+        target = self._target()
         name = self._repository.revision
         words = [*self.words, "--mutate", "--base", name, "--budget", f"{share:.6f}"]
         ran = ran_on_tree("audit", found.system, words, self._repository, self._repository.root, target)
@@ -181,6 +178,10 @@ class _Both:
             untried=untried,
             unnoticed=tuple(self._unnoticed(row) for row in tried if row.verdict == "holds"),
         )
+
+    def _target(self) -> Path:
+        """Return a file for a result, in a folder of its own: packages of the tree are linked beside it."""
+        return Path(tempfile.mkdtemp(dir=self._folder)) / "result.json"
 
     def _unnoticed(self, row: Row) -> Unnoticed:
         file = Path(row.file).resolve()
