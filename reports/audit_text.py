@@ -418,7 +418,8 @@ def _compared(part: Comparison, base: str) -> Iterator[Text]:
     """The lines about one program."""
     if part.after is None:
         touched = "" if part.touched else ", and no line of its code differs"
-        yield Text(f"  {part.system}: not compared, {part.left_out}{touched}", COLOURS["undecided"])
+        why = one_line(f"{part.system}: not compared, {part.left_out}")
+        yield Text(f"  {why}{touched}", COLOURS["undecided"])
         return
     yield Text(f"  {part.system}, {base} against the files now")
     if part.before is None:
@@ -428,9 +429,9 @@ def _compared(part: Comparison, base: str) -> Iterator[Text]:
     yield Text(f"  now     {part.after.result.verdict}: {part.after.result.bound}")
     for change in part.changes:
         text = f"  {change.judged:<7} {change.what}: {change.before} -> {change.after}"
-        yield Text(text, JUDGED[change.judged])
+        yield Text(continued(text), JUDGED[change.judged])
     for line in unnoticed_lines(part):
-        yield Text(f"  {line}", COLOURS["undecided"])
+        yield Text(f"  {one_line(line)}", COLOURS["undecided"])
 
 
 def unnoticed_lines(part: Comparison) -> Iterator[str]:
@@ -441,6 +442,13 @@ def unnoticed_lines(part: Comparison) -> Iterator[str]:
         )
     if part.untried:
         yield f"steps on changed lines were not left out: {part.untried}"
+
+
+def comparison_notes(result: CompareResult) -> list[str]:
+    """Return what a reviewer has to know besides the changes: programs left out, steps that go unnoticed."""
+    parts = result.programs or (result,)
+    out = [f"{part.system}: not compared, {part.left_out}" for part in parts if part.left_out]
+    return [*out, *dict.fromkeys(line for part in parts for line in unnoticed_lines(part))]
 
 
 def _judged(result: CompareResult) -> str:

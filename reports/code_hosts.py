@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from fencepost.reports.audit_text import unnoticed_lines
+from fencepost.reports.audit_text import comparison_notes
 from fencepost.reports.check_text import trace_lines
 from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.media import (
@@ -162,9 +162,7 @@ def _worse(result: CompareResult) -> Iterator[str]:
         yield from (f"| what | at {for_markdown(base)} | now |", "|---|---|---|")
         for change in rows:
             yield f"| {' | '.join(map(for_markdown, (change.what, change.before, change.after)))} |"
-    parts = result.programs or (result,)
-    out = [f"{part.system}: not compared, {part.left_out}" for part in parts if part.left_out]
-    notes = [*out, *dict.fromkeys(line for part in parts for line in unnoticed_lines(part))]
+    notes = comparison_notes(result)
     if notes:
         yield ""
         yield from (f"- {for_markdown(note)}" for note in notes)

@@ -33,7 +33,7 @@ from fencepost.commands.provenance import command_line
 from fencepost.commands.rows import MutantsResult, Row
 from fencepost.commands.terminal import finish
 from fencepost.commands.user_files import is_file_name, split
-from fencepost.comparing import Comparison, Unnoticed, compare, together, verdict_of
+from fencepost.comparing import CompareResult, Comparison, Unnoticed, compare, together, verdict_of
 from fencepost.reports.audit_text import compare_text
 from fencepost.reports.code_hosts import markdown
 from fencepost.reports.command_lines import PRINTING, SEARCHING, with_token
@@ -81,7 +81,12 @@ def compare_with_base(
     with tempfile.TemporaryDirectory(prefix="fencepost-base-") as scratch:
         both = _Both(systems, repository, Path(scratch))
         files = {system: both.files_of(system) for system in systems}
-        touched = [system for system in systems if any(file in both.changed for file in files[system])]
+        # The code of a shipped program is what is installed: what the change does to it is not known.
+        touched = [
+            system
+            for system in systems
+            if not files[system] or any(file in both.changed for file in files[system])
+        ]
         steps = {system: changed_steps(files[system], both.changed) for system in touched if mutating}
         reserved = MUTANTS_SHARE if any(steps.values()) else 0.0
         budget = Budget(None if seconds is None else seconds * (1 - reserved))
@@ -107,7 +112,16 @@ def compare_with_base(
     elif markdown_file:
         say(markdown(Findings([Entry("", result)])), nl=False)
     text = compare_text(result, revision, again)
-    return finish(result, text, json_file, stderr=markdown_file == "-")
+    return finish(result, text, json_file, passes=passes(result), stderr=markdown_file == "-")
+
+
+def passes(result: CompareResult) -> bool:
+    """Return True if nothing is worse, and what is undecided holds as far as --enough demands."""
+    return result.verdict == "undecided" and all(
+        part.after is not None and part.after.result.passes
+        for part in result.programs or (result,)
+        if part.verdict == "undecided"
+    )
 
 
 class _Both:
@@ -170,9 +184,9 @@ class _Both:
         tried = [row for row in rows if row.safeguard and row.tried]
         left = sum(1 for row in tried if row.verdict == "undecided")
         whole = next((row for row in rows if not row.safeguard), None)
-        untried = f"a tenth of the budget did not suffice for {left} of {len(tried)}" if left else ""
+        untried = f"their time ran out before {left} of {len(tried)} were decided" if left else ""
         if whole is not None and whole.verdict != "holds":
-            untried = "a tenth of the budget did not suffice"
+            untried = "their time ran out before the program was decided again"
         return replace(
             found,
             untried=untried,

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from fencepost.reports.audit_text import comparison_notes
 from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.page.elements import (
     SIGNS,
@@ -215,9 +216,14 @@ def comparison(entry: Entry) -> Markup:
     """Show the differences between the audits of two revisions."""
     base = entry.data.base[:12]
     rows = [(c.what, verdict(CHANGES[c.judged], c.judged), c.before, c.after) for c in entry.data.changes]
-    if not rows:
-        return article(entry, tag("p", verdict("holds", f"Nothing is different from {base}")))
-    return article(entry, table(f"Against {base}", ("what", "is", f"at {base}", "now"), rows))
+    notes = comparison_notes(entry.data)
+    return article(
+        entry,
+        table(f"Against {base}", ("what", "is", f"at {base}", "now"), rows)
+        if rows
+        else tag("p", verdict("holds", f"Nothing is different from {base}")),
+        tag("ul", [tag("li", note) for note in notes]) if notes else None,
+    )
 
 
 def provenances(found: Findings) -> Markup:

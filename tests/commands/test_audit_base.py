@@ -252,17 +252,22 @@ def compared(target: Path) -> CompareResult:
     return found
 
 
+@pytest.mark.slow
 def test_what_a_change_touches_is_compared_first(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whichever is named first, and although only a module that is imported differs."""
     (two / "app" / "other.py").write_text(BROKEN)
-    assert ends(NAME, SECOND, "--base", "HEAD", "--json", "out.json") == Exit.VIOLATED
+    words = ("--base", "HEAD", "--json", "out.json", "--markdown", "-")
+    assert ends(NAME, SECOND, *words) == Exit.VIOLATED
     found = compared(two / "out.json")
     assert [(part.system, part.touched, part.verdict) for part in found.programs] == [
         (SECOND, True, "violated"),
         (NAME, False, "holds"),
     ]
     assert f"{SECOND}: verdict" in {change.what for change in found.changes}
-    shown = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr()
+    assert f"| {SECOND}: verdict | holds | violated |" in output.out.splitlines()
+    assert f"<details><summary>audit {SECOND}: one leads</summary>" in output.out.splitlines()
+    shown = output.err.splitlines()
     assert shown[0] == "violated: 2 things worse, 0 better"
     again = shlex.split(shown[shown.index("to reproduce:") + 1])
     assert again[:4] == ["fencepost", "audit", SECOND, "--replay"]
@@ -284,6 +289,7 @@ def test_when_the_budget_runs_out_it_says_what_was_not_compared(
     assert [part.left_out != "" for part in compared(two / "out.json").programs] == [False, True]
 
 
+@pytest.mark.slow
 def test_a_step_on_a_changed_line_that_no_property_misses_is_listed(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -317,27 +323,11 @@ def test_mutate_with_a_base_changes_only_changed_lines(
     assert {row["line"] for row in rows if row["safeguard"]} == {5}
 
 
-def test_what_is_worse_is_markdown_and_obeys_nothing(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """On standard output it is alone."""
-    hostile = "one | leads <b> @octocat\\n# x"
-    audits = project / "tests" / "audits.py"
-    audits.write_text(AUDIT.replace("one leads", hostile))
-    git(project, "commit", "-q", "-a", "-m", "hostile")
-    (project / "app" / "lead.py").write_text(BROKEN)
-    assert ends(NAME, "--base", "HEAD", "--markdown", "-") == Exit.VIOLATED
-    output = capsys.readouterr()
-    assert "worse   verdict: holds -> violated" in output.err
-    lines = output.out.splitlines()
-    assert lines[0].startswith("### Fencepost: ❌ violated.")
-    at = lines.index("|---|---|---|", lines.index("|---|---|---|") + 1)
-    assert lines[at + 1] == "| verdict | holds | violated |"
-    assert lines[at + 2].startswith("| property 'one \\| leads \\<b\\> @<!-- -->octocat\\\\n#")
-    assert [line for line in lines if line.startswith("#")] == lines[:1]
-    assert any(
-        line.startswith("<details><summary>audit tests/audits.py:election: one | leads") for line in lines
-    )
+@pytest.mark.parametrize(("enough", "ended"), [("no-faults", Exit.HOLDS), ("all", Exit.UNDECIDED)])
+def test_enough_makes_a_pass_of_what_is_undecided(project: Path, enough: str, ended: Exit) -> None:
+    words = ("--max-schedules", "8", "--enough", enough, "--json", "out.json")
+    assert ends(NAME, "--base", "HEAD", *words) == ended
+    assert compared(project / "out.json").verdict == "undecided"
 
 
 @pytest.mark.parametrize(

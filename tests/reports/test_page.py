@@ -17,7 +17,16 @@ from fencepost.reports.page.page import BYTES_MAX, page
 from fencepost.reports.page.protocols import states_of
 from fencepost.results import TraceStep
 from tests.commands.running import exit_of
-from tests.reports.samples import AUDIT, PROBE, REPLAY, SIMULATE, write, write_everything, write_samples
+from tests.reports.samples import (
+    AUDIT,
+    COMPARE,
+    PROBE,
+    REPLAY,
+    SIMULATE,
+    write,
+    write_everything,
+    write_samples,
+)
 
 
 class Reader(HTMLParser):
@@ -467,3 +476,13 @@ def test_the_stages_of_an_audit_are_a_table(tmp_path: Path) -> None:
 def test_an_audit_of_one_stage_has_no_table_of_stages(tmp_path: Path) -> None:
     write(tmp_path, "audit.json", AUDIT)
     assert 'id="stages"' not in page(read_folder(tmp_path))
+
+
+def test_a_comparison_lists_what_no_property_notices(tmp_path: Path) -> None:
+    """Also where nothing is different; and a program that was not compared does not count as equal."""
+    write(tmp_path, "compared.json", {**COMPARE, "changes": []})
+    text = page(read_folder(tmp_path))
+    assert "<li>tests/more.py:second: not compared, the budget ran out before it</li>" in text
+    assert (
+        "<li>no property notices when line 5 of app/lead.py is left out (guard): if found.done:</li>" in text
+    )
