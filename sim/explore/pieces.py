@@ -19,6 +19,7 @@ workers finds the same failure.
 
 import heapq
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
@@ -404,6 +405,9 @@ class Processes:
 
 
 def _work(setting: Setting, pipe: Connection) -> None:
+    # The parent's handlers, which are inherited, only take note of a signal: `terminate` would have no effect.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     while True:
         try:
             order, piece, runs_max = pipe.recv()
