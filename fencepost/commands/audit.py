@@ -140,7 +140,7 @@ UNLIKE_MUTATE = ("mutant", "flat", "over_http", "like")
 
 
 @click.command("audit", short_help="Drive real code through every interleaving and fault.", epilog=EPILOG)
-@click.argument("systems", metavar="SYSTEM", nargs=-1, shell_complete=complete_system)
+@click.argument("system", metavar="SYSTEM", nargs=-1, shell_complete=complete_system)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a program's parameter.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Short for --set processes=N.")
 @click.option(
@@ -219,7 +219,7 @@ UNLIKE_MUTATE = ("mutant", "flat", "over_http", "like")
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the counterexample and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems.")
-def command(systems: tuple[str, ...], listing: bool, listing_promises: bool, **options: Any) -> int:
+def command(system: tuple[str, ...], listing: bool, listing_promises: bool, **options: Any) -> int:
     """Run the real code of SYSTEM in every order, with every fault that the budget allows, and show the
     shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
@@ -248,17 +248,17 @@ def command(systems: tuple[str, ...], listing: bool, listing_promises: bool, **o
         return _list()
     if listing_promises:
         return _list_promises()
-    if not systems:
+    if not system:
         raise BadRequest("name the system to audit, as in: fencepost audit counter; --list lists them")
-    options["system"] = systems[0]
-    if len(systems) > 1 and (options["base"] is None or options["mutate"]):
-        raise BadRequest(f"{' and '.join(systems)}: only --base compares several programs; name one")
+    options["system"] = system[0]
+    if len(system) > 1 and (options["base"] is None or options["mutate"]):
+        raise BadRequest(f"{' and '.join(system)}: only --base compares several programs; name one")
     _refuse_contradictions(options)
     json_file, verbose = options["json_file"], options["verbose"]
     console = console_for(stderr=json_file == "-")
     if options["base"] is not None and not options["mutate"]:
         return compare_with_base(
-            systems,
+            system,
             options["base"],
             json_file,
             markdown_file=options["markdown"],
@@ -270,17 +270,17 @@ def command(systems: tuple[str, ...], listing: bool, listing_promises: bool, **o
             mutants = _mutants(options, session) if options["mutants"] else _mutate(options, session)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     if options["mutant"] and is_own(options["system"]):
-        system = find_mutant(options["system"], options["mutant"])
+        program = find_mutant(options["system"], options["mutant"])
     else:
-        system = find_system(options["system"], options["mutant"])
+        program = find_system(options["system"], options["mutant"])
     if hash_seed.is_recording():
-        hash_seed.write_records(_request(system, options, options["settings"]))
+        hash_seed.write_records(_request(program, options, options["settings"]))
         return Exit.HOLDS
-    with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
+    with _user_errors(program), _output_to_stderr(wanted=json_file == "-"):
         if options["over_http"]:
-            result = _over_http(system, options)
+            result = _over_http(program, options)
         else:
-            result = _real(system, options, console) if options["store"] else _search(system, options)
+            result = _real(program, options, console) if options["store"] else _search(program, options)
     again = ""
     if result.violations and result.real is None:
         again = command_line(without=SEARCHING, flags=PRINTING)

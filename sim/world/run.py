@@ -426,6 +426,10 @@ class RunState:
         if level > self.time_mattered:
             self.time_mattered = level
 
+    def compare_sizes(self, kinds: frozenset[str]) -> None:
+        """Record that the user's code compares sizes of replies of these kinds, see `sizes`."""
+        self.sizes_compared |= kinds
+
     def count_reading(self) -> int:
         """Count a clock reading that is no step."""
         self.readings += 1

@@ -25,7 +25,7 @@ def look(kinds: frozenset[str], frame: FrameType) -> None:
     if run is None or run.running is None or kinds <= run.sizes_compared:
         return
     if is_users(sys.modules.get(frame.f_globals.get("__name__", ""))):
-        run.sizes_compared |= kinds
+        run.compare_sizes(kinds)
 
 
 class Size(int):
