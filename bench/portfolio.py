@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.report import write
-from fencepost.commands.audit_base import Repository, packages, write_tree
+from fencepost.commands.audit_base import packages, write_tree
+from fencepost.commands.changed_code import Repository
 
 ROOT = Path(__file__).parent.parent
 TRIALS = ROOT / "tests" / "trust" / "trials"

@@ -6,8 +6,8 @@ listed without a judgement: a search of another size proves nothing about the pr
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from fencepost.results import Recorded, Verdict
@@ -33,16 +33,61 @@ class Change:
     after: str
 
 
+@dataclass(frozen=True)
+class Unnoticed:
+    """A protective step on a changed line that no property needs: every schedule without it holds."""
+
+    file: str
+    line: int
+    kind: str
+    """`condition`, `guard`, `plus-one`, ...: see `sim.mutation`."""
+    code: str
+
+
 @dataclass(frozen=True, kw_only=True)
-class CompareResult:
-    """The result of `fencepost audit --base`."""
+class Comparison:
+    """The audits of one program at two revisions."""
 
     system: str
-    base: str
     verdict: AuditVerdict
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...] = ()
+    touched: bool = True
+    """True if a line of the program or of a module that it imports differs."""
+    left_out: str = ""
+    """The reason why it was not compared; empty if it was."""
+    unnoticed: tuple[Unnoticed, ...] = ()
+    """Steps on changed lines that can be left out unnoticed. No part of the verdict."""
+    untried: str = ""
+    """The reason why steps on changed lines were not left out; empty if all were, or there are none."""
     before: Recorded[AuditResult] | None = None
     after: Recorded[AuditResult] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareResult(Comparison):
+    """The result of `fencepost audit --base`: of one program, or of several and then all changes together."""
+
+    base: str
+    programs: tuple[Comparison, ...] = ()
+    """Where several programs were named: each of them, those that the change touches first."""
+
+
+def together(found: Sequence[Comparison], base: str) -> CompareResult:
+    """Return the result of comparing these programs."""
+    if len(found) == 1:
+        (one,) = found
+        return CompareResult(base=base, **{part.name: getattr(one, part.name) for part in fields(one)})
+    return CompareResult(
+        system=" ".join(one.system for one in found),
+        verdict=max((one.verdict for one in found), key=RANK.__getitem__),
+        changes=tuple(
+            replace(change, what=f"{one.system}: {change.what}") for one in found for change in one.changes
+        ),
+        touched=any(one.touched for one in found),
+        unnoticed=tuple(dict.fromkeys(step for one in found for step in one.unnoticed)),
+        base=base,
+        programs=tuple(found),
+    )
 
 
 def compare(before: AuditResult, after: AuditResult) -> list[Change]:
@@ -66,13 +111,13 @@ def _verdicts(before: AuditResult, after: AuditResult) -> Iterator[Change]:
 
 
 def _stages(before: AuditResult, after: AuditResult) -> Iterator[Change]:
-    """Stages that hold now and did not before, or the reverse; a violation says so itself."""
+    """Stages that hold now and did not before, or the reverse; a violation ends the search before others."""
     if before.violations or after.violations:
-        return  # the stages after a violation are undecided
+        return
     old, new = ({one.name: one for one in result.stages} for result in (before, after))
     for name, now in new.items():
         was = old.get(name)
-        if was is None or was.verdict == now.verdict:
+        if was is None or "violated" in (was.verdict, now.verdict) or was.verdict == now.verdict:
             continue
         judged = BETTER if now.verdict == "holds" else WORSE
         yield Change(judged, f"the audit {now.bound}", was.verdict, now.verdict)

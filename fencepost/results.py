@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fencepost.commands.rows import ZooResult as ZooResult
     from fencepost.comparing import Change as Change
     from fencepost.comparing import CompareResult as CompareResult
+    from fencepost.comparing import Comparison as Comparison
+    from fencepost.comparing import Unnoticed as Unnoticed
     from fencepost.model.kernel.report.counterexample import TraceStep as TraceStep
     from fencepost.model.kernel.report.result import CheckResult as CheckResult
     from fencepost.model.kernel.report.result import GraphState as GraphState
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from fencepost.sim.explore.result import ProgramError as ProgramError
     from fencepost.sim.explore.result import RealRun as RealRun
     from fencepost.sim.explore.result import RequestLine as RequestLine
+    from fencepost.sim.explore.result import StageResult as StageResult
     from fencepost.sim.explore.result import Violation as Violation
     from fencepost.sim.probe.history import HistoryStep as HistoryStep
     from fencepost.sim.probe.verdict import Finding as Finding
@@ -65,14 +68,14 @@ R = TypeVar("R")
 
 DEFINED_IN = {
     "commands.rows": ("MutantsResult", "Row", "ZooResult"),
-    "comparing": ("Change", "CompareResult"),
+    "comparing": ("Change", "CompareResult", "Comparison", "Unnoticed"),
     "model.kernel.report.counterexample": ("TraceStep",),
     "model.kernel.report.result": ("CheckResult", "GraphState", "Proof", "PropertyResult", "StateGraph"),
     "properties.driven_share": ("Gap", "Share"),
     "sim.des.result": ("OperationStats",),
     "sim.explore.result": (
         *("AuditCoverage", "AuditResult", "CounterexampleStep", "NearestPass"),
-        *("ProgramError", "RealRun", "RequestLine", "Violation"),
+        *("ProgramError", "RealRun", "RequestLine", "StageResult", "Violation"),
     ),
     "sim.probe.history": ("HistoryStep",),
     "sim.probe.verdict": ("Finding", "ProbeResult"),

@@ -23,7 +23,16 @@ from fencepost.reports.text import (
     verdict_line,
     wrapped,
 )
-from fencepost.results import AuditCoverage, AuditResult, CompareResult, MutantsResult, Row, Share, Violation
+from fencepost.results import (
+    AuditCoverage,
+    AuditResult,
+    CompareResult,
+    Comparison,
+    MutantsResult,
+    Row,
+    Share,
+    Violation,
+)
 
 JUDGED = {"worse": "red", "better": "green", "other": ""}
 BODY_SHOWN = 36
@@ -307,6 +316,8 @@ def mutants_text(result: MutantsResult, *, verbose: bool = False) -> RenderableT
     mutants = [row for row in result.rows if row.safeguard]
     found = sum(1 for row in mutants if row.found)
     fixed = next((row.verdict for row in result.rows if not row.safeguard), "not audited")
+    if not result.rows:
+        return verdict_line(result.verdict, f"no changed line of {result.system} has a step to leave out")
     if not mutants and len(result.rows) == 1:
         why = result.rows[0].property or result.rows[0].bound
         return Group(
@@ -393,24 +404,55 @@ def compare_text(result: CompareResult, revision: str, again: Sequence[str]) -> 
 
     `revision` is the name that the user gave, and `again` has the command to reproduce each violation.
     """
-    assert result.after is not None, "the audit of the files now ran"
-    lines = [f"  {result.system}, {revision} ({result.base[:12]}) against the files now"]
-    if result.before is None:
-        lines.append(f"  at {revision} it could not be audited: there is nothing to compare with")
-    else:
-        lines.append(f"  before  {result.before.result.verdict}: {result.before.result.bound}")
-    lines.append(f"  now     {result.after.result.verdict}: {result.after.result.bound}")
-    page: list[RenderableType] = [verdict_line(result.verdict, _judged(result)), *map(Text, lines)]
-    for change in result.changes:
-        text = f"  {change.judged:<7} {change.what}: {change.before} -> {change.after}"
-        page.append(Text(text, JUDGED[change.judged]))
-    for violation, command in zip(result.after.result.violations, again, strict=True):
+    parts = result.programs or (result,)
+    page: list[RenderableType] = [verdict_line(result.verdict, _judged(result))]
+    for part in parts:
+        page += _compared(part, f"{revision} ({result.base[:12]})")
+    violations = [one for part in parts if part.after is not None for one in part.after.result.violations]
+    for violation, command in zip(violations, again, strict=True):
         page += [Text(""), *map(Text, violation.counterexample), *reproduce(command)]
     return Group(*page)
 
 
+def _compared(part: Comparison, base: str) -> Iterator[Text]:
+    """The lines about one program."""
+    if part.after is None:
+        touched = "" if part.touched else ", and no line of its code differs"
+        why = one_line(f"{part.system}: not compared, {part.left_out}")
+        yield Text(f"  {why}{touched}", COLOURS["undecided"])
+        return
+    yield Text(f"  {part.system}, {base} against the files now")
+    if part.before is None:
+        yield Text("  at that revision it could not be audited: there is nothing to compare with")
+    else:
+        yield Text(f"  before  {part.before.result.verdict}: {part.before.result.bound}")
+    yield Text(f"  now     {part.after.result.verdict}: {part.after.result.bound}")
+    for change in part.changes:
+        text = f"  {change.judged:<7} {change.what}: {change.before} -> {change.after}"
+        yield Text(continued(text), JUDGED[change.judged])
+    for line in unnoticed_lines(part):
+        yield Text(f"  {one_line(line)}", COLOURS["undecided"])
+
+
+def unnoticed_lines(part: Comparison) -> Iterator[str]:
+    """The steps on changed lines that can be left out unnoticed, a line each."""
+    for step in part.unnoticed:
+        yield (
+            f"no property notices when line {step.line} of {step.file} is left out ({step.kind}): {step.code}"
+        )
+    if part.untried:
+        yield f"steps on changed lines were not left out: {part.untried}"
+
+
+def comparison_notes(result: CompareResult) -> list[str]:
+    """Return what a reviewer has to know besides the changes: programs left out, steps that go unnoticed."""
+    parts = result.programs or (result,)
+    out = [f"{part.system}: not compared, {part.left_out}" for part in parts if part.left_out]
+    return [*out, *dict.fromkeys(line for part in parts for line in unnoticed_lines(part))]
+
+
 def _judged(result: CompareResult) -> str:
-    if result.before is None:
+    if not result.programs and result.before is None:
         return "of the files as they are now"
     worse, better = (sum(1 for c in result.changes if c.judged == kind) for kind in ("worse", "better"))
     still = (
@@ -418,4 +460,6 @@ def _judged(result: CompareResult) -> str:
         if result.after and result.after.result.verdict == "violated" and not worse
         else ""
     )
-    return f"{plural(worse, 'thing')} worse, {better} better{still}"
+    out = sum(1 for part in result.programs if part.left_out)
+    left = f", {out} of {len(result.programs)} programs not compared: the budget ran out" if out else ""
+    return f"{plural(worse, 'thing')} worse, {better} better{still}{left}"

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
+from fencepost.reports.audit_text import comparison_notes
 from fencepost.reports.check_text import trace_lines
 from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.media import (
@@ -138,7 +139,9 @@ def markdown(found: Findings) -> str:
         f"\n**{for_markdown(name)} could not be read:** {for_markdown(why)}"
         for name, why in found.unread.items()
     ]
-    for entry in found.results:
+    for entry in found.of(CompareResult):
+        lines += _worse(entry.data)
+    for entry in [part for whole in found.results for part in (whole, *_audits_now(whole))]:
         for case in counterexamples(entry):
             trace = case.trace if len(case.trace) <= LINES_MAX else [*case.trace[:LINES_MAX], "..."]
             expected = " (expected)" if entry.expected else ""
@@ -148,6 +151,29 @@ def markdown(found: Findings) -> str:
             lines += ["", "```mermaid", case.mermaid, "```"] if case.mermaid else []
             lines += ["", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def _worse(result: CompareResult) -> Iterator[str]:
+    """What a change made worse, as a table, and what else a reviewer has to know of it, as a list."""
+    base = result.base[:12]
+    rows = [change for change in result.changes if change.judged == "worse"]
+    if rows:
+        yield from ("", f"**Worse than at {for_markdown(base)}**", "")
+        yield from (f"| what | at {for_markdown(base)} | now |", "|---|---|---|")
+        for change in rows:
+            yield f"| {' | '.join(map(for_markdown, (change.what, change.before, change.after)))} |"
+    notes = comparison_notes(result)
+    if notes:
+        yield ""
+        yield from (f"- {for_markdown(note)}" for note in notes)
+
+
+def _audits_now(entry: Entry) -> Iterator[Entry]:
+    """The audits of the files as they are now, in a comparison of two revisions."""
+    if isinstance(entry.data, CompareResult):
+        for part in entry.data.programs or (entry.data,):
+            if part.after is not None:
+                yield Entry(entry.file, part.after.result, entry.written, part.after.provenance)
 
 
 def junit(found: Findings) -> str:

@@ -8,6 +8,7 @@ SEARCHING = (
     "--like-keys",
     *("--json", "--trace", "--strategy", "--budget", "--max-schedules", "--max-steps"),
     *("--depth", "--jobs", "--resume", "--replay", "--base", "--coverage"),
+    *("--markdown", "--enough"),
 )
 """Options of an audit's search, each with a value: they do not go with --replay."""
 PRINTING = ("--quiet", "--gaps", "-v", "--verbose")

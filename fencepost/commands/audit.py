@@ -27,6 +27,7 @@ from fencepost import results
 from fencepost.commands import hash_seed
 from fencepost.commands.audit_base import compare_with_base
 from fencepost.commands.audit_mutate import find_mutant, mutate
+from fencepost.commands.changed_code import changed_code, find_repository
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.messages import say
 from fencepost.commands.output_files import TARGET, json_option, write_file
@@ -111,7 +112,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "--mutate": (
         "--mutate audits many programs, and {} is about one; leave out either",
-        ("--mutant", "--mutants", "--replay", "--resume", "--trace", "--base", "--flat", "--store"),
+        ("--mutant", "--mutants", "--replay", "--resume", "--trace", "--flat", "--store"),
     ),
     "--flat": (
         "--flat audits several sizes, and {} is about one; leave out either",
@@ -134,10 +135,12 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 """Options that exclude each other, with the reason."""
+UNLIKE_MUTATE = ("mutant", "flat", "over_http", "like")
+"""Options of a comparison that --mutate does not take."""
 
 
 @click.command("audit", short_help="Drive real code through every interleaving and fault.", epilog=EPILOG)
-@click.argument("system", metavar="SYSTEM", required=False, shell_complete=complete_system)
+@click.argument("system", metavar="SYSTEM", nargs=-1, shell_complete=complete_system)
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a program's parameter.")
 @click.option("--processes", type=click.IntRange(1), metavar="N", help="Short for --set processes=N.")
 @click.option(
@@ -199,7 +202,10 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--store", metavar="URL", help="Run for real, with threads on this store: proves nothing.")
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of --store.  [default: 100]")
 @watch_option
-@click.option("--base", metavar="REV", help="Compare with the code at this git revision.")
+@click.option(
+    "--base", metavar="REV", help="Compare with the code at this git revision; of --mutate, changed lines."
+)
+@click.option("--markdown", type=TARGET, metavar="FILE", help="Write what --base finds worse; - is stdout.")
 @click.option("--flat", metavar="NAME=A,B", help="Find what costs more with parameter NAME=B than with A.")
 @click.option("--trace", type=TARGET, metavar="FILE", help="Write the failing run's events as JSON lines.")
 @click.option(
@@ -213,7 +219,7 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @click.option("--gaps", is_flag=True, help="Show the model's way to every label that no run drove.")
 @click.option("--quiet", is_flag=True, help="Print the counterexample and the verdict only.")
 @click.option("--list", "listing", is_flag=True, help="List the systems.")
-def command(listing: bool, listing_promises: bool, **options: Any) -> int:
+def command(system: tuple[str, ...], listing: bool, listing_promises: bool, **options: Any) -> int:
     """Run the real code of SYSTEM in every order, with every fault that the budget allows, and show the
     shortest counterexample of what breaks. SYSTEM is one of --list, or a program of your own:
     path/to/file.py:function, a function of world (with or without @fencepost.audit).
@@ -232,6 +238,9 @@ def command(listing: bool, listing_promises: bool, **options: Any) -> int:
     With --engine spark the executors of a cluster share the search, or take the audits of --mutants and
     --mutate, or the samples of --over-http. The verdict and the counterexample are those of --jobs.
 
+    With --base several programs can be named: those that the change touches come first. A tenth of --budget
+    goes into leaving out protective steps on changed lines: it lists those that no property notices.
+
     With --store the same program runs for real instead, N rounds of threads below a prefix of its own that is
     removed afterwards: it breaks, or nothing is decided.
     """
@@ -239,29 +248,39 @@ def command(listing: bool, listing_promises: bool, **options: Any) -> int:
         return _list()
     if listing_promises:
         return _list_promises()
-    if options["system"] is None:
+    if not system:
         raise BadRequest("name the system to audit, as in: fencepost audit counter; --list lists them")
+    options["system"] = system[0]
+    if len(system) > 1 and (options["base"] is None or options["mutate"]):
+        raise BadRequest(f"{' and '.join(system)}: only --base compares several programs; name one")
     _refuse_contradictions(options)
     json_file, verbose = options["json_file"], options["verbose"]
     console = console_for(stderr=json_file == "-")
-    if options["base"] is not None:
-        return compare_with_base(options["system"], options["base"], json_file)
+    if options["base"] is not None and not options["mutate"]:
+        return compare_with_base(
+            system,
+            options["base"],
+            json_file,
+            markdown_file=options["markdown"],
+            seconds=options["budget"],
+            mutating=not any(options[name] for name in UNLIKE_MUTATE),
+        )
     if options["mutants"] or options["mutate"]:
         with _elsewhere(options) as session:
             mutants = _mutants(options, session) if options["mutants"] else _mutate(options, session)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     if options["mutant"] and is_own(options["system"]):
-        system = find_mutant(options["system"], options["mutant"])
+        program = find_mutant(options["system"], options["mutant"])
     else:
-        system = find_system(options["system"], options["mutant"])
+        program = find_system(options["system"], options["mutant"])
     if hash_seed.is_recording():
-        hash_seed.write_records(_request(system, options, options["settings"]))
+        hash_seed.write_records(_request(program, options, options["settings"]))
         return Exit.HOLDS
-    with _user_errors(system), _output_to_stderr(wanted=json_file == "-"):
+    with _user_errors(program), _output_to_stderr(wanted=json_file == "-"):
         if options["over_http"]:
-            result = _over_http(system, options)
+            result = _over_http(program, options)
         else:
-            result = _real(system, options, console) if options["store"] else _search(system, options)
+            result = _real(program, options, console) if options["store"] else _search(program, options)
     again = ""
     if result.violations and result.real is None:
         again = command_line(without=SEARCHING, flags=PRINTING)
@@ -287,6 +306,10 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
         for other in others if option in given else ():
             if other in given:
                 raise BadRequest(message.format(other))
+    if "--markdown" in given and ("--base" not in given or "--mutate" in given):
+        raise BadRequest("--markdown writes what --base finds worse; give --base REV with it")
+    if options["markdown"] == options["json_file"] == "-":
+        raise BadRequest("--markdown - and --json - would mix on standard output; give one of them a file")
     if "--rounds" in given and "--store" not in given:
         raise BadRequest("--rounds counts the rounds of a real run; give --store with it, or leave it out")
     strategy = options["strategy"] or ("pct" if options["over_http"] else "portfolio")
@@ -555,7 +578,7 @@ def mutant_row_of(name: str, mutant: str | None, options: Mapping[str, Any]) -> 
 
 
 def _mutate(options: Mapping[str, Any], session: Any) -> MutantsResult:
-    """Every mutation of the user's modules, and the program; one row each."""
+    """Every mutation of the user's modules, or of changed lines, and the program; one row each."""
 
     def elsewhere(found: list[Mutation], path: Path, seconds: float) -> Iterator[Row]:
         from fencepost.commands.cluster import MutationRow, subject_of
@@ -571,7 +594,10 @@ def _mutate(options: Mapping[str, Any], session: Any) -> MutantsResult:
         return each(session, found, job)
 
     run = elsewhere if session is not None else None
-    return mutate(options["system"], lambda: _named(options), options["budget"], run)
+    changed = None
+    if options["base"] is not None:
+        changed = changed_code(find_repository(options["system"], options["base"]))
+    return mutate(options["system"], lambda: _named(options), options["budget"], run, changed)
 
 
 def mutant_row(

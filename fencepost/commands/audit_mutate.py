@@ -10,14 +10,15 @@ gap, or the faults that it protects from are not in the budget.
 import ast
 import contextlib
 import multiprocessing
+import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from fencepost.commands.changed_code import Changed, changed_steps
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.rows import MutantsResult, Row, audited_row, collect, unbroken, verdict_of
 from fencepost.commands.systems import Audited, find_system, is_own
@@ -27,7 +28,13 @@ from fencepost.sim.mutation import Mutation, loading, mutations
 from fencepost.sim.world.present import is_users
 
 SECONDS, EACH_SECONDS, GRACE_SECONDS = 600.0, 30.0, 20.0
-"""For all mutants, for each, and beyond that until its process is stopped."""
+"""Processor time for all mutants and for each; time beyond that until its process is stopped."""
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
+
 
 Ask = Callable[[], AuditRequest]
 """Finds the program and makes its request; in the process of a mutant."""
@@ -37,10 +44,16 @@ Rows = Callable[[list[Mutation], Path, float], Iterator[Row]]
 """Audits these mutations of the program in a file within so many seconds: a row each, in order."""
 
 
-def mutate(name: str, ask: Ask, seconds: float | None, elsewhere: Rows | None = None) -> MutantsResult:
+def mutate(
+    name: str,
+    ask: Ask,
+    seconds: float | None,
+    elsewhere: Rows | None = None,
+    changed: Changed | None = None,
+) -> MutantsResult:
     """Audit every mutant of the program's modules, and the program; one row each.
 
-    `elsewhere`: they run there, and not in this machine's processes.
+    `elsewhere`: they run there, and not in this machine's processes. `changed`: mutants of these lines only.
     """
     if not is_own(name):
         raise BadRequest(
@@ -49,11 +62,16 @@ def mutate(name: str, ask: Ask, seconds: float | None, elsewhere: Rows | None = 
     path = find_system(name).path
     assert path is not None
     files = modules(path)
-    found = [mutation for file in files for mutation in mutations(file)]
+    if changed is None:
+        found = [mutation for file in files for mutation in mutations(file)]
+    else:
+        found = changed_steps(files, changed)
+        if not found:
+            return MutantsResult(system=name, rows=(), verdict="holds")
     if not found:
         raise BadRequest(f"{path} and the modules that it imports have no step that --mutate could leave out")
-    deadline = time.perf_counter() + (seconds or SECONDS)
-    whole = row_of(name, files, None, ask, deadline - time.perf_counter())
+    deadline = processor_seconds() + (seconds or SECONDS)
+    whole = row_of(name, files, None, ask, deadline - processor_seconds())
     if whole.verdict == "error":
         raise BadRequest(f"{name} cannot be audited: {whole.bound}")
     if whole.verdict != "holds":
@@ -62,16 +80,17 @@ def mutate(name: str, ask: Ask, seconds: float | None, elsewhere: Rows | None = 
     why = {mutation.name: unreached(mutation, _resolved(whole.executed)) for mutation in found}
     reached = [mutation for mutation in found if not why[mutation.name]]
     tried = (
-        (row_of(name, files, one, ask, deadline - time.perf_counter()) for one in reached)
+        (row_of(name, files, one, ask, deadline - processor_seconds()) for one in reached)
         if elsewhere is None
-        else elsewhere(reached, path, deadline - time.perf_counter())
+        else elsewhere(reached, path, deadline - processor_seconds())
     )
     rows, complete = collect(
         _rows(name, found, why, tried), lambda row: f"{row.safeguard or row.system}: {row.verdict}"
     )
     rows = (*rows, whole)
     verdict = verdict_of(rows, complete=complete)
-    return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=unbroken(rows, complete=complete))
+    properties = unbroken(rows, complete=complete) if changed is None else ()
+    return MutantsResult(system=name, rows=rows, verdict=verdict, unbroken=properties)
 
 
 Ran = Mapping[str, Mapping[int, bool]]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from fencepost.commands.audit_base import changed_lines
+from fencepost.commands.changed_code import changed_lines
 from fencepost.commands.exit_codes import VERDICT_EXITS, BadRequest, Exit
 from fencepost.commands.messages import say
 from fencepost.commands.output_files import write_file, write_result

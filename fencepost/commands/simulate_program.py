@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fencepost.commands.audit_base import find_repository, ran_on_tree, write_tree
+from fencepost.commands.audit_base import ran_on_tree, write_tree
+from fencepost.commands.changed_code import find_repository
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.provenance import command_line
 from fencepost.commands.systems import Audited, find_system, read_parameters

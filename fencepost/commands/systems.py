@@ -202,7 +202,8 @@ def complete_system(_: object, __: object, incomplete: str) -> list[str]:
 
 def complete_mutant(ctx: click.Context, _: object, incomplete: str) -> list[str]:
     """For the shell: the mutants of the system that was named before."""
-    name = ctx.params.get("system") or ""
+    named = ctx.params.get("system") or ""
+    name = named if isinstance(named, str) else named[0]
     modules = shipped()
     if name not in modules:
         return []

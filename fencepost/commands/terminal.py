@@ -58,9 +58,13 @@ def finish(
     wrapped: bool = False,
     crop: bool = True,
     passes: bool = False,
+    stderr: bool = False,
 ) -> int:
-    """Print the report, write --json, and return the exit code of the verdict, or 0 if it `passes`."""
-    console(stderr=json_file == "-", wrapped=wrapped).print(report, crop=crop)
+    """Print the report, write --json, and return the exit code of the verdict, or 0 if it `passes`.
+
+    The report goes to standard error where something else takes standard output.
+    """
+    console(stderr=stderr or json_file == "-", wrapped=wrapped).print(report, crop=crop)
     if json_file:
         write_result(result, json_file)
     return Exit.HOLDS if passes else VERDICT_EXITS[result.verdict]

@@ -28,6 +28,7 @@ BYTES_MAX = 5_000_000
 
 SECTIONS: tuple[tuple[str, str, Callable[[Findings], Markup | None]], ...] = (
     ("verdicts", "Verdicts", verdicts.verdicts),
+    ("stages", "Stages of the audits", each((AuditResult, verdicts.stages))),
     ("changes", "What the change did", each((CompareResult, verdicts.comparison))),
     ("objectives", "Objectives", verdicts.objectives),
     ("counterexamples", "Counterexamples", protocols.counterexamples),

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from fencepost.reports.audit_text import comparison_notes
 from fencepost.reports.folder import Entry, Findings
 from fencepost.reports.page.elements import (
     SIGNS,
@@ -26,6 +27,7 @@ from fencepost.results import (
     ProbeResult,
     Provenance,
     SimulateResult,
+    StageResult,
     ZooResult,
 )
 
@@ -179,13 +181,49 @@ def within(entry: Entry) -> str:
             return f"{amount(replay.events)} events of {plural(replay.runs, 'run')}, engine {replay.engine}"
 
 
+def stages(entry: Entry) -> Markup:
+    """Show the stages of an audit, each decided on its own; nothing where the search had one."""
+    if not entry.data.stages:
+        return Markup("")
+    rows = [
+        (
+            one.name,
+            verdict(one.verdict, _reached(one)),
+            f"{one.schedules:,}",
+            _explored(one.explored),
+        )
+        for one in entry.data.stages
+    ]
+    head = ("stage", "verdict", "schedules", "explored (estimate)")
+    caption = f"{entry.title}, stage by stage; {entry.data.enough} must hold for a pass"
+    return tag("div", table(caption, head, rows, numbers="..nn"))
+
+
+def _reached(one: StageResult) -> str:
+    """A stage without a run of its own holds where a larger one was explored."""
+    if one.runs:
+        return one.verdict
+    more = {"holds": ", by a larger stage", "undecided": ", not begun"}
+    return f"{one.verdict}{more.get(one.verdict, '')}"
+
+
+def _explored(share: float) -> str:
+    """A share that is not the whole is never rounded up to it."""
+    return "100 %" if share >= 1 else f"{min(share, 0.999):.1%}".replace("%", " %")
+
+
 def comparison(entry: Entry) -> Markup:
     """Show the differences between the audits of two revisions."""
     base = entry.data.base[:12]
     rows = [(c.what, verdict(CHANGES[c.judged], c.judged), c.before, c.after) for c in entry.data.changes]
-    if not rows:
-        return article(entry, tag("p", verdict("holds", f"Nothing is different from {base}")))
-    return article(entry, table(f"Against {base}", ("what", "is", f"at {base}", "now"), rows))
+    notes = comparison_notes(entry.data)
+    return article(
+        entry,
+        table(f"Against {base}", ("what", "is", f"at {base}", "now"), rows)
+        if rows
+        else tag("p", verdict("holds", f"Nothing is different from {base}")),
+        tag("ul", [tag("li", note) for note in notes]) if notes else None,
+    )
 
 
 def provenances(found: Findings) -> Markup:

@@ -47,6 +47,7 @@ from fencepost.sim.boto.moments import Headers
 from fencepost.sim.world import places, times
 from fencepost.sim.world.present import controlled, surely_here
 from fencepost.sim.world.run import RunState
+from fencepost.sim.world.sizes import Size
 
 CALLS_MAX = 20_000
 """Calls and results that are remembered of one client; beyond that all are forgotten."""
@@ -100,7 +101,7 @@ def _frozen(value: Any) -> _Key:
 def _maker(value: Any) -> _Make | None:
     """Return a function that makes a new copy of a part of a result; None for a value that cannot change."""
     kind = type(value)
-    if kind in _PLAIN or kind is datetime.datetime:
+    if kind in _PLAIN or kind is datetime.datetime or issubclass(kind, Size):
         return None
     if kind is dict:
         return _maker_of_dict(value)

@@ -144,7 +144,7 @@ def session() -> Session:
             for name in ("config_file", "credentials_file"):
                 core.set_config_variable(name, os.devnull)
             core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=moments.parse)
-            core.register("after-call.s3", moments.watch_headers)
+            core.register("after-call.s3", moments.watch_reply)
             _sessions.append(Session("fencepost", "fencepost", region_name=REGION, botocore_session=core))
     return _sessions[0]
 

@@ -71,7 +71,9 @@ def _page(message: Message, reply: req.ListReply) -> Values:
     p = message.parameters
     is_shown = rules.page_limit(p, "MaxKeys") > 0
     entries = [
-        listings.ObjectEntry(_key(info.key), to_second(modified.modified_ns(info)), info.etag, info.size)
+        listings.ObjectEntry(
+            _key(info.key), to_second(modified.modified_ns(info)), info.etag, modified.size_of(info)
+        )
         for info in reply.objects
         if is_shown
     ]
@@ -96,7 +98,7 @@ def list_versions_answer(message: Message, _request: Any, reply: req.VersionsRep
             to_second(modified.version_modified_ns(info)),
             info.marker,
             info.etag,
-            info.size,
+            modified.size_of(info),
         )
         for info in reply.versions
     ]

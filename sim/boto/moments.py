@@ -1,4 +1,4 @@
-"""The times of modification that the SDK hands out: datetimes that report when somebody looks at them.
+"""The times of modification and sizes that the SDK hands out: they report when somebody looks at them.
 
 The SDK parses the time of every object it lists or reads, so parsing is no look. Comparing is one, and so is
 everything that turns the time into a number, a text or another time. See `sim.world.stamps`. A reply shows
@@ -6,16 +6,19 @@ the time once more, as text among its headers. Reading that header is a look too
 """
 
 import functools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from botocore.utils import parse_timestamp
 
-from fencepost.sim.world import times
+from fencepost.sim.world import sizes, times
 from fencepost.sim.world.stamps import look
 
 SECOND_NS = 1_000_000_000
-_HEADER = "last-modified"
+_HEADER, _LENGTH = "last-modified", "content-length"
+_SHOWN = frozenset({sizes.HEAD, sizes.GET})
+"""Kinds of replies whose headers show the size of an object."""
 
 
 def to_second(ns: int) -> int:
@@ -42,11 +45,15 @@ class Headers(dict[str, str]):
     def __getitem__(self, name: str) -> str:
         if name == _HEADER:
             self._look()
+        elif name == _LENGTH:
+            sizes.look(_SHOWN, sys._getframe(1))
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
         if name == _HEADER:
             self._look()
+        elif name == _LENGTH:
+            sizes.look(_SHOWN, sys._getframe(1))
         return super().get(name, default)
 
     def pop(self, name: str, *default: Any) -> Any:
@@ -79,8 +86,11 @@ class Headers(dict[str, str]):
         return super().__repr__()
 
 
-def watch_headers(parsed: Any, **_: Any) -> None:
-    """Have the headers of a reply report looks; called by the SDK after every call."""
-    about = parsed.get("ResponseMetadata", {}) if isinstance(parsed, dict) else {}
+def watch_reply(parsed: Any, **_: Any) -> None:
+    """Have the headers and sizes of a reply report looks; called by the SDK after every call."""
+    if not isinstance(parsed, dict):
+        return
+    sizes.watch(parsed)
+    about = parsed.get("ResponseMetadata", {})
     if _HEADER in about.get("HTTPHeaders", {}):
         about["HTTPHeaders"] = Headers(about["HTTPHeaders"])

@@ -133,8 +133,9 @@ def _shown(message: Message, info: req.ObjectInfo) -> tuple[dict[str, Any], tupl
     if "IfModifiedSince" in p or "IfUnmodifiedSince" in p:
         stamps.look()
     check_reading(p, info.etag, modified_ns)
-    span = range_of(p.get("Range", ""), info.size)
-    start, stop = span or (0, info.size)
+    size = modified.size_of(info)
+    span = range_of(p.get("Range", ""), size)
+    start, stop = span or (0, size)
     values = {
         "ETag": quoted(info.etag),
         "LastModified": http_moment(modified_ns // SECOND_NS),
@@ -144,7 +145,7 @@ def _shown(message: Message, info: req.ObjectInfo) -> tuple[dict[str, Any], tupl
         "VersionId": info.version or None,
     }
     if span is not None:
-        values["ContentRange"] = f"bytes {start}-{stop - 1}/{info.size}"
+        values["ContentRange"] = f"bytes {start}-{stop - 1}/{size}"
     if info.metadata:
         values |= _metadata_values(info.metadata, checksums=span is None and "ChecksumMode" in p)
     return values | rules.overridden(p), span

@@ -22,7 +22,7 @@ from fencepost.sim.faults import ALTERNATIVES, PAUSE, SKEWS, kind_of, pause_ns, 
 from fencepost.sim.world import World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
 from fencepost.sim.world.located import CodeLine
-from fencepost.sim.world.modified import modified_ns
+from fencepost.sim.world.modified import modified_ns, size_of
 from fencepost.sim.world.operations import BLOCKED, CONVERTING, Call, Delivery, NextLine, Survival, Sync
 from fencepost.sim.world.run import RunState
 from fencepost.sim.world.stamps import STAMPED
@@ -224,6 +224,8 @@ def _line(run: RunState, step: Any, number: int, previous: bytes | None, since: 
         outcome = f"{outcome}, by {error:.10g} s"
     if not fault and run.time_mattered >= STAMPED:
         outcome += modified_text(op, answer, run.start_ns)
+    if not fault and run.sizes_compared:
+        outcome += size_text(op, answer, run.sizes_compared)
     if since is not None:
         outcome += f", the ETag AGAIN that it had {f'after step {since}' if since else 'at the beginning'}"
     if actor >= FLIGHTS_FROM and alternative == "land":
@@ -254,6 +256,22 @@ def modified_text(op: Any, answer: Any, start_ns: int) -> str:
     shown = answer.objects if op.kind == "list" and hasattr(answer, "objects") else [info] if info else []
     times = [f"{(modified_ns(one) - start_ns) / 1e9:.10g}" for one in shown]
     return f", modified at {', '.join(times)} s" if times and op.kind in ("list", "head", "get") else ""
+
+
+def size_text(op: Any, answer: Any, kinds: frozenset[str]) -> str:
+    """Return the sizes that a reply shows, for code that compares those of replies of these kinds."""
+    if op.kind.removesuffix("-versions") not in kinds:
+        return ""
+    if op.kind.startswith("list"):
+        entries: Any = getattr(answer, "objects", getattr(answer, "versions", ()))
+        found = [str(size_of(one)) for one in entries]
+        return f", size{'' if len(found) == 1 else 's'} {', '.join(found)}" if found else ""
+    info = getattr(answer, "info", None)
+    if info is None:
+        return ""
+    size = size_of(info)
+    part = len(answer.body) if op.kind == "get" else size
+    return f", size {size}" if part == size else f", size {part} of {size}"
 
 
 def _body(op: Any, answer: Any) -> bytes | None:

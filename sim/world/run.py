@@ -98,6 +98,7 @@ class RunState:
         "setup",
         "sharing",
         "sites",
+        "sizes_compared",
         "stamped",
         "start_ns",
         "stays_on",
@@ -158,6 +159,8 @@ class RunState:
         """
         self.time_mattered = 0
         """Highest level of time that the run depended on, see `stamps`."""
+        self.sizes_compared: frozenset[str] = frozenset()
+        """Kinds of replies whose sizes the user's code compares, see `sizes`."""
         self.streams: dict[Any, Any] = {}
         """Streams of random numbers, and other memory of the program that sets the world up."""
         self.noted: dict[str, list[tuple[str, Any]]] = {}
@@ -422,6 +425,10 @@ class RunState:
         """Record that the run depends on this level of time, see `stamps`."""
         if level > self.time_mattered:
             self.time_mattered = level
+
+    def compare_sizes(self, kinds: frozenset[str]) -> None:
+        """Record that the user's code compares sizes of replies of these kinds, see `sizes`."""
+        self.sizes_compared |= kinds
 
     def count_reading(self) -> int:
         """Count a clock reading that is no step."""

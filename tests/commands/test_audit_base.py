@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from fencepost.commands.audit_base import packages
+from fencepost.commands.changed_code import changed_code, find_repository, program_files
 from fencepost.commands.exit_codes import Exit
+from fencepost.results import CompareResult, from_json
 from tests.commands.running import exit_of
 
 GOOD = """
@@ -213,3 +215,169 @@ def test_without_a_mapping_there_is_nothing_to_link(tmp_path: Path) -> None:
     assert packages(tmp_path, tmp_path / "packages") == []
     (tmp_path / "pyproject.toml").write_text("[project")
     assert packages(tmp_path, tmp_path / "packages") == []
+
+
+OTHER = """
+from app.other import claim
+def second(world):
+    for name in ("a", "b"):
+        world.spawn(claim, world, world.store(), name, name=name)
+    world.always("one leads", lambda view: len(set(view.notes("leads"))) <= 1)
+"""
+GUARDED = """
+from fencepost.impl.store import ABSENT
+def claim(world, store, name):
+    found = store.get("leader")
+    if found.done:
+        return
+    if store.put("leader", name.encode(), when=ABSENT).done:
+        world.note("leads", name)
+"""
+SECOND = "tests/more.py:second"
+
+
+@pytest.fixture
+def two(project: Path) -> Path:
+    """A second program, of other modules."""
+    (project / "tests" / "more.py").write_text(OTHER)
+    (project / "app" / "other.py").write_text(GOOD)
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "two")
+    return project
+
+
+def compared(target: Path) -> CompareResult:
+    found = from_json(CompareResult, json.loads(target.read_text()))
+    assert isinstance(found, CompareResult)
+    return found
+
+
+@pytest.mark.slow
+def test_what_a_change_touches_is_compared_first(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whichever is named first, and although only a module that is imported differs."""
+    (two / "app" / "other.py").write_text(BROKEN)
+    words = ("--base", "HEAD", "--json", "out.json", "--markdown", "-")
+    assert ends(NAME, SECOND, *words) == Exit.VIOLATED
+    found = compared(two / "out.json")
+    assert [(part.system, part.touched, part.verdict) for part in found.programs] == [
+        (SECOND, True, "violated"),
+        (NAME, False, "holds"),
+    ]
+    assert f"{SECOND}: verdict" in {change.what for change in found.changes}
+    output = capsys.readouterr()
+    assert f"| {SECOND}: verdict | holds | violated |" in output.out.splitlines()
+    assert f"<details><summary>audit {SECOND}: one leads</summary>" in output.out.splitlines()
+    shown = output.err.splitlines()
+    assert shown[0] == "violated: 2 things worse, 0 better"
+    again = shlex.split(shown[shown.index("to reproduce:") + 1])
+    assert again[:4] == ["fencepost", "audit", SECOND, "--replay"]
+    assert ends(*again[2:]) == Exit.VIOLATED
+
+
+def test_when_the_budget_runs_out_it_says_what_was_not_compared(
+    two: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program that the change touches takes it all, and the other may differ for all that is known."""
+    (two / "app" / "other.py").write_text(GOOD + "# changed\n")
+    words = ("--base", "HEAD", "--budget", "0.3", "--markdown", "out.md", "--json", "out.json")
+    assert ends(NAME, SECOND, *words) == Exit.UNDECIDED
+    shown = capsys.readouterr().out
+    assert ", 1 of 2 programs not compared: the budget ran out" in shown.splitlines()[0]
+    why = "not compared, the budget ran out before it"
+    assert f"  {NAME}: {why}, and no line of its code differs" in shown
+    assert why in (two / "out.md").read_text()
+    assert [part.left_out != "" for part in compared(two / "out.json").programs] == [False, True]
+
+
+@pytest.mark.slow
+def test_a_step_on_a_changed_line_that_no_property_misses_is_listed(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The guard only saves a request; without the condition two would lead. It fails nothing by itself."""
+    lead = project / "app" / "lead.py"
+    lead.write_text(GUARDED.replace("found.done", "found.done is True"))
+    git(project, "commit", "-q", "-a", "-m", "guarded")
+    lead.write_text(GUARDED.replace("when=ABSENT).done", "when=ABSENT).done is True"))
+    words = (NAME, "--base", "HEAD", "--markdown", "out.md", "--json", "out.json")
+    assert ends(*words) == Exit.HOLDS
+    line = "no property notices when line 5 of app/lead.py is left out (guard): if found.done:"
+    assert capsys.readouterr().out.count(f"  {line}\n") == 1
+    found = compared(project / "out.json").unnoticed
+    assert [(one.file, one.line, one.kind) for one in found] == [("app/lead.py", 5, "guard")]
+    assert f"- {line[:48]}" in (project / "out.md").read_text()
+
+
+def test_mutate_with_a_base_changes_only_changed_lines(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The condition was there before, and is on a line that stays."""
+    for name in ("app", "app.lead"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert ends(NAME, "--mutate", "--base", "HEAD") == Exit.HOLDS
+    assert "no changed line of tests/audits.py:election has a step to leave out" in capsys.readouterr().out
+    (project / "app" / "lead.py").write_text(GUARDED)
+    for name in ("app", "app.lead"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    ends(NAME, "--mutate", "--base", "HEAD", "--json", "out.json")
+    rows = json.loads((project / "out.json").read_text())["rows"]
+    assert {row["line"] for row in rows if row["safeguard"]} == {5}
+
+
+@pytest.mark.parametrize(("enough", "ended"), [("no-faults", Exit.HOLDS), ("all", Exit.UNDECIDED)])
+def test_enough_makes_a_pass_of_what_is_undecided(project: Path, enough: str, ended: Exit) -> None:
+    words = ("--max-schedules", "8", "--enough", enough, "--json", "out.json")
+    assert ends(NAME, "--base", "HEAD", *words) == ended
+    assert compared(project / "out.json").verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((NAME, NAME), "only --base compares several programs"),
+        ((NAME, NAME, "--mutate", "--base", "HEAD"), "only --base compares several programs"),
+        ((NAME, "--markdown", "x.md"), "give --base REV with it"),
+        ((NAME, "--base", "HEAD", "--markdown", "-", "--json", "-"), "would mix on standard output"),
+        ((NAME, "--base", "HEAD", "--markdown", "no/such/x.md"), "cannot write no/such/x.md"),
+        ((NAME, "nowhere/none.py:f", "--base", "HEAD"), "there is no file nowhere/none.py"),
+    ],
+)
+def test_requests_that_make_no_sense_are_one_line(
+    project: Path, words: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(*words) == Exit.BAD_REQUEST
+    output = capsys.readouterr()
+    assert says in output.err.splitlines()[-1]
+    assert "Traceback" not in output.err
+    assert not (project / "x.md").exists()
+
+
+def test_imports_are_followed_in_every_form(tmp_path: Path) -> None:
+    for name, text in {
+        "audits.py": "import a.b\nfrom c import d\ndef f():\n    from e import g\nimport json, audits\n",
+        "a/__init__.py": "",
+        "a/b.py": "from . import near\nfrom .near import x\nfrom ..c import d\n",
+        "a/near.py": "from c.d import nothing\n",
+        "c/d.py": "import a\n",
+        "e.py": "def broken(:\n",
+        "other.py": "",
+        "json/decoder.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = {str(file.relative_to(tmp_path)) for file in program_files(tmp_path / "audits.py", [tmp_path])}
+    assert found == {"audits.py", "a/__init__.py", "a/b.py", "a/near.py", "c/d.py", "e.py"}
+
+
+def test_changed_lines_are_found_under_any_name(project: Path) -> None:
+    """A name with a space and one that is not ASCII; a file that git does not follow; lines that are gone."""
+    for name in ("with space.py", "größe.py"):
+        (project / "app" / name).write_text("x = 1\n")
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "names")
+    for name in ("with space.py", "größe.py", "new.py"):
+        (project / "app" / name).write_text("x = 1\ny = 2\n")
+    (project / "app" / "lead.py").write_text(GOOD.replace("    if store", "\n    if store").rstrip()[:40])
+    found = changed_code(find_repository(NAME, "HEAD"))
+    lines = {file.name: sorted(found[file]) for file in found}
+    assert lines.pop("lead.py") is not None
+    assert lines == {"with space.py": [2], "größe.py": [2], "new.py": [1, 2]}

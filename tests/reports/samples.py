@@ -104,16 +104,6 @@ REPLAY = {
     "statistics": {"throttled": {"a/": 3}},
 }
 
-COMPARE = {
-    "system": "tests/audits.py:election",
-    "base": "0123456789abcdef0123456789abcdef01234567",
-    "verdict": "violated",
-    "changes": [
-        {"judged": "worse", "what": "at most, append requests", "before": "7", "after": "8"},
-        {"judged": "other", "what": "schedules", "before": "21", "after": "30"},
-    ],
-}
-
 AUDIT = {
     "system": "publish",
     "strategy": "exhaustive",
@@ -155,6 +145,31 @@ AUDIT = {
         "runs_beyond_the_bound": 1050,
         "gaps": [{"label": "move_boundary()", "transitions": 62_099, "path": ["claim()", "move_boundary()"]}],
     },
+}
+
+COMPARE = {
+    "system": "tests/audits.py:election",
+    "base": "0123456789abcdef0123456789abcdef01234567",
+    "verdict": "violated",
+    "changes": [
+        {"judged": "worse", "what": "at most, append requests", "before": "7", "after": "8"},
+        {"judged": "other", "what": "schedules", "before": "21", "after": "30"},
+    ],
+    "programs": [
+        {
+            "system": "tests/audits.py:election",
+            "verdict": "holds",
+            "unnoticed": [{"file": "app/lead.py", "line": 5, "kind": "guard", "code": "if found.done:"}],
+            "untried": "the budget ran out before it",
+            "after": AUDIT,
+        },
+        {
+            "system": "tests/more.py:second",
+            "verdict": "undecided",
+            "touched": False,
+            "left_out": "the budget ran out before it",
+        },
+    ],
 }
 
 MUTANTS = {

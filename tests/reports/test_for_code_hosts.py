@@ -10,8 +10,8 @@ import pytest
 
 from fencepost.reports.code_hosts import annotations, junit, markdown, sarif
 from fencepost.reports.folder import Entry, Findings, read_folder
-from fencepost.results import AuditResult, ProbeResult, from_json
-from tests.reports.samples import PROBE, REPLAY, SIMULATE, write, write_samples
+from fencepost.results import AuditResult, CompareResult, ProbeResult, from_json
+from tests.reports.samples import COMPARE, PROBE, REPLAY, SIMULATE, write, write_samples
 
 
 def everything(folder: Path) -> Findings:
@@ -149,3 +149,23 @@ def test_each_step_of_a_code_flow_has_its_own_line_and_an_error_its_own() -> Non
     message = "::error file=m.py,line=4,title=audit m.py%3Af::error: it never ends"
     assert annotations(broken).startswith(message)
     assert ET.fromstring(junit(broken).encode()).find("testsuite/testcase/error") is not None
+
+
+def test_a_comment_lists_what_a_change_made_worse() -> None:
+    """With the programs that were not compared, and the steps that no property misses; nothing else."""
+    hostile = {"judged": "worse", "what": "property 'a | b <i> @octocat'", "before": "1", "after": "# 2"}
+    data = {**COMPARE, "changes": [*COMPARE["changes"], hostile]}
+    lines = markdown(Findings([Entry("x.json", from_json(CompareResult, data))])).splitlines()
+    at = lines.index("**Worse than at 0123456789ab**")
+    assert lines[at:] == [
+        "**Worse than at 0123456789ab**",
+        "",
+        "| what | at 0123456789ab | now |",
+        "|---|---|---|",
+        "| at most, append requests | 7 | 8 |",
+        "| property 'a \\| b \\<i\\> @<!-- -->octocat' | 1 | \\# 2 |",
+        "",
+        "- tests/more.py:second: not compared, the budget ran out before it",
+        "- no property notices when line 5 of app/lead.py is left out (guard): if found.done:",
+        "- steps on changed lines were not left out: the budget ran out before it",
+    ]

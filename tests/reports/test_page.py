@@ -17,7 +17,16 @@ from fencepost.reports.page.page import BYTES_MAX, page
 from fencepost.reports.page.protocols import states_of
 from fencepost.results import TraceStep
 from tests.commands.running import exit_of
-from tests.reports.samples import AUDIT, PROBE, REPLAY, SIMULATE, write, write_everything, write_samples
+from tests.reports.samples import (
+    AUDIT,
+    COMPARE,
+    PROBE,
+    REPLAY,
+    SIMULATE,
+    write,
+    write_everything,
+    write_samples,
+)
 
 
 class Reader(HTMLParser):
@@ -424,3 +433,56 @@ def test_outcomes_are_a_table_with_what_was_never_met(tmp_path: Path) -> None:
     assert "Outcomes by request line: 1 of 2 outcomes met" in text
     assert "never" in text
     assert "m.py:9" in text
+
+
+def _stage(name: str, verdict: str, runs: int, explored: float) -> dict[str, Any]:
+    bound = f"<b>{name}</b>"
+    return {
+        "name": name,
+        "verdict": verdict,
+        "bound": bound,
+        "schedules": runs // 2,
+        "runs": runs,
+        "seconds": 1.0,
+        "explored": explored,
+    }
+
+
+def test_the_stages_of_an_audit_are_a_table(tmp_path: Path) -> None:
+    """A share of less than everything is never shown as everything, and a stage may not have begun."""
+    stages = [
+        _stage("empty", "holds", 0, 1.0),
+        _stage("no-faults", "holds", 2468, 1.0),
+        _stage("one-fault", "undecided", 20, 0.99999),
+        _stage("two-faults", "undecided", 0, 0.0),
+    ]
+    write(tmp_path, "audit.json", {**AUDIT, "verdict": "undecided", "stages": stages, "enough": "no-faults"})
+    found = re.search('<section id="stages".*?</section>', page(read_folder(tmp_path)), re.DOTALL)
+    assert found is not None
+    rows = [
+        [re.sub("<.*?>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", row)]
+        for row in re.findall("<tr>.*?</tr>", found.group(), re.DOTALL)
+    ]
+    assert rows == [
+        ["stage", "verdict", "schedules", "explored (estimate)"],
+        ["empty", "✓ holds, by a larger stage", "0", "100 %"],
+        ["no-faults", "✓ holds", "1,234", "100 %"],
+        ["one-fault", "? undecided", "10", "99.9 %"],
+        ["two-faults", "? undecided, not begun", "0", "0.0 %"],
+    ]
+    assert "no-faults must hold for a pass" in found.group()
+
+
+def test_an_audit_of_one_stage_has_no_table_of_stages(tmp_path: Path) -> None:
+    write(tmp_path, "audit.json", AUDIT)
+    assert 'id="stages"' not in page(read_folder(tmp_path))
+
+
+def test_a_comparison_lists_what_no_property_notices(tmp_path: Path) -> None:
+    """Also where nothing is different; and a program that was not compared does not count as equal."""
+    write(tmp_path, "compared.json", {**COMPARE, "changes": []})
+    text = page(read_folder(tmp_path))
+    assert "<li>tests/more.py:second: not compared, the budget ran out before it</li>" in text
+    assert (
+        "<li>no property notices when line 5 of app/lead.py is left out (guard): if found.done:</li>" in text
+    )
