@@ -405,9 +405,10 @@ class Processes:
 
 
 def _work(setting: Setting, pipe: Connection) -> None:
-    # The parent's handlers, which are inherited, only take note of a signal: `terminate` would have no effect.
+    # The inherited handlers only take note of a signal, so that `terminate` would have no effect. Ctrl-C
+    # reaches the whole group of processes, and the parent ends its workers.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
             order, piece, runs_max = pipe.recv()
