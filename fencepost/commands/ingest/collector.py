@@ -83,7 +83,7 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
         metavar="N",
         help="Most batches that wait on the disk; beyond them agents get 503.",
     ),
-    size_option("--spool-bytes", SPOOL_BOUND.bytes, "Most bytes that wait on the disk."),
+    size_option("--spool-max", SPOOL_BOUND.bytes, "Most bytes that wait on the disk."),
     click.option(
         "--landing-threads",
         type=click.IntRange(1),
@@ -161,7 +161,7 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
             limits=limits,
             spool=Path(options["spool"]) if options["spool"] else None,
             spool_bound=SpoolBound(
-                options["spool_batches"], options["spool_bytes"], options["landing_threads"]
+                options["spool_batches"], options["spool_max"], options["landing_threads"]
             ),
             landing_s=options["landing_s"],
             maintenance_s=options["maintenance_s"],
