@@ -9,13 +9,15 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.operating import allow_connections
 from fencepost.commands.output_files import json_option, write_result
 from fencepost.commands.recording import http_recording, recording_options
 from fencepost.commands.values import listen_option, size_option
+from fencepost.impl.http.limits import Limits
 from fencepost.reports.media import printable
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
-from fencepost.sim.proxy.server import Proxy
+from fencepost.sim.proxy.server import IDLE_MAX, Proxy
 
 EPILOG = f"""DELAY is 20ms, or 20ms/80ms for a lognormal one with this median and 99th percentile. CHANCE
 is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(KINDS)}. Exit codes: 0 stopped,
@@ -35,6 +37,14 @@ is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(K
 @click.option("--late-after", metavar="DELAY", help="Delay of --late.  [default: 1s]")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Seed of chance.  [default: 0]")
 @size_option("--body-max", 64 << 20, "Largest body.")
+@click.option(
+    "--connections",
+    type=click.IntRange(1),
+    default=Limits().connections,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of open connections.",
+)
 @recording_options
 @click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time limit.")
 @json_option
@@ -64,8 +74,10 @@ def command(upstream: str, json_file: str | None, **options: Any) -> int:
     except BadPlan as error:
         raise BadRequest(str(error)) from error
     stream = sys.stderr if json_file == "-" else sys.stdout
+    limits = Limits(connections=options["connections"])
+    allow_connections(2 * limits.connections + IDLE_MAX)  # each may have one to the upstream
     recording = http_recording(options, "proxy")
-    proxy = Proxy(plan, recording=recording)
+    proxy = Proxy(plan, recording=recording, limits=limits)
     loop = precise_loop()
     try:
         loop.run_until_complete(_until_stopped(proxy, options["budget"], stream))
@@ -113,6 +125,9 @@ def format_statistics(result: dict[str, Any]) -> list[str]:
         times = row["whole_ms"]
         took = f"; p50 {times['p50']:g} ms, p99 {times['p99']:g} ms" if times else ""
         lines.append(f"  {kind:<7} {fates}{took}")
+    if result["refused"]:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in result["refused"].items())
+        lines.append(f"  connections refused by a limit: {kinds}")
     if result["landed_late"]:
         lines.append("  landed late: " + json.dumps(result["landed_late"])[1:-1].replace('"', ""))
     return lines

@@ -7,6 +7,9 @@
     heads        what makes the head of a request clear
     limits       the share of one client and of all clients; reading bodies within these limits
     answers      long answers: their number, their memory, and clients that do not read
+    memory       what is held for clients in memory, with its limits
+    sockets      what the system keeps for a client that does not read
+    handshakes   TLS connections before they are ones of HTTP
     targets      the path of a request, decoded once
     tokens       bearer tokens: the file of hashes, and reading the Authorization header
     refusals     every response that is not a plain success

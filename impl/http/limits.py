@@ -47,11 +47,12 @@ class Limits:
     client_answers: int = 1936
     memory_bytes: int = 256 * 1024 * 1024
     read_bytes_s: int = 8 * 1024
-    """The bytes a second of a long answer that a client has to take at least, over each part of it."""
+    """The bytes a second of a long answer that a client has to take at least, over each part of it; and of a
+    body that is not read whole, that it has to send."""
     header_s: float = 10.0
     """From the start of a connection, or the first byte of a later request, to the end of its headers."""
     body_s: float = 30.0
-    """For the whole body."""
+    """For the whole body; for a body that is not read whole, see `arriving`."""
     idle_s: float = 30.0
     """Between requests."""
     write_s: float = 10.0
@@ -182,6 +183,40 @@ async def read_body(headers: Headers, receive: Receive, limits: Limits, *, limit
             f"only {len(body)} bytes of the body arrived in {limits.body_s:g} s; send faster, or less",
             retry_after_s=limits.retry_after_s,
         ) from None
+
+
+class TooSlow(Exception):
+    """A client sends too little of its body. The message says how little."""
+
+
+async def arriving(receive: Receive, limits: Limits) -> AsyncIterator[bytes]:
+    """The pieces of a body of any length.
+
+    Raises `ClientGone`, and `TooSlow` when nothing arrives for `body_s`, or, after as long, less than
+    `read_bytes_s`. Time that the server takes for the pieces does not count.
+    """
+    import asyncio  # here, because the help of a command needs no event loop
+
+    clock = asyncio.get_running_loop().time
+    size = 0
+    waited_s = 0.0
+    while True:
+        left_s = limits.body_s + size / limits.read_bytes_s - waited_s
+        begun = clock()
+        try:
+            async with asyncio.timeout(min(limits.body_s, left_s)):
+                message = await receive()
+        except TimeoutError:
+            waited_s += clock() - begun
+            raise TooSlow(f"only {size} bytes of the body arrived in {waited_s:.3g} s") from None
+        waited_s += clock() - begun
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        if piece := message.get("body"):
+            size += len(piece)
+            yield piece
+        if not message.get("more_body"):
+            return
 
 
 def _check_length(headers: Headers, limit: int) -> None:

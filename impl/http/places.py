@@ -87,7 +87,9 @@ class Places:
         self.leave(connection)
         self._ending[connection] = None
         if len(self._ending) > self._limits.lingering:
-            next(iter(self._ending)).abort()
+            oldest = next(iter(self._ending))
+            del self._ending[oldest]  # the next one may be refused before this one has left
+            oldest.abort()
 
     def leave(self, connection: Connection) -> None:
         self.work(connection)

@@ -7,6 +7,7 @@ drains: another process takes over its listening socket, and no client is to not
 uvicorn limits how long a connection is idle between requests. This module adds the missing deadlines:
 
     waiting for                            ends after        how
+    the end of a TLS handshake             header_s          reset; see `handshakes`
     the first request's headers            header_s          408
     a later request's headers, once begun  header_s          408
     the body                               body_s            408, by `limits.read_body`
@@ -26,7 +27,7 @@ import enum
 import logging
 import signal
 import socket
-import struct
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,18 +39,18 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from fencepost.impl.http.answers import ABORT, PIECE
+from fencepost.impl.http.answers import ABORT
+from fencepost.impl.http.handshakes import Handshake, context_of
 from fencepost.impl.http.heads import is_clear
 from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.memory import PIECE
 from fencepost.impl.http.places import Places
 from fencepost.impl.http.refusals import Refusal, to_json
 from fencepost.impl.http.service import Head, Service, raw_response
+from fencepost.impl.http.sockets import bound_unsent, reset
 
 HEADER_BYTES = 16 * 1024
 """A longer head is no request: without a limit a client could fill the memory with one."""
-UNSENT_BYTES = 64 * 1024 if hasattr(socket, "TCP_NOTSENT_LOWAT") else 0
-"""The bytes of a response that the system keeps for a client that does not read; by itself it keeps
-megabytes."""
 DRAIN_IDLE_S = 1.0
 """The time in seconds that a draining server keeps a connection without a request."""
 _STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -67,6 +68,8 @@ class Server(uvicorn.Server):
         key: str | None = None,
     ) -> None:
         limits = service.limits
+        made = protocol(limits, service.count_refused, lambda: self.should_exit, self._at_once)
+        self._is_secure = certificate is not None
         self._service = service
         self._draining = False
         logging.getLogger("uvicorn.error").addFilter(_is_of_the_server)
@@ -74,7 +77,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 self._closing,
                 interface="asgi3",
-                http=protocol(limits, service.count_refused, lambda: self.should_exit, self._at_once),
+                http=made if certificate is None else over_tls(made, context_of(certificate, key)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -83,8 +86,6 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 timeout_keep_alive=max(1, round(limits.idle_s)),
                 timeout_graceful_shutdown=max(1, round(limits.drain_s)),
-                ssl_certfile=certificate,
-                ssl_keyfile=key,
             )
         )
         self._on_listening = on_listening
@@ -93,7 +94,7 @@ class Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         assert sockets is not None, "the caller binds the socket, so that its port is known"
-        self._on_listening(address(sockets[0], secure=self.config.is_ssl))
+        self._on_listening(address(sockets[0], secure=self._is_secure))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -184,7 +185,7 @@ def protocol(
     count_refused: Callable[[str], object],
     stopping: Callable[[], bool] = lambda: False,
     at_once: Callable[[Head], bytes | None] = lambda _: None,
-) -> type[HttpToolsProtocol]:
+) -> "type[GuardedConnection]":
     """The class of which uvicorn makes one instance per connection."""
     places = Places(limits)
 
@@ -204,6 +205,17 @@ def protocol(
             self.at_once = at_once
 
     return Guarded
+
+
+def over_tls(made: "type[GuardedConnection]", tls: ssl.SSLContext) -> type[asyncio.Protocol]:
+    """The class of which uvicorn makes one instance per connection, each with a handshake before it."""
+
+    class Secure(Handshake):
+        def __init__(self, **given: Any) -> None:
+            one = made(**given)
+            super().__init__(one, one.places, one.limits, one.count_refused, tls)
+
+    return Secure
 
 
 class _Reading(enum.Enum):
@@ -243,10 +255,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=PIECE // 2)
-        connected = transport.get_extra_info("socket")
-        if connected is not None and UNSENT_BYTES:
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        bound_unsent(transport, PIECE // 2)
         refusal = self._refusal()
         if refusal is None:
             self._arm(self.limits.header_s, self._too_slow)
@@ -513,9 +522,4 @@ class GuardedConnection(HttpToolsProtocol):
             self._arm(self.limits.write_s, self.abort)
 
     def abort(self) -> None:
-        """End the connection now. Without a reset the system would keep the unread bytes, and go on offering
-        them, long after this process forgot the connection."""
-        connected = self.transport.get_extra_info("socket")
-        if connected is not None and connected.fileno() >= 0:
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.transport.abort()
+        reset(self.transport)

@@ -20,7 +20,7 @@ import os
 import re
 import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fencepost.impl.http.limits import ClientGone, Limits, client_watched
+from fencepost.impl.http.limits import ClientGone, Limits, TooSlow, arriving, client_watched
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, Service, json_response, raw_response
 from fencepost.impl.http.targets import path_of
@@ -277,19 +277,12 @@ class _Exchange:
         body.finish()
         return b"".join(pieces)
 
-    async def _arriving(self) -> Any:
-        while True:
-            try:
-                async with asyncio.timeout(self._server.limits.body_s):
-                    message = await self._receive()
-            except TimeoutError:
-                refuse("RequestTimeout")
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            if message.get("body"):
-                yield message["body"]
-            if not message.get("more_body"):
-                return
+    async def _arriving(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in arriving(self._receive, self._server.limits):
+                yield piece
+        except TooSlow:
+            refuse("RequestTimeout")
 
     async def _put(
         self,

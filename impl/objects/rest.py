@@ -24,7 +24,7 @@ import json
 import os
 import re
 import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ from urllib.parse import parse_qs, quote
 
 from starlette.types import Message, Receive, Scope, Send
 
-from fencepost.impl.http.limits import ClientGone, Gate, Limits, client_watched, read_body
+from fencepost.impl.http.limits import ClientGone, Gate, Limits, TooSlow, arriving, client_watched, read_body
 from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
 from fencepost.impl.http.targets import path_of
@@ -249,7 +249,7 @@ class Rest:
         try:
             waiting: list[bytes] = []
             size = total = 0
-            async for piece in _arriving(request.receive, self._host.limits.body_s):
+            async for piece in _arriving(request.receive, self._host.limits):
                 waiting.append(piece)
                 size, total = size + len(piece), total + len(piece)
                 if size >= _STEP:
@@ -522,19 +522,12 @@ def _request(scope: Scope, receive: Receive) -> _Request:
     return _Request(scope["method"], bucket, key, flat, headers, scope["headers"], receive)
 
 
-async def _arriving(receive: Receive, limit_s: float) -> Any:
-    while True:
-        try:
-            message = await asyncio.wait_for(receive(), limit_s)
-        except TimeoutError:  # an OSError, which the store would take for its own
-            text = f"nothing of the body arrived in {limit_s:g} s"
-            raise RestRefusal("too_slow", text) from None
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        if message.get("body"):
-            yield message["body"]
-        if not message.get("more_body"):
-            return
+async def _arriving(receive: Receive, limits: Limits) -> AsyncIterator[bytes]:
+    try:
+        async for piece in arriving(receive, limits):
+            yield piece
+    except TooSlow as error:
+        raise RestRefusal("too_slow", str(error)) from None
 
 
 def _writing(request: _Request, key: str) -> tuple[tuple[str, str], ...]:

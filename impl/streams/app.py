@@ -24,8 +24,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fencepost.impl.http.answers import PIECE, client_of, cut
-from fencepost.impl.http.limits import ClientGone, Limits, read_body
+from fencepost.impl.http.answers import client_of
+from fencepost.impl.http.limits import LENGTH_MAX, ClientGone, Limits, read_body
+from fencepost.impl.http.memory import PIECE, cut
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import Refusal as HttpRefusal
 from fencepost.impl.http.service import Service, json_response
 from fencepost.impl.http.targets import encoded
@@ -52,7 +54,8 @@ from fencepost.impl.streams.tailing import Reader, Tailing
 T = TypeVar("T")
 BUSY_S = 3.0
 """Seconds for which a request waits for a reap of its stream."""
-_SIZE = re.compile("[0-9]{1,18}")
+CURSOR_MAX = 10**18 - 1
+"""A greater cursor of a client is ignored."""
 _OURS = re.compile(r"/(healthz|readyz|metrics|openapi\.json)")
 CURSOR_EPOCH_S = 1_728_432_000
 CURSOR_INTERVAL_S = 20
@@ -308,7 +311,8 @@ class StreamServer(Service):
         if "content-length" not in headers and "transfer-encoding" not in headers:
             return b""
         declared = headers.get("content-length", "")
-        size = int(declared) if _SIZE.fullmatch(declared) else self.limits.body_bytes
+        length = whole_number(declared, LENGTH_MAX)
+        size = self.limits.body_bytes if length is None else length
         if PIECE < size <= self.limits.body_bytes:
             room = await self.answers.memory.enter(call.client, size, self.limits.body_s)
             call.held.callback(room.release)
@@ -449,9 +453,10 @@ class StreamServer(Service):
 
     def _cursor(self, given: str) -> str:
         now = self._interval()
-        if _SIZE.fullmatch(given) and int(given) >= now:
+        seen = whole_number(given, CURSOR_MAX)
+        if seen is not None and seen >= now:
             jitter_s = self.node.env.stream("cursors").randint(1, JITTER_MAX_S)
-            return str(int(given) + max(1, jitter_s // CURSOR_INTERVAL_S))
+            return str(seen + max(1, jitter_s // CURSOR_INTERVAL_S))
         return str(now)
 
 

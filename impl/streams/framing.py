@@ -4,16 +4,15 @@ A JSON stream stores each message as it was sent and followed by a comma, so a r
 list without its brackets. Every other content type stores what it was sent.
 """
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.streams import json_text
 from fencepost.impl.streams.errors import Refusal, Refused
 
 JSON = "application/json"
 INTEGER_MAX = 2**53 - 1
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
 def base_type(content_type: str) -> str:
@@ -56,9 +55,10 @@ def inherited(body: bytes, content_type: str, sub_offset: int) -> int:
 
 def integer(name: str, text: str) -> int:
     """A header that is a whole number without signs or leading zeros."""
-    if not _NUMBER.fullmatch(text) or int(text) > INTEGER_MAX:
+    number = whole_number(text, INTEGER_MAX)
+    if number is None or str(number) != text:
         raise Refused(Refusal.INVALID, f"{name} is {text[:40]!r}; send a whole number from 0 to 2^53 - 1")
-    return int(text)
+    return number
 
 
 def moment_ns(text: str) -> int:

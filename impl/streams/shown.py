@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencepost.impl.http.answers import PIECE, Room, cut
+from fencepost.impl.http.memory import PIECE, Room, cut
 from fencepost.impl.streams.framing import is_json, is_text, to_shown
 from fencepost.impl.streams.node import Node
 from fencepost.impl.streams.stream import Chunk

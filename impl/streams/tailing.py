@@ -6,7 +6,7 @@ for a large group. A task for each stream with readers compares its manifest wit
 because another node may have moved it.
 
 A chunk that is longer than a piece of an answer is kept while a reader gets it, and found by its place in the
-stream. `fencepost.impl.http.answers` bounds how much of it is in memory: a read waits until there is room.
+stream. `fencepost.impl.http.memory` bounds how much of it is in memory: a read waits until there is room.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.impl.http.answers import SHARED, Memory
+from fencepost.impl.http.memory import SHARED, Memory
 from fencepost.impl.streams import shown as showing
 from fencepost.impl.streams.manifest import Manifest
 from fencepost.impl.streams.node import Node

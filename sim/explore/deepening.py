@@ -65,6 +65,8 @@ class Deepening:
         """True if it found a violation, or explored everything."""
         self.stopped = False
         """True if `stop` ended it."""
+        self.exhausted = False
+        """True if no schedule is left; if runs were cut, nothing is decided all the same."""
         self.ended_runs = 0
         """Runs of the searches with fewer steps that have ended."""
 
@@ -111,6 +113,7 @@ class Deepening:
             self._part = None
             self._steps *= 2
         self._whole = self._explore(whole, self.setting, stop, last, lambda _: False)
+        self.exhausted = self._whole.exhausted
         return self._whole
 
     def _is_over(self, last: int | None) -> bool:

@@ -252,7 +252,7 @@ class Portfolio:
         return None
 
     def _open(self) -> list[Stage]:
-        return [stage for stage in self.stages if not stage.decided]
+        return [stage for stage in self.stages if not (stage.decided or stage.exhausted)]
 
     @property
     def _is_over(self) -> bool:
@@ -260,7 +260,8 @@ class Portfolio:
         stages = self.stages
         if self._until != "all" and is_reached(self.results(), self._until):
             return True
-        found = self.lasso is not None or stages[-1].decided or self._is_stopped
+        last = stages[-1]
+        found = self.lasso is not None or last.decided or last.exhausted or self._is_stopped
         return found or any(stage.stopped or stage.violated for stage in stages)
 
     def _explore(self, stage: Stage, stop: Stop, runs: int | None) -> None:

@@ -14,13 +14,16 @@ from collections.abc import Generator, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.places import Places
 from fencepost.sim.proxy.http import HEAD_BYTES_MAX, LINE_BYTES_MAX, BadMessage, Head, chunk_size, parse_head
 
 BODY_BYTES_MAX = 64 << 20
 TRAILERS_MAX = 100
 """Lines behind the last chunk."""
 CONNECTIONS_MAX = 256
-"""Of one process at the same time."""
+"""Of one process at once. The next one takes the place of one without a whole request, see `places`."""
+HOST = "127.0.0.1"
 _CHUNK = 1 << 18
 Reader = Generator[None, None, Any]
 """Reads from a connection, and yields where it needs more than has arrived."""
@@ -66,11 +69,12 @@ class Endpoint:
         self.arrived: list[Held] = []
         """Complete, and not taken yet."""
         self.connections: set[Connection] = set()
+        self.places = Places(Limits(connections=CONNECTIONS_MAX, client_heads=CONNECTIONS_MAX))
         self.events = 0
         """Grows with everything that comes from the process."""
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._listening = socket.create_server((HOST, 0), backlog=128)
         self._listening.setblocking(False)
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.url = f"http://{HOST}:{self._listening.getsockname()[1]}"
         selector.register(self._listening, selectors.EVENT_READ, self._accept)
 
     def _accept(self, _: int) -> None:
@@ -79,10 +83,10 @@ class Endpoint:
         except (BlockingIOError, ConnectionError):
             return
         self.events += 1
-        if len(self.connections) >= CONNECTIONS_MAX:
-            accepted.close()
-            return
-        self.connections.add(Connection(accepted, self))
+        connection = Connection(accepted, self)
+        self.connections.add(connection)
+        if not self.places.enter(connection, HOST):
+            connection.close()
 
     def take_arrived(self) -> list[Held]:
         """Hand over the requests that arrived since the last call."""
@@ -116,6 +120,8 @@ class Connection:
         self._begun = False
         """True if a part of a request has arrived."""
         self._held: Held | None = None
+        self._is_answering = False
+        """True until the last reply is sent, or the next request is held."""
         self._closing = False
         self.closed = False
         endpoint.selector.register(accepted, selectors.EVENT_READ, self._ready)
@@ -129,6 +135,7 @@ class Connection:
         if self.closed or held is not self._held:
             return
         self._held = None
+        self._is_answering = True
         self._send_reply(status, headers, body)
         if not held.keeps_alive:
             self._close_when_sent()
@@ -140,10 +147,17 @@ class Connection:
         text = "\r\n".join(line.replace("\r", " ").replace("\n", " ") for line in lines)
         self._write(f"{text}\r\n\r\n".encode("latin-1", "replace") + body)
 
+    def evict(self, *, is_idle: bool) -> None:
+        self.close()
+
+    def abort(self) -> None:
+        self.close()
+
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
+        self._endpoint.places.leave(self)
         self._endpoint.selector.unregister(self._socket)
         self._socket.close()
         self._endpoint.connections.discard(self)
@@ -173,6 +187,8 @@ class Connection:
                 next(self._reader)
             except StopIteration as ended:
                 self._held = Held(self, *ended.value)
+                self._endpoint.places.work(self)
+                self._is_answering = False
                 self._endpoint.arrived.append(self._held)
                 self._reader, self._begun = self._read(), False
             except BadMessage as error:
@@ -181,6 +197,8 @@ class Connection:
                 self._send_reply(error.status, headers, body)
                 self._close_when_sent()
             else:
+                if self._in:
+                    self._endpoint.places.begin(self, HOST)
                 return
 
     def _read(self) -> Reader:
@@ -250,6 +268,9 @@ class Connection:
             self.close()
             return
         self._watch(selectors.EVENT_READ)
+        if self._is_answering:
+            self._is_answering = False
+            self._endpoint.places.rest(self)
         if self._closing:
             self.close()
 

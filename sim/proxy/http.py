@@ -8,6 +8,7 @@ bytes. If that refuses them, or sees an end elsewhere, the message is refused.
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import httptools
@@ -15,9 +16,15 @@ import httptools
 from fencepost.impl.http.heads import is_clear
 
 HEAD_BYTES_MAX = 64 << 10
+SMALL = 64 << 10
+"""A body up to this size needs no room in memory, as a head needs none."""
 LINE_BYTES_MAX = 1024
 """Of the line that gives the size of a chunk; its trailers have as much as a head."""
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[^\r\n]*)?\r\n")
+
+
+Admit = Callable[[int], Awaitable[None]]
+"""Waits for room in memory for the greatest size that a body can have."""
 
 
 class BadMessage(Exception):
@@ -114,12 +121,12 @@ class Head:
             raise BadMessage(400, "its chunks end in two places")
 
 
-async def read_head(reader: asyncio.StreamReader) -> Head | None:
-    """The next head; None when the connection ends before it begins."""
+async def read_head(reader: asyncio.StreamReader, begun: bytes = b"") -> Head | None:
+    """The next head, of which the bytes `begun` were read; None when the connection ends before it begins."""
     try:
-        raw = await reader.readuntil(b"\r\n\r\n")
+        raw = begun + await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
-        if error.partial.strip():
+        if (begun + error.partial).strip():
             raise Gone from None
         return None
     except asyncio.LimitOverrunError:
@@ -157,23 +164,35 @@ def chunk_size(line: bytes) -> int:
     return int(found[1], 16)
 
 
-async def read_body(reader: asyncio.StreamReader, head: Head, bytes_max: int) -> bytes:
-    """The body of a request, as it came."""
-    if head.chunked:
-        return await _read_chunks(reader, head, bytes_max)
-    length = head.length or 0
+def size_at_most(head: Head, bytes_max: int) -> int:
+    """The size of the body, or the greatest that it can have. Raise `BadMessage` if it is too long."""
+    length = bytes_max if head.chunked else head.length or 0
     if length > bytes_max:
         raise BadMessage(413, f"a body of {length} bytes; the proxy passes at most {bytes_max}")
+    return length
+
+
+async def read_body(reader: asyncio.StreamReader, head: Head, bytes_max: int, admit: Admit) -> bytes:
+    """The body, as it came. `admit` is awaited before more than `SMALL` bytes of it are read."""
+    if head.chunked:
+        return await _read_chunks(reader, head, bytes_max, admit)
+    length = size_at_most(head, bytes_max)
+    if length > SMALL:
+        await admit(length)
     return await _exactly(reader, length) if length else b""
 
 
-async def _read_chunks(reader: asyncio.StreamReader, head: Head, bytes_max: int) -> bytes:
+async def _read_chunks(reader: asyncio.StreamReader, head: Head, bytes_max: int, admit: Admit) -> bytes:
     body = bytearray()
+    is_admitted = False
     while True:
         line = await _line(reader)
         length = chunk_size(line)
         if len(body) + len(line) + length + 2 > bytes_max:
             raise BadMessage(413, f"a body of more than {bytes_max} bytes")
+        if len(body) + length > SMALL and not is_admitted:
+            await admit(bytes_max)
+            is_admitted = True
         part = line + (await _exactly(reader, length + 2) if length else b"")
         head.follow(part)
         body += part
@@ -208,7 +227,9 @@ async def _exactly(reader: asyncio.StreamReader, count: int) -> bytes:
         raise Gone from None
 
 
-async def read_reply(reader: asyncio.StreamReader, method: str, bytes_max: int) -> tuple[Head, bytes, bool]:
+async def read_reply(
+    reader: asyncio.StreamReader, method: str, bytes_max: int, admit: Admit
+) -> tuple[Head, bytes, bool]:
     """A whole reply, and whether the connection can be used again. Interim replies (1xx) are left out."""
     while True:
         head = await read_head(reader)
@@ -220,7 +241,8 @@ async def read_reply(reader: asyncio.StreamReader, method: str, bytes_max: int) 
     if method == "HEAD" or status in ("204", "304"):
         return head, b"", head.keeps_alive
     if head.chunked or head.length is not None:
-        return head, await read_body(reader, head, bytes_max), head.keeps_alive
+        return head, await read_body(reader, head, bytes_max, admit), head.keeps_alive
+    await admit(bytes_max)
     body = await reader.read(bytes_max + 1)
     while more := await reader.read(bytes_max + 1 - len(body)):
         body += more

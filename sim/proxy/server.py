@@ -13,6 +13,10 @@ another:
 A request holds its place in flight from before its latency until its reply has been handed on, as it would
 at a store that far away. A late request holds one only while it is forwarded: its client has gone.
 
+The memory for clients is bounded: that of the bodies of requests by `memory_bytes`, that of replies by as
+much again. The next one waits, and is not read meanwhile. If both shared their room, bodies that wait for a
+place in flight could keep all replies waiting, and with them those places.
+
 A connection to the upstream that was closed while it was idle is replaced. One that breaks after a request
 was written to it is not retried: the effect of the request is unknown, and the closed connection tells the
 client so, as it would without the proxy.
@@ -25,18 +29,26 @@ import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.memory import Memory
+from fencepost.impl.http.places import Places
 from fencepost.impl.recording.http import Exchange, HttpRecording, dechunked
 from fencepost.impl.store.errors import Unusable
+from fencepost.sim.proxy.clients import BodyRoom, Client, Refused, Unread
 from fencepost.sim.proxy.clock import precise_loop
-from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_body, read_head, read_reply
+from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_reply
 from fencepost.sim.proxy.plan import NONE, Plan, kind_of
 from fencepost.sim.proxy.statistics import Statistics
 
 IDLE_MAX = 256
 """Connections to the upstream kept for the next requests."""
+
+LATE_BYTES = 8 * 1024
+"""The memory that a late request takes beside its body: with it the number of them is bounded."""
 
 NOT_DELIVERED = "not delivered"
 """The note of an answer that the proxy kept from its client."""
@@ -51,6 +63,7 @@ _XML = (
 )
 _ANSWERS = {
     400: ("Bad Request", "InvalidRequest"),
+    408: ("Request Timeout", "RequestTimeout"),
     413: ("Content Too Large", "EntityTooLarge"),
     431: ("Request Header Fields Too Large", "RequestHeaderSectionTooLarge"),
     501: ("Not Implemented", "NotImplemented"),
@@ -62,11 +75,39 @@ Sleep = Callable[[float], Awaitable[None]]
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
+@dataclass
+class Request:
+    """A request, and the room in memory of its body. `address` is that of its client, see `places`."""
+
+    head: Head
+    address: str
+    room: BodyRoom
+    body: bytes = b""
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.head.first[0], self.head.first[1])
+
+    def message(self) -> bytes:
+        """The bytes that are passed on."""
+        return (self.head.without("expect") if "expect" in self.head.fields else self.head.raw) + self.body
+
+    def release(self) -> None:
+        """Forget the body, and give its room back."""
+        self.body = b""
+        self.room.release()
+
+
 class Proxy:
     """One proxy. `start` and `stop` are called in its event loop, `running` does so in a thread."""
 
     def __init__(
-        self, plan: Plan, sleep: Sleep = asyncio.sleep, *, recording: HttpRecording | None = None
+        self,
+        plan: Plan,
+        sleep: Sleep = asyncio.sleep,
+        *,
+        recording: HttpRecording | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - it is frozen
     ) -> None:
         self.plan = plan
         self._recording = recording
@@ -74,6 +115,10 @@ class Proxy:
         self.statistics = Statistics()
         self.url = ""
         self._chance = SeededEnvironment(plan.seed)
+        self._limits = limits
+        self._connections = Places(limits)
+        self._requests = Memory(limits)
+        self._replies = Memory(limits)
         self._places = asyncio.Semaphore(plan.cap) if plan.cap is not None else None
         self._idle: list[Connection] = []
         self._tls = ssl.create_default_context() if plan.upstream.tls else None
@@ -126,61 +171,70 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._clients.add(task)
+        client = Client(reader, writer, self._connections, self._limits)
         try:
-            while await self._serve(reader, writer):
-                pass
-        except BadMessage as error:
-            self.statistics.fates["other"][f"{error.status} by the proxy"] += 1
-            with contextlib.suppress(OSError):
-                writer.write(_reply(error.status, str(error), close=True))
-                await writer.drain()
+            await self._serve_all(client)
+        except Unread:
+            self.statistics.refused["unread"] += 1
         except (*_LOST, asyncio.CancelledError):
             pass  # the client went, or we are to go
         finally:
             self._clients.discard(task)
-            writer.close()
+            client.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _serve_all(self, client: Client) -> None:
+        """Every request of a connection, up to the first that is refused."""
+        try:
+            client.enter()
+            while await self._serve(client):
+                pass
+        except Refused as error:
+            self.statistics.refused[error.kind] += 1
+            await client.refuse(_reply(error.status, str(error), close=True))
+        except BadMessage as error:
+            self.statistics.fates["other"][f"{error.status} by the proxy"] += 1
+            await client.refuse(_reply(error.status, str(error), close=True))
+
+    async def _serve(self, client: Client) -> bool:
         """One request; whether the connection goes on."""
-        head = await read_head(reader)
+        head = await client.read_head()
         if head is None:
             return False
         if head.first[0].startswith("HTTP/"):
             raise BadMessage(400, "it is a reply, and not a request")
-        if head.fields.get("expect", "").lower() == "100-continue":
-            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = await read_body(reader, head, self.plan.body_bytes_max)
-        return await self._decide(head, body, writer)
+        request = Request(head, client.address, BodyRoom(self._requests, client.address))
+        with contextlib.ExitStack() as held:
+            held.callback(request.release)
+            request.body = await client.read_body(head, self.plan.body_bytes_max, request.room)
+            return await self._decide(request, client, held)
 
-    def _recorded(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> Exchange | None:
+    def _recorded(self, head: Head, body: bytes, name: str) -> Exchange | None:
         """The exchange in the trace, if there is one."""
         if self._recording is None:
             return None
-        host, port = (writer.get_extra_info("peername") or ("client", ""))[:2]
-        return self._recording.begin(head.first[0], head.first[1], head.fields, body, f"{host}:{port}")
+        return self._recording.begin(head.first[0], head.first[1], head.fields, body, name)
 
-    async def _decide(self, head: Head, body: bytes, writer: asyncio.StreamWriter) -> bool:
+    async def _decide(self, request: "Request", client: Client, held: contextlib.ExitStack) -> bool:
+        """`held` ends when the reply is sent."""
         begun = time.perf_counter()
-        kind = kind_of(head.first[0], head.first[1])
+        kind, head = request.kind, request.head
         fate = self._fate(kind)
-        message = (head.without("expect") if "expect" in head.fields else head.raw) + body
-        exchange = self._recorded(head, body, writer)
+        exchange = self._recorded(head, request.body, client.name)
         if fate == "late":
-            self._send_late(kind, head.first[0], message, exchange)
+            await self._send_late(request, exchange)
             self.statistics.fates[kind]["closed, to land late"] += 1
             return False
         async with self._place():
             await self._wait("latency", kind)
+            parts: tuple[bytes, ...]
             if fate == "throttled":
                 self.statistics.fates[kind]["503 by the proxy"] += 1
-                response, keeps = (
-                    _reply(503, "Please reduce your request rate.", bare=head.first[0] == "HEAD"),
-                    True,
-                )
+                parts = (_reply(503, "Please reduce your request rate.", bare=head.first[0] == "HEAD"),)
+                keeps = True
                 if exchange is not None:
                     exchange.end(503, {}, b"<Error><Code>SlowDown</Code></Error>", _BY_PROXY)
             else:
-                passed = await self._forward(kind, head.first[0], message)
+                passed = await self._forward(request, held)
                 if exchange is not None:
                     _end(exchange, passed, NOT_DELIVERED if fate == "reply_lost" else "")
                 if passed is None or fate == "reply_lost":
@@ -188,11 +242,10 @@ class Proxy:
                     self.statistics.fates[kind][name] += 1
                     return False
                 await self._wait("reply_latency", kind)
-                response, keeps = passed[0].raw + passed[1], passed[2]
+                parts, keeps = (passed[0].raw, passed[1]), passed[2]
                 self.statistics.fates[kind][passed[0].first[1]] += 1
             self.statistics.took(self.statistics.whole_s, kind, time.perf_counter() - begun)
-            writer.write(response)
-        await writer.drain()
+        await client.send(*parts)
         return keeps and head.keeps_alive
 
     def _fate(self, kind: str) -> str:
@@ -229,37 +282,52 @@ class Proxy:
             if self._places is not None:
                 self._places.release()
 
-    def _send_late(self, kind: str, method: str, message: bytes, exchange: Exchange | None) -> None:
-        task = asyncio.get_running_loop().create_task(self._land_late(kind, method, message, exchange))
+    async def _send_late(self, request: "Request", exchange: Exchange | None) -> None:
+        """Have the request land later. It has room in memory until then: its connection bounds it no more."""
+        request.room.release()
+        room = BodyRoom(self._requests, request.address)
+        await room.admit(len(request.body) + LATE_BYTES)
+        late = replace(request, room=room)
+        task = asyncio.get_running_loop().create_task(self._land_late(late, exchange))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _land_late(self, kind: str, method: str, message: bytes, exchange: Exchange | None) -> None:
-        try:
-            await self._sleep(self.plan.late_after.draw(self._stream("late_after", kind)))
-        except asyncio.CancelledError:
-            self.statistics.fates[kind]["late, never landed"] += 1
-            raise
-        async with self._place():
-            passed = await self._forward(kind, method, message)
-        if exchange is not None:
-            _end(exchange, passed, NOT_DELIVERED)
+    async def _land_late(self, request: "Request", exchange: Exchange | None) -> None:
+        kind = request.kind
+        with contextlib.ExitStack() as held:
+            held.callback(request.release)
+            try:
+                await self._sleep(self.plan.late_after.draw(self._stream("late_after", kind)))
+            except asyncio.CancelledError:
+                self.statistics.fates[kind]["late, never landed"] += 1
+                raise
+            async with self._place():
+                passed = await self._forward(request, held)
+            if exchange is not None:
+                _end(exchange, passed, NOT_DELIVERED)
         status = "no reply" if passed is None else passed[0].first[1]
         # Counted apart: the request itself was counted when its connection was closed.
         self.statistics.landed_late[f"{kind} {status}"] += 1
 
     # The upstream.
 
-    async def _forward(self, kind: str, method: str, message: bytes) -> tuple[Head, bytes, bool] | None:
-        """The reply; None when the upstream gave none."""
+    async def _forward(
+        self, request: "Request", held: contextlib.ExitStack
+    ) -> tuple[Head, bytes, bool] | None:
+        """The reply, whose room in memory lasts as long as `held`; None when the upstream gave none."""
         begun = time.perf_counter()
         connection = None
+
+        room = BodyRoom(self._replies, request.address)
+        held.callback(room.release)
         try:
             connection = self._idling() or await self._connected()
             reader, writer = connection
-            writer.write(message)
+            writer.write(request.message())
             await writer.drain()
-            passed = await read_reply(reader, method, self.plan.body_bytes_max)
+            request.release()
+            passed = await read_reply(reader, request.head.first[0], self.plan.body_bytes_max, room.admit)
+            room.fit(len(passed[1]))
         except (*_LOST, BadMessage):
             if connection is not None:
                 connection[1].close()
@@ -268,7 +336,7 @@ class Proxy:
             if connection is not None:
                 connection[1].close()
             raise
-        self.statistics.took(self.statistics.there_s, kind, time.perf_counter() - begun)
+        self.statistics.took(self.statistics.there_s, request.kind, time.perf_counter() - begun)
         if passed[2] and len(self._idle) < IDLE_MAX:
             self._idle.append(connection)
         else:
@@ -285,9 +353,11 @@ class Proxy:
 
     async def _connected(self) -> Connection:
         upstream = self.plan.upstream
-        return await asyncio.open_connection(
+        reader, writer = await asyncio.open_connection(
             upstream.host, upstream.port, ssl=self._tls, limit=HEAD_BYTES_MAX
         )
+        writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until all is with the system
+        return reader, writer
 
 
 def _end(exchange: Exchange, passed: tuple[Head, bytes, bool] | None, note: str) -> None:
@@ -316,7 +386,11 @@ def _reply(status: int, message: str, *, close: bool = False, bare: bool = False
 
 @contextlib.contextmanager
 def running(
-    plan: Plan, sleep: Sleep = asyncio.sleep, *, recording: HttpRecording | None = None
+    plan: Plan,
+    sleep: Sleep = asyncio.sleep,
+    *,
+    recording: HttpRecording | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - it is frozen
 ) -> Iterator[Proxy]:
     """A proxy in a thread of its own, for as long as the context lasts."""
     loop = precise_loop()
@@ -326,7 +400,7 @@ def running(
     def call(work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
-    proxy = Proxy(plan, sleep, recording=recording)
+    proxy = Proxy(plan, sleep, recording=recording, limits=limits)
     try:
         call(proxy.start())
         try:

@@ -16,6 +16,8 @@ class Statistics:
 
     fates: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """By kind: how often a status was passed on, or what was done to the request instead."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Connections that a limit ended: no place, too slow, or a reply left unread."""
     landed_late: Counter[str] = field(default_factory=Counter)
     """By kind and status: what was forwarded when its sender had long gone."""
     there_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -58,6 +60,7 @@ class Statistics:
             "requests": total,
             "in_flight_max": self.in_flight_max,
             "waiting_max": self.waiting_max,
+            "refused": dict(sorted(self.refused.items())),
             "landed_late": dict(sorted(self.landed_late.items())),
             "kinds": kinds,
         }

@@ -73,7 +73,7 @@ def test_a_mutant_that_is_not_found_is_reported_and_fails(
     assert ends("ballot", "--mutants") == Exit.VIOLATED
     output = capsys.readouterr().out
     assert "without in-name-only                     NOT FOUND: every schedule holds" in output
-    assert output.splitlines()[0] == "violated: 1 of 2 mutants found, ballot as it is: holds"
+    assert output.splitlines()[0] == "violated: 1 of 2 mutants found, 1 survives, ballot as it is: holds"
 
 
 def test_a_system_that_does_not_hold_shows_nothing(

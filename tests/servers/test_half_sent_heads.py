@@ -16,6 +16,7 @@ from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.http.tokens import Principal
 from fencepost.impl.ingest.service.requests import token_file
 from tests.servers.fleet import free_ports
+from tests.sim.proxy.upstream import upstream
 
 pytestmark = pytest.mark.server
 
@@ -36,8 +37,10 @@ def _many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def words(server: str, folder: Path, port: int) -> list[str]:
+def words(server: str, folder: Path, port: int, behind: str) -> list[str]:
     listen = ["--listen", f"127.0.0.1:{port}"]
+    if server == "proxy":
+        return ["proxy", behind, *listen]
     if server == "streams":
         return ["streams", "serve", (folder / "store").as_uri(), *listen]
     if server == "ingest":
@@ -57,10 +60,13 @@ def healthy(port: int) -> int:
 @contextlib.contextmanager
 def running(server: str, folder: Path) -> Iterator[int]:
     (port,) = free_ports(1)
-    command = [sys.executable, "-m", "fencepost", *words(server, folder, port)]
     log = folder / "log"
     environment = {"FENCEPOST_OBJECTS_ROOT_TOKEN": "a token of the tests", "PATH": "/usr/bin:/bin"}
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=environment) as process:
+    with contextlib.ExitStack() as parts:
+        behind = parts.enter_context(upstream()).url if server == "proxy" else ""
+        command = [sys.executable, "-m", "fencepost", *words(server, folder, port, behind)]
+        out = parts.enter_context(log.open("wb"))
+        process = parts.enter_context(subprocess.Popen(command, stdout=out, stderr=out, env=environment))
         try:
             deadline = time.monotonic() + 60
             while True:
@@ -78,7 +84,7 @@ def running(server: str, folder: Path) -> Iterator[int]:
 
 
 @pytest.mark.usefixtures("_many_files")
-@pytest.mark.parametrize("server", ["ingest", "objects", "streams"])
+@pytest.mark.parametrize("server", ["ingest", "objects", "proxy", "streams"])
 def test_half_sent_heads_shut_nobody_out(server: str, tmp_path: Path) -> None:
     with running(server, tmp_path) as port, contextlib.ExitStack() as held:
         slowest = 0.0

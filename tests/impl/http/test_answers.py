@@ -10,8 +10,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from fencepost.impl.http.answers import PIECE, SHARED, Memory
 from fencepost.impl.http.limits import Limits
+from fencepost.impl.http.memory import PIECE, SHARED, Memory
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.server import protocol
 from fencepost.impl.http.service import Service

@@ -184,6 +184,24 @@ def test_refused_connections_linger_in_a_bounded_number() -> None:
     play(act, limits)
 
 
+def test_of_connections_that_are_refused_at_once_each_is_aborted_in_its_turn() -> None:
+    """The event loop accepts many before it tells one that it was aborted."""
+    aborted = []
+
+    class Refused:
+        def evict(self, *, is_idle: bool) -> None:
+            raise AssertionError
+
+        def abort(self) -> None:
+            aborted.append(self)
+
+    limits = Limits(connections=4)
+    places, made = Places(limits), [Refused() for _ in range(40)]
+    for one in made:
+        places.end(one)
+    assert aborted == made[: 40 - limits.lingering]
+
+
 @pytest.mark.parametrize(
     ("host", "address"),
     [

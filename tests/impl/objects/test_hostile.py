@@ -242,6 +242,29 @@ def test_a_client_that_sends_nothing_is_refused(tmp_path: Path) -> None:
                 assert code in received(slow)
 
 
+def test_a_client_that_sends_a_little_now_and_then_is_refused(tmp_path: Path) -> None:
+    """It kept its place among the requests in flight for as long as it wished."""
+    with served(tmp_path, disk=Unflushed(), body_s=0.3) as address:
+        client(address).create_bucket(Bucket="bucket-one")
+        host = address.removeprefix("http://")
+        root = {"authorization": f"Bearer {ROOT_TOKEN}"}
+        for path, signing, code in (
+            (
+                "/bucket-one/k",
+                signed(address, "PUT", "/bucket-one/k", {"content-length": "500"}),
+                b"RequestTimeout",
+            ),
+            ("/v1/bucket-one/k", root | {"content-length": "500"}, b"too_slow"),
+        ):
+            with connected(address) as slow:
+                slow.sendall(head("PUT", path, {"Host": host, **signing}))
+                for _ in range(100):
+                    slow.sendall(b"1")
+                    if select.select([slow], [], [], 0.05)[0]:
+                        break
+                assert code in received(slow)
+
+
 def test_nothing_is_read_for_a_client_that_has_gone(
     aws: Any, endpoint: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome
-from fencepost.sim.explore import audit, deepening, watchdog
+from fencepost.sim.explore import audit, deepening, portfolio, watchdog
 from fencepost.sim.explore.reporting import run_audit
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.testing import Options, request_of
@@ -214,7 +214,8 @@ def test_the_load_of_the_machine_does_not_count(
 
 
 def test_an_audit_that_ran_out_of_time_shows_the_races_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deepening, "try_favourites", lambda _: None)  # its runs would meet the loop first
+    for module in (deepening, portfolio):
+        monkeypatch.setattr(module, "try_favourites", lambda _: None)  # its runs would meet the loop first
 
     def program(world: World) -> None:
         for name in ("ann", "bob"):

@@ -1,5 +1,6 @@
 """The endpoint as a server of HTTP: where a request ends, what is refused, and connections that live on."""
 
+import contextlib
 import selectors
 import socket
 from collections.abc import Iterator
@@ -129,3 +130,41 @@ def test_a_client_that_leaves_is_known_to_be_gone(client) -> None:
     client.socket.close()
     client.until(lambda: held.gone)
     held.reply(200, {"Content-Length": "0"}, b"")
+
+
+def test_half_sent_requests_and_idle_connections_leave_their_places(client, monkeypatch) -> None:
+    """Any program of this machine can connect, and the one that is audited may leave connections open."""
+    ended = []
+    monkeypatch.setattr(
+        module.Connection, "evict", lambda self, *, is_idle: (ended.append(is_idle), self.close())
+    )
+    address = client.endpoint._listening.getsockname()
+    assert address[0] == "127.0.0.1"
+    held = client.send(PUT + b"Content-Length: 0\r\n\r\n")
+    with contextlib.ExitStack() as opened:
+
+        def connect(sent: bytes) -> None:
+            one = opened.enter_context(socket.create_connection(address))
+            one.sendall(sent)
+            client.pump(0.05)
+
+        for _ in range(3):
+            connect(PUT + b"Content-Length: 0\r\n\r\n")
+        idle = client.endpoint.take_arrived()
+        for one in idle:
+            one.reply(200, {"Content-Length": "0"}, b"")
+        assert len(idle) == 3
+        for _ in range(module.CONNECTIONS_MAX - 4):
+            connect(PUT)
+        assert not ended
+        for _ in range(module.CONNECTIONS_MAX - 4):
+            connect(PUT + b"Content-Length: 0\r\n\r\n")
+        assert ended == [False] * (module.CONNECTIONS_MAX - 4)
+        for _ in range(3):
+            connect(PUT + b"Content-Length: 0\r\n\r\n")
+        assert ended[-3:] == [True] * 3, "idle ones after the half-sent ones"
+        connect(b"")
+        assert len(client.endpoint.connections) == module.CONNECTIONS_MAX
+        assert len(client.endpoint.take_arrived()) == module.CONNECTIONS_MAX - 1
+        held[0].reply(200, {"Content-Length": "0"}, b"")
+        assert client.received().startswith(b"HTTP/1.1 200 "), "what is held keeps its place"
