@@ -91,7 +91,7 @@ def compare_with_base(
         reserved = MUTANTS_SHARE if any(steps.values()) else 0.0
         budget = Budget(None if seconds is None else seconds * (1 - reserved))
         found: dict[str, Comparison] = {}
-        # What the change touches comes first, and leaves the others what it does not need.
+        # Programs that the change touches come first; the others share the rest of the budget.
         for group in (touched, [system for system in systems if system not in touched]):
             for place, system in enumerate(group):
                 share = budget.share(len(group) - place)
