@@ -50,10 +50,11 @@ def _of_modules() -> Iterator[types.FunctionType]:
     for module in [*sys.modules.values()]:
         if is_users(module):
             for value in [*vars(module).values()]:
-                owned = [*vars(value).values()] if isinstance(value, type) else [value]
+                # By type: `isinstance` asks the object for its class, and objects may refuse to answer.
+                owned = [*vars(value).values()] if issubclass(type(value), type) else [value]
                 for one in owned:
-                    function = one.__func__ if isinstance(one, staticmethod | classmethod) else one
-                    if isinstance(function, types.FunctionType) and function.__module__ == module.__name__:
+                    function = one.__func__ if type(one) in (staticmethod, classmethod) else one
+                    if type(function) is types.FunctionType and function.__module__ == module.__name__:
                         yield function
 
 

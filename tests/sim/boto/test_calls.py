@@ -8,6 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import boto3
+import botocore.handlers
 import pytest
 from botocore.client import BaseClient
 from botocore.config import Config
@@ -310,7 +311,11 @@ def test_any_calls_end_as_without_memory(script: list[Call]) -> None:
         assert ends(script, dict) == expected
 
 
-def test_calls_are_remembered() -> None:
+def test_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    # moto adds a handler to every session once it is imported, and then nothing is remembered.
+    own = [one for one in botocore.handlers.BUILTIN_HANDLERS if "moto" not in type(one[1]).__module__]
+    monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", own)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     ends(EVERY, dict)
     with counted() as made:
         ends(EVERY, dict)
