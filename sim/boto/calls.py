@@ -381,24 +381,17 @@ def _learn(
         memo.keep(call, known, result)
 
 
-_installed = False
-
-
 def install() -> None:
     """Have the calls of the SDK remembered, unless the function that makes them was replaced."""
-    global _installed
-    if not _installed and BaseClient._make_api_call is _real_call and _is_original:
+    if BaseClient._make_api_call is _real_call and _is_original:
         BaseClient._make_api_call = _call
-        _installed = True
 
 
 def remove() -> None:
     """Restore the SDK's own function."""
-    global _installed
     _attempts.clear()
-    if _installed and BaseClient._make_api_call is _call:
+    if BaseClient._make_api_call is _call:
         BaseClient._make_api_call = _real_call
-        _installed = False
 
 
 _inner = getattr(_real_call, "__wrapped__", None)
