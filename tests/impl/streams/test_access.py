@@ -148,7 +148,7 @@ def test_an_event_source_gives_its_token_in_the_query_and_no_log_has_it(
     server: StreamServer, file: TokenFile[Holder], caplog: pytest.LogCaptureFixture
 ) -> None:
     token = enrol(file, ("/team", frozenset({"read"})))
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, logger="fencepost.streams"):
         followed = ask(server, "GET", f"/team/a?live=sse&offset=-1&token={token}")
         assert followed.status == 200
         assert b"data:secret" in followed.body
