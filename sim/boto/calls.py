@@ -214,6 +214,8 @@ class _Memo:
         self._cache: Any = None
         """The SDK's cache of handlers when they were looked at last; every new handler makes another."""
         self._is_pure = False
+        self._mocks: list[Any] = []
+        """Handlers that moto, once imported, adds to every client. They do nothing until a mock starts."""
         self._sizes = (len(vars(client)), len(vars(client._endpoint)))
         mode = (client.meta.config.retries or {}).get("mode")
         credentials = client._request_signer._credentials
@@ -234,11 +236,15 @@ class _Memo:
         if emitter._lookup_cache is not self._cache:
             self._cache = emitter._lookup_cache
             handlers = _handlers(emitter._handlers._root)
-            self._is_pure = self._is_plain and all(map(_is_sdks, handlers))
+            self._mocks = [one for one in handlers if type(one).__module__ == _MOTO]
+            self._is_pure = self._is_plain and all(
+                map(_is_sdks, (one for one in handlers if one not in self._mocks))
+            )
             owners = [getattr(handler, "__self__", None) for handler in handlers]
             self.quota = next((one for one in owners if type(one) is RetryQuotaChecker), None)
         return (
             self._is_pure
+            and not any(one.enabled for one in self._mocks)
             and client._endpoint is self._endpoint
             and self._sizes == (len(vars(client)), len(vars(self._endpoint)))
             and _seams() == _SEAMS
@@ -254,6 +260,7 @@ class _Memo:
         call.results[key] = result
 
 
+_MOTO = "moto.core.botocore_stubber"
 _memos: WeakKeyDictionary[Any, _Memo] = WeakKeyDictionary()
 _history = get_global_history_recorder()
 _logger = logging.getLogger("botocore.endpoint")

@@ -4,11 +4,11 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
 import boto3
-import botocore.handlers
 import pytest
 from botocore.client import BaseClient
 from botocore.config import Config
@@ -314,16 +314,29 @@ def test_any_calls_end_as_without_memory(script: list[Call]) -> None:
         assert ends(script, dict) == expected
 
 
-def test_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    # moto adds a handler to every session once it is imported, and then nothing is remembered.
-    own = [one for one in botocore.handlers.BUILTIN_HANDLERS if "moto" not in type(one[1]).__module__]
-    monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", own)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
-    ends(EVERY, dict)
+def test_calls_are_remembered() -> None:
+    def options() -> dict[str, Any]:
+        return {"region_name": "eu-west-3"}  # a client of this test's own
+
+    ends(EVERY, options)
     with counted() as made:
-        ends(EVERY, dict)
+        ends(EVERY, options)
     # Two conditions on time, and a version `null`, whose error depends on the bucket.
     assert made == ["GetObject"] * 3
+
+
+def test_a_mock_of_moto_ends_remembering_only_while_it_is_active() -> None:
+    """Once moto is imported, it adds a handler to every client that is made later."""
+    stubber = import_module("moto.core.models").botocore_stubber
+    client = boto3.session.Session().client(
+        "s3", region_name="eu-west-3", aws_access_key_id="a", aws_secret_access_key="b"
+    )
+    memo = calls._Memo(client)
+    with patch.object(stubber, "enabled", False):
+        assert memo.is_pure(client)
+    assert memo._mocks == [stubber]
+    with patch.object(stubber, "enabled", True):
+        assert not memo.is_pure(client)
 
 
 def test_the_adaptive_mode_decides_by_the_clock() -> None:
