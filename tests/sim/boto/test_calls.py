@@ -334,7 +334,7 @@ def test_a_mock_of_moto_ends_remembering_only_while_it_is_active() -> None:
     memo = calls._Memo(client)
     with patch.object(stubber, "enabled", False):
         assert memo.is_pure(client)
-    assert memo._mocks == [stubber]
+    assert stubber in memo._mocks  # there is one more for each import of moto
     with patch.object(stubber, "enabled", True):
         assert not memo.is_pure(client)
 
