@@ -152,7 +152,7 @@ def main() -> None:
             before = None if old is None else audited(name, sizes, given.seconds, old)
             rows.append((now, before))
             print(table(rows[-1:]).splitlines()[-1], flush=True)  # noqa: T201 - a benchmark prints
-    print(table(rows))  # noqa: T201
+    print(table(rows))  # noqa: T201 - a benchmark prints
     figures = [{"now": asdict(now), "before": before and asdict(before)} for now, before in rows]
     write("portfolio", {"seconds": given.seconds, "base": given.base, "rows": figures})
 

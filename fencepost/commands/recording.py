@@ -36,7 +36,7 @@ def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_recorder(folder: str | None, process: str) -> Recorder | None:
-    """The recorder of a command, if one is asked for."""
+    """Open the recorder that `--record` names; None without the option."""
     if folder is None:
         return None
     try:
@@ -46,7 +46,7 @@ def open_recorder(folder: str | None, process: str) -> Recorder | None:
 
 
 def http_recording(options: Mapping[str, Any], process: str, domain: str = "") -> Any:
-    """The recording of a server, with its recorder; None if none is asked for."""
+    """Return the recording of a server that `--record` names; None without the option."""
     from fencepost.impl.recording.http import HttpRecording
 
     fields = read_fields(options["record_fields"])
