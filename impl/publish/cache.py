@@ -158,7 +158,7 @@ class TableReader:
     """Reads table versions through a cache, in two parallel steps whatever their number."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self.context = context
         self.cache = Cache()
 
     def contents(self, entries: Mapping[str, Entry]) -> dict[str, Contents]:
@@ -188,7 +188,7 @@ class TableReader:
         return {table: read_version(bodies[path], path) for table, path in paths.items()}
 
     def _bodies(self, paths: Sequence[str]) -> dict[str, bytes]:
-        replies = self._context.read_all([Get(path) for path in paths])
+        replies = self.context.read_all([Get(path) for path in paths])
         for path, reply in zip(paths, replies, strict=True):
             if reply.outcome is Outcome.MISSING:
                 raise StaleView(f"{path} is missing: the snapshot was cleaned up, open a newer one")
@@ -214,12 +214,17 @@ def _copy_of_rows(schema: Schema, known: Contents) -> dict[Any, Row]:
     return {key: schema.shape(row) for key, row in known.rows.items()}
 
 
+def check_fragment(run: Run, body: bytes) -> None:
+    """Raise `Damaged` unless these are the bytes that the run names."""
+    if digest(body)[:32] != run["digest"]:
+        raise Damaged(f"{run['path']} is not what was published; restore it from a copy")
+
+
 def _apply_run(schema: Schema, rows: dict[Any, Row], run: Run, body: bytes) -> dict[Any, Row | None]:
     """Change `rows` as the run does; returns the rows before."""
     found: list[dict[str, Any]] = []
     if "path" in run:
-        if digest(body)[:32] != run["digest"]:
-            raise Damaged(f"{run['path']} is not what was published; restore it from a copy")
+        check_fragment(run, body)
         found = decode_rows(body, run["path"])
     before: dict[Any, Row | None] = {}
     if run["holds"] == "keys":

@@ -28,6 +28,7 @@ from fencepost.impl.publish.planner import ALL_TABLES, Draft, Planner
 from fencepost.impl.publish.publisher import claim, publish
 from fencepost.impl.publish.recovery import Notice
 from fencepost.impl.publish.safeguards import STANDARD, Safeguards
+from fencepost.impl.publish.scan import Scan
 from fencepost.impl.publish.schema import Row, Schema, to_arrow
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.urls import open_store
@@ -55,7 +56,6 @@ class Snapshot:
         return sorted(self.manifest.tables)
 
     def _read(self, tables: Sequence[str]) -> Mapping[str, Contents]:
-        """The contents of these tables: every method that reads a table calls this one."""
         return self._reader.contents({table: self._entry(table) for table in tables})
 
     def schema(self, table: str) -> Schema:
@@ -72,6 +72,10 @@ class Snapshot:
     def arrow(self, table: str) -> Any:
         return to_arrow(self.schema(table).columns, self.rows(table))
 
+    def scan(self, table: str, columns: Sequence[str] | None = None) -> Scan:
+        """The table, or these columns of it, as Arrow batches that are read when they are wanted."""
+        return Scan(self._reader.context, self._reader.documents({table: self._entry(table)})[table], columns)
+
     def load(self) -> dict[str, list[Row]]:
         """Every table, read in two parallel steps."""
         found = self._read(self.tables)
@@ -82,6 +86,7 @@ class Snapshot:
         return self._contents(table).runs
 
     def _entry(self, table: str) -> Entry:
+        """The table in the manifest: every method that reads a table calls this one."""
         entry = self.manifest.tables.get(table)
         if entry is None:
             raise Absent(f"manifest {self.id} of branch {self.manifest.branch} has no table {table!r}")
@@ -124,10 +129,9 @@ class _ReadSnapshot(Snapshot):
         self._draft.record_read(ALL_TABLES)
         return super().tables
 
-    def _read(self, tables: Sequence[str]) -> Mapping[str, Contents]:
-        for table in tables:
-            self._draft.record_read(table)
-        return super()._read(tables)
+    def _entry(self, table: str) -> Entry:
+        self._draft.record_read(table)
+        return super()._entry(table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """Tables as users describe them (columns with plain types, one key column, edges to other tables' keys), and
 their rows as Parquet.
 
-Fragments are files that any Parquet reader understands. This is the only module that uses pyarrow, and it
-imports it when the first fragment is written or read.
+Fragments are files that any Parquet reader understands. pyarrow is imported when the first fragment is
+written or read.
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,8 @@ def _is_unicode(text: str) -> bool:
 # Parquet.
 
 
-def to_arrow(columns: Columns, rows: Iterable[Row]) -> Any:
+def arrow_schema(columns: Columns) -> Any:
+    """Return the Arrow schema of these columns."""
     import pyarrow as pa
 
     kinds = {
@@ -113,8 +114,14 @@ def to_arrow(columns: Columns, rows: Iterable[Row]) -> Any:
         "bool": pa.bool_(),
         "bytes": pa.binary(),
     }
+    return pa.schema([(name, kinds[kind]) for name, kind in columns])
+
+
+def to_arrow(columns: Columns, rows: Iterable[Row]) -> Any:
+    import pyarrow as pa
+
     try:
-        return pa.Table.from_pylist(list(rows), pa.schema([(name, kinds[kind]) for name, kind in columns]))
+        return pa.Table.from_pylist(list(rows), arrow_schema(columns))
     except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
         raise Invalid(f"these rows cannot be stored as Parquet: {error}") from None
 
@@ -138,3 +145,23 @@ def decode_rows(body: bytes, key: str) -> list[dict[str, Any]]:
         raise Damaged(f"{key} cannot be read as Parquet ({error}); restore it from a copy") from None
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
+
+
+def read_batches(body: bytes, key: str, columns: Columns) -> Iterator[Any]:
+    """Read these columns of a fragment as Arrow batches; a column that was added later is empty."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = arrow_schema(columns)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(body))
+        stored = set(file.schema_arrow.names)
+        names = [name for name in schema.names if name in stored] or file.schema_arrow.names[:1]
+        for batch in file.iter_batches(columns=names, use_threads=False):
+            arrays = [
+                batch.column(field.name) if field.name in stored else pa.nulls(batch.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    except (pa.ArrowException, OSError) as error:
+        raise Damaged(f"{key} cannot be read as Parquet ({error}); restore it from a copy") from None
