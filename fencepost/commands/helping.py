@@ -14,6 +14,7 @@ VALUES = {
     "DIR": "out",
     "FILE": "agents.toml",
     "KEY...": "7",
+    "METRIC": "cpu.load",
     "N": "3",
     "NAME": "node-1",
     "PLAN": "01J8ZQ4V9W6X7Y8Z9A0B1C2D3E",
@@ -21,6 +22,7 @@ VALUES = {
     "SEQ_START": "3",
     "TABLE": "person",
     "TABLE=FILE...": "person=people.csv",
+    "TIME": "2026-11-20T07:00Z",
     "URL": "s3://my-bucket/data",
 }
 """A value of each kind, for examples."""

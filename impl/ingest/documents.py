@@ -5,12 +5,14 @@ carries `attempt`, an identifier of the attempt that wrote it: after a create wi
 collector finds out by it whether the existing manifest is its own.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
 from fencepost.impl.ingest import keys
-from fencepost.impl.ingest.errors import Damaged
+from fencepost.impl.ingest.errors import Damaged, FrameError
+from fencepost.impl.ingest.frames import ANY_SIZE, Frame, read
 from fencepost.impl.ingest.keys import Identity
 
 JSON = "application/json"
@@ -82,6 +84,17 @@ class Manifest(_OfBatch):
     @property
     def raw_by_time_key(self) -> str:
         return keys.raw_by_time_key(self.frame_sha256, self.accepted_at_unix_ns)
+
+    def frame(self, body: bytes | None) -> Frame:
+        """Read the frame of this batch from the body of its blob; None where there is no blob."""
+        if body is None:
+            raise Damaged(f"{self.raw_blob_key} is missing, which {self.key} refers to")
+        if hashlib.sha256(body).hexdigest() != self.frame_sha256:
+            raise Damaged(f"{self.raw_blob_key} has another hash than {self.key} accepted")
+        try:
+            return read(body, ANY_SIZE)
+        except FrameError as error:
+            raise Damaged(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)

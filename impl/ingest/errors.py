@@ -6,6 +6,7 @@ IngestError
 ├── Refused           the agent: this batch is not acceptable as it is, and never will be
 ├── Damaged           other writers of the bucket: an object has unexpected content
 ├── SettingsError     the operator: the settings contradict each other
+├── QueryError        the reader: this question cannot be answered
 ├── InventoryError    the provider or copier of an inventory report: it cannot be used
 └── StoreUnavailable  no one: the store did not answer; try again later
 """
@@ -27,6 +28,10 @@ class FrameError(IngestError, ValueError):
 
 class SettingsError(IngestError, ValueError):
     """These settings contradict each other."""
+
+
+class QueryError(IngestError, ValueError):
+    """This question cannot be answered as it was asked; the message has the limit."""
 
 
 class InventoryError(IngestError, ValueError):

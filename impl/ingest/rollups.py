@@ -36,8 +36,8 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.context import IngestContext, Stop, never, portions
 from fencepost.impl.ingest.documents import JSON, Manifest, parse, write
-from fencepost.impl.ingest.errors import Damaged, FrameError, IdentityError, StoreUnavailable
-from fencepost.impl.ingest.frames import ANY_SIZE, Point, read
+from fencepost.impl.ingest.errors import Damaged, IdentityError, StoreUnavailable
+from fencepost.impl.ingest.frames import Point
 from fencepost.impl.ingest.reconcile import by_time_cursor, time_of
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
@@ -101,7 +101,7 @@ def aggregate(into: Hours, points: Iterable[Point]) -> None:
 def pack(metric: str, hour: str, series: Series) -> bytes:
     """The chunk of one metric and hour."""
     rows = [
-        [list(map(list, labels)), one.count, *map(_out, (one.sum, one.min, one.max)), one.nan]
+        [list(map(list, labels)), one.count, *map(json_number, (one.sum, one.min, one.max)), one.nan]
         for labels, one in sorted(series.items())
     ]
     fields = {"schema": CHUNK_SCHEMA, "metric": metric, "hour": hour, "series": rows}
@@ -122,8 +122,8 @@ def unpack(body: bytes, key: str) -> Series:
         raise Damaged(f"{key} is not a rollup chunk: {error}") from None
 
 
-def _out(value: float) -> Any:
-    """JSON has no infinities."""
+def json_number(value: float) -> Any:
+    """The number, or its text: JSON has no infinities and no NaN."""
     return value if math.isfinite(value) else repr(value)
 
 
@@ -318,12 +318,8 @@ class Rollups(IngestContext):
     ) -> Iterable[Point] | None:
         """The points of a batch; None when its blob is missing or has another hash."""
         try:
-            if reply.info is None:
-                raise Damaged(f"{manifest.raw_blob_key} is missing, which {manifest.key} refers to")
-            if hashlib.sha256(reply.body).hexdigest() != manifest.frame_sha256:
-                raise Damaged(f"{manifest.raw_blob_key} has another hash than {manifest.key} accepted")
-            return read(reply.body, ANY_SIZE).each_point()
-        except (Damaged, FrameError) as error:
+            return manifest.frame(reply.body if reply.info is not None else None).each_point()
+        except Damaged as error:
             skipped.add(manifest.id)
             result.missing.append(str(error))
             return None
@@ -364,9 +360,7 @@ def totals(
     named = {key for entry in entries(context) for key in entry.chunks}
     found: dict[tuple[str, str], list[Series]] = {}
     for key, reply in context.read_objects(sorted(named)):
-        folder = key.removeprefix(f"{keys.ROLLUP}window={WINDOW}/").rpartition("/")[0]
-        hour, _, metric = folder.rpartition("/metric=")
-        found.setdefault((unquote(metric), f"{hour}/"), []).append(unpack(reply.body, key))
+        found.setdefault(place_of_chunk(key), []).append(unpack(reply.body, key))
     return {where: merged(all_series) for where, all_series in found.items()}
 
 
@@ -419,8 +413,25 @@ def entry_key(hour: str, number: int) -> str:
     return f"{keys.ROLLED}{hour}{number:020d}.json"
 
 
+def rollup_prefix(hour: str) -> str:
+    """The prefix of all chunks of an hour, with a slash at its end."""
+    return f"{keys.ROLLUP}window={WINDOW}/{hour}"
+
+
+def metric_prefix(metric: str, hour: str) -> str:
+    """The folder of the chunks of one metric and hour, without a slash at its end."""
+    return f"{rollup_prefix(hour)}metric={quote(metric, safe='')}"
+
+
 def chunk_key(metric: str, hour: str, chunk: str) -> str:
-    return f"{keys.ROLLUP}window={WINDOW}/{hour}metric={quote(metric, safe='')}/{chunk}.lmrollup.zst"
+    return f"{metric_prefix(metric, hour)}/{chunk}.lmrollup.zst"
+
+
+def place_of_chunk(key: str) -> tuple[str, str]:
+    """The metric and the hour of a chunk."""
+    folder = key.removeprefix(rollup_prefix("")).rpartition("/")[0]
+    hour, _, metric = folder.rpartition("/metric=")
+    return unquote(metric), f"{hour}/"
 
 
 def hour_of(by_time_key: str) -> str:

@@ -78,7 +78,7 @@ def test_a_frame_of_some_columns(session: Any, url: str) -> None:
         ({"branch": "none"}, "there is no branch 'none'"),
     ],
 )
-def test_a_wrong_option_is_refused_with_its_reason(
+def test_an_unknown_option_is_refused_with_its_reason(
     session: Any, url: str, options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(Exception, match=message):

@@ -187,10 +187,11 @@ def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> Non
 
 @subcommand(
     "enrol",
-    "Make a token for an agent or an operator.",
+    "Make a token for an agent, an operator or a reader.",
     click.argument("file"),
     click.argument("name"),
-    click.option("--operator", is_flag=True, help="For an operator."),
+    click.option("--operator", "role", flag_value="operator", help="For an operator."),
+    click.option("--reader", "role", flag_value="reader", help="For queries only."),
     click.option(
         "--token-file",
         "out_file",
@@ -199,11 +200,11 @@ def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> Non
     ),
     json=False,
 )
-def enrol(file: str, name: str, operator: bool, out_file: str | None) -> Result:
+def enrol(file: str, name: str, role: str | None, out_file: str | None) -> Result:
     """Add a token of NAME to FILE, which keeps only its hash: the token itself appears this once. Collectors
     that use FILE accept it at once.
     """
-    role = "operator" if operator else "agent"
+    role = role or "agent"
 
     def make() -> str:
         with names_from_user(), token_errors():

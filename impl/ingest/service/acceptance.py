@@ -12,11 +12,13 @@ from typing import Any, Literal
 from fencepost.impl.environment import Environment
 from fencepost.impl.http.turns import Turns
 from fencepost.impl.ingest.authority import Accepted, Authority, Conflict, Unavailable, check_batch
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.documents import Manifest
 from fencepost.impl.ingest.errors import Refusal as Reason
 from fencepost.impl.ingest.errors import Refused
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
+from fencepost.impl.ingest.query import Local
 from fencepost.impl.ingest.service.background import FollowUps
 from fencepost.impl.ingest.service.requests import Refusal
 from fencepost.impl.store.interface import Store
@@ -50,6 +52,8 @@ class Acceptance(ABC):
     """Where this collector keeps the conflicts."""
     env: Environment
     blocklist: Blocklist
+    bucket: IngestContext
+    """Where the accepted batches of all collectors are, for queries."""
 
     @abstractmethod
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
@@ -62,6 +66,10 @@ class Acceptance(ABC):
     def wait_idle(self) -> None:  # noqa: B027 - a mode may have nothing to do after the response
         """Return when nothing is left to do about batches that were answered."""
 
+    def unlanded(self) -> Local:
+        """The batches that were accepted here and are perhaps not in the bucket."""
+        return {}
+
 
 class Strict(Acceptance):
     """A batch is accepted once its manifest is in the bucket; without the bucket, no batch is."""
@@ -70,6 +78,7 @@ class Strict(Acceptance):
         self.store = authority.store
         self.env = authority.env
         self.blocklist = blocklist
+        self.bucket = IngestContext(authority.store, authority.env, authority.settings)
         self._authority = authority
         self._follow_up = follow_up
 

@@ -5,6 +5,9 @@
     GET /v1/conflicts             operator   parked batches that need a decision
     POST /v1/conflicts/resolve    operator   keep the accepted batch: the agent may drop the parked one
     GET, POST, DELETE /v1/blocks  operator   quarantined agents and boots
+    GET /v1/query/metrics         reader     the metrics of a window
+    GET /v1/query/sums            reader     one metric by hour and labels
+    GET /v1/query/points          reader     single points, a page at a time
 
 and what `fencepost.impl.http.service` adds. A batch is checked in the order of what the checks cost: token,
 query, headers, limits, body; then a thread parses the frame and uses the store. The collector counts and logs
@@ -37,6 +40,7 @@ from fencepost.impl.ingest.service.background import REFRESH_S, FollowUps, Maint
 from fencepost.impl.ingest.service.conflicts import Conflicts
 from fencepost.impl.ingest.service.landing import LocalSpool
 from fencepost.impl.ingest.service.openapi import document
+from fencepost.impl.ingest.service.queries import Queries
 from fencepost.impl.ingest.service.requests import (
     BINARY,
     IDENTITY,
@@ -66,6 +70,7 @@ class Collector(Service):
         self._acceptance = acceptance
         self._tokens = tokens
         self._conflicts = conflicts = Conflicts(acceptance.store, acceptance.env, acceptance.blocklist)
+        queries = Queries(acceptance)
         super().__init__(
             "ingest",
             {
@@ -78,6 +83,9 @@ class Collector(Service):
                     "POST": self._operator(lambda _, *args: conflicts.block(*args)),
                     "DELETE": self._operator(lambda query, _, __: conflicts.release(query)),
                 },
+                "/v1/query/metrics": {"GET": self._reader(queries.metrics)},
+                "/v1/query/sums": {"GET": self._reader(queries.sums)},
+                "/v1/query/points": {"GET": self._reader(queries.points)},
             },
             verify=acceptance.verify,
             openapi=lambda: document(self.limits),
@@ -129,6 +137,16 @@ class Collector(Service):
         agent = authenticated("agent", request.headers.raw, self._tokens)
         query = request.scope["query_string"]
         return json_response(await self.in_thread(self._conflicts.resolution, agent, query))
+
+    def _reader(self, answer: Callable[[bytes], Any]) -> Endpoint:
+        """The endpoint of a reader's request: `answer(query)` in a thread."""
+
+        async def endpoint(request: Request) -> Response:
+            reader = authenticated("reader", request.headers.raw, self._tokens)
+            with self.gate.enter(reader):
+                return json_response(await self.in_thread(answer, request.scope["query_string"]))
+
+        return endpoint
 
     def _operator(self, act: Callable[[bytes, bytes, str], Any]) -> Endpoint:
         """The endpoint of an operator's request: `act(query, body, operator)` in a thread."""

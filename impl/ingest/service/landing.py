@@ -21,27 +21,32 @@ This mode assumes one collector, and a disk that survives the interval.
 """
 
 import fcntl
+import functools
 import json
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.authority import Accepted, Authority, Unavailable
+from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.documents import JSON, Manifest
 from fencepost.impl.ingest.errors import Damaged, IngestError, StoreUnavailable
+from fencepost.impl.ingest.frames import Point
 from fencepost.impl.ingest.keys import Identity
 from fencepost.impl.ingest.operator import Blocklist
+from fencepost.impl.ingest.query import Local
 from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, judge
 from fencepost.impl.ingest.service.requests import Refusal
 from fencepost.impl.ingest.settings import SPOOL_BOUND, SpoolBound
 from fencepost.impl.private_files import make_private
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome, StoreError, Unusable
 from fencepost.impl.store.files import FileStore
+from fencepost.impl.store.requests import Get
 
 _LOG = logging.getLogger("fencepost.ingest")
 
@@ -65,6 +70,7 @@ class LocalSpool(Acceptance):
         self._lock = _locked(Path(path))
         self.store = FileStore(Path(path) / "store", env=env, private=True)
         self._bucket = bucket
+        self.bucket = IngestContext(bucket.store, env, bucket.settings)
         self._here = Authority(self.store, env, bucket.collector_id, bucket.settings)
         self.blocklist = Blocklist(self.store, env, bucket.settings)
         self._guard = threading.Lock()
@@ -141,6 +147,20 @@ class LocalSpool(Acceptance):
         if round_.problem is not None:
             raise round_.problem
         return round_.landed
+
+    def unlanded(self) -> Local:
+        with self._guard:
+            return {identity: functools.partial(self._points, identity) for identity in self._waiting}
+
+    def _points(self, identity: Identity) -> Iterator[Point]:
+        """The points of a batch that was waiting; it may have landed since."""
+        key = keys.accepted_key(identity)
+        manifest = Manifest.read(self._read(key), key)
+        here = self.store.get(manifest.raw_blob_key)
+        if here.done:
+            return manifest.frame(here.body).each_point()
+        landed = Manifest.read(self.bucket.read(Get(key)).body, key)
+        return landed.frame(self.bucket.read(Get(landed.raw_blob_key)).body).each_point()
 
     def _is_full(self, size: int) -> bool:
         batches = len(self._waiting) + self._arriving

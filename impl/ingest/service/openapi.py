@@ -4,7 +4,9 @@ from typing import Any
 
 import fencepost
 from fencepost.impl.http.limits import Limits
+from fencepost.impl.ingest.frames import METRIC
 from fencepost.impl.ingest.keys import NAME_BYTES_MAX, SEQ_MAX
+from fencepost.impl.ingest.query import POINTS_MAX
 from fencepost.impl.ingest.service.conflicts import PAGE_MAX, STATES
 from fencepost.impl.ingest.service.requests import BINARY, KINDS, NOTE_MAX
 
@@ -30,6 +32,14 @@ _BATCH = (
 _RESOLUTION = ("unauthenticated", "foreign_agent", "store_unavailable", "bad_identity", "bad_sequence")
 _READY = ("draining", "store_unavailable")
 _OPERATOR = ("unauthenticated", "not_operator", "store_unavailable")
+_READER = (
+    "unauthenticated",
+    "not_reader",
+    "store_unavailable",
+    "bad_identity",
+    "too_many_requests",
+    "draining",
+)
 _BODY = (*_OPERATOR, "bad_identity", "length_required", "body_too_large", "unsupported_encoding")
 _RESOLVE = (*_BODY, "no_such_conflict", "bad_sequence")
 _NAME: Json = {"type": "string", "minLength": 1, "maxLength": NAME_BYTES_MAX}
@@ -39,6 +49,10 @@ _TEXT: Json = {"type": "string"}
 _ANY: Json = {"type": "object"}
 _NOTE: Json = {"type": "string", "maxLength": NOTE_MAX, "description": "One printable line."}
 _NS: Json = {"type": "integer", "minimum": 0}
+_INT: Json = {"type": "integer"}
+_TEXTS: Json = {"type": "array", "items": _TEXT}
+_LABELS: Json = {"type": "object", "additionalProperties": _TEXT}
+_NUMBER: Json = {"type": ["number", "string", "null"], "description": "Text for NaN and infinities."}
 _IDENTITY: Json = {"agent_id": _NAME, "boot_id": _NAME, "seq_start": _SEQ, "seq_end": _SEQ}
 
 
@@ -55,6 +69,11 @@ def document(limits: Limits) -> Json:
             "securitySchemes": {
                 "agent": {"type": "http", "scheme": "bearer", "description": "A token of an agent."},
                 "operator": {"type": "http", "scheme": "bearer", "description": "A token of an operator."},
+                "reader": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of a reader or an operator.",
+                },
             },
             "schemas": _schemas(),
         },
@@ -115,10 +134,33 @@ def _paths(limits: Limits) -> Json:
                 "release", "Accept its batches again.", released, required=agent, optional=boot
             ),
         },
+        **_queries(),
         "/healthz": _plain("healthz", "The process is alive.", _json("Status")),
         "/readyz": _plain("readyz", "The store is reachable, too.", _json("Status"), _READY),
         "/metrics": _plain("metrics", "Metrics for Prometheus.", {"text/plain": {"schema": _TEXT}}),
         "/openapi.json": _plain("openapi", "This document.", {"application/json": {"schema": _ANY}}),
+    }
+
+
+def _queries() -> Json:
+    window = {"start_unix_ns": _NS, "end_unix_ns": _NS}
+    metric = {"metric": {"type": "string", "pattern": f"^{METRIC.pattern}$"}, **window}
+    limit = {"type": "integer", "minimum": 1, "maximum": POINTS_MAX}
+    page = {"agent_id": _NAME, "after": _TEXT, "limit": limit, "accepted_until_unix_ns": _NS}
+    listed = _responses("Their names.", "Metrics", _READER)
+    summed = _responses("The sums.", "Sums", _READER)
+    points = _responses("A page.", "Points", _READER)
+    rolled = "The metrics that are rolled up in the hours of a window."
+    by_hour = "One metric by hour and labels. A parameter `label.NAME` selects the series with this label."
+    single = "The points of one metric, from the frames; `after` of a page gives the next one."
+    return {
+        "/v1/query/metrics": {
+            "get": _operation("listMetrics", rolled, listed, role="reader", required=window)
+        },
+        "/v1/query/sums": {"get": _operation("sums", by_hour, summed, role="reader", required=metric)},
+        "/v1/query/points": {
+            "get": _operation("points", single, points, role="reader", required=metric, optional=page)
+        },
     }
 
 
@@ -202,6 +244,23 @@ def _schemas() -> Json:
         "Block": _object({"agent": _NAME, "boot": {"type": ["string", "null"]}, **decided}),
         "Blocks": _object({"blocks": _array("Block")}),
         "BlockThis": _object({"agent_id": _NAME, "boot_id": _NAME, "note": _NOTE}, ("boot_id", "note")),
+        "Metrics": _object({"metrics": {"type": "array", "items": _TEXT}}),
+        "Sums": _object({"sums": _array("Sum"), "uncounted_batches": _NS, "missing": _TEXTS}),
+        "Sum": _object(
+            {
+                "hour": _TEXT,
+                "labels": _LABELS,
+                "count": _NS,
+                "sum": _NUMBER,
+                "min": _NUMBER,
+                "max": _NUMBER,
+                "nan": _NS,
+            }
+        ),
+        "Points": _object({"points": _array("Point"), "missing": _TEXTS, "after": _TEXT}),
+        "Point": _object(
+            {"agent_id": _NAME, "boot_id": _NAME, "labels": _LABELS, "unix_ns": _INT, "value": _NUMBER}
+        ),
         "Released": _object({"released": {"type": "boolean"}}),
     }
 

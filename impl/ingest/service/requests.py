@@ -24,6 +24,7 @@ KINDS: Mapping[str, Kind] = {
     "bad_frame": Kind(400, "park", "The body is not a whole frame."),
     "foreign_agent": Kind(403, "stop", "The token belongs to another agent, or not to an agent."),
     "not_operator": Kind(403, "stop", "The token does not belong to an operator."),
+    "not_reader": Kind(403, "stop", "The token does not belong to a reader or an operator."),
     "quarantined": Kind(403, "park", "An operator has quarantined this agent or boot."),
     "no_such_conflict": Kind(404, "stop", "There is no conflict about this identity."),
     "backlog": Kind(503, "retry", "Too many accepted batches wait on the disk of this collector."),
@@ -41,7 +42,7 @@ BINARY = "application/octet-stream"
 IDENTITY = ("agent_id", "boot_id", "seq_start", "seq_end")
 IDENTITY_TYPES = {"agent_id": str, "boot_id": str, "seq_start": int, "seq_end": int}
 NOTE_MAX = 1000
-ROLES = ("agent", "operator")
+ROLES = ("agent", "operator", "reader")
 
 _HEX = frozenset("0123456789abcdef")
 _TYPE_NAMES = {str: "text", int: "a whole number"}
@@ -57,8 +58,18 @@ def authenticated(role: str, headers: Headers, tokens: Tokens[Principal]) -> str
     if owner.role == role:
         return owner.name
     if role == "agent":
-        raise Refusal("foreign_agent", "this token is an operator's; batches need an agent's token")
-    raise Refusal("not_operator", "this token is an agent's; conflicts need an operator's token")
+        raise Refusal(
+            "foreign_agent", f"this token is of the role {owner.role}; batches need an agent's token"
+        )
+    if role == "reader":
+        if owner.role == "operator":
+            return owner.name
+        raise Refusal(
+            "not_reader", "this token is an agent's; queries need a reader's or an operator's token"
+        )
+    raise Refusal(
+        "not_operator", f"this token is of the role {owner.role}; conflicts need an operator's token"
+    )
 
 
 def check_owner(identity: Identity, agent: str) -> None:
@@ -66,8 +77,13 @@ def check_owner(identity: Identity, agent: str) -> None:
         raise Refusal("foreign_agent", f"this token belongs to another agent than {identity.agent[:80]!a}")
 
 
-def parse_query(raw: bytes, known: tuple[str, ...], needed: tuple[str, ...] = ()) -> dict[str, str]:
-    """The parameters of the query: all known, none repeated, none of `needed` missing."""
+def parse_query(
+    raw: bytes, known: tuple[str, ...], needed: tuple[str, ...] = (), *, labels: str = ""
+) -> dict[str, str]:
+    """The parameters of the query: all known, none repeated, none of `needed` missing.
+
+    Parameters whose names begin with `labels` are known, too.
+    """
     try:
         pairs = parse_qsl(
             raw.decode("ascii"),
@@ -81,7 +97,7 @@ def parse_query(raw: bytes, known: tuple[str, ...], needed: tuple[str, ...] = ()
     found = dict(pairs)
     if len(found) < len(pairs):
         raise Refusal("bad_identity", "the query repeats a parameter; give each once")
-    unknown = sorted(set(found) - set(known))
+    unknown = sorted(name for name in set(found) - set(known) if not (labels and name.startswith(labels)))
     if unknown:
         raise Refusal("bad_request", f"the query has {unknown[0][:40]!a}; known are {', '.join(known)}")
     missing = [name for name in needed if name not in found]

@@ -120,6 +120,7 @@ def serving(
     file = token_file(folder / "tokens.json")
     tokens = {name: file.enrol(Principal("agent", name), ENV) for name in ("agent-a", "agent-b")}
     tokens["namesake"] = file.enrol(Principal("operator", "agent-a"), ENV)
+    tokens["dashboard"] = file.enrol(Principal("reader", "dashboard"), ENV)
     tokens["ops"] = file.enrol(Principal("operator", "ops"), ENV)
     store = store or MemoryStore()
     plan = Plan(

@@ -57,6 +57,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     file = token_file(tmp_path_factory.mktemp("fuzz") / "tokens.json")
     TOKENS["agent"] = file.enrol(Principal("agent", "agent-a"), ENV)
     TOKENS["operator"] = file.enrol(Principal("operator", "ops"), ENV)
+    TOKENS["reader"] = file.enrol(Principal("reader", "dashboard"), ENV)
     authority = Authority(STORE, ENV, "another", QUICK)
     authority.accept(batch(), frame())
     authority.accept(batch(), frame(value=2.0))  # a conflict, so that there is one to list
