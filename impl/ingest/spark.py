@@ -7,7 +7,8 @@
 
 A row is the sum of one series in one hour, of the batches of one entry (see `rollups`). A series has several
 rows where batches were late or many: group by metric, hour and labels, and add up. The entries are those that
-existed when the DataFrame was loaded. Each task reads some chunks; the executors open the store themselves.
+existed when the DataFrame was loaded. Each task reads some chunks (option `chunks`, 200 by default); the
+executors open the store themselves.
 """
 
 import datetime as dt
@@ -18,12 +19,14 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.ingest.context import IngestContext, portions
 from fencepost.impl.ingest.errors import Damaged, QueryError
 from fencepost.impl.ingest.rollups import entries, place_of_chunk, unpack
 from fencepost.impl.store.urls import open_store
 
-CHUNKS_OF_TASK = 200
+OPTIONS = ("store", "chunks")
+CHUNKS = 200
 SCHEMA = (
     "metric string, hour timestamp, labels map<string,string>, "
     "count bigint, sum double, min double, max double, nan bigint"
@@ -36,11 +39,17 @@ class RollupSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         for name in options:
-            if name != "store":
-                raise QueryError(f"option {name!r}: fencepost-rollups has one option, store")
+            if name not in OPTIONS:
+                raise QueryError(f"option {name!r}: fencepost-rollups has {', '.join(OPTIONS)}")
         if not options.get("store"):
             raise QueryError("fencepost-rollups needs option 'store', the URL of the deployment's bucket")
         self._url = options["store"]
+        at_once = whole_number(options.get("chunks", str(CHUNKS)), 10**6)
+        if not at_once:
+            raise QueryError(
+                f"option 'chunks' is {options['chunks']!r}; give the chunks of a task as a number"
+            )
+        self._at_once = at_once
         store = open_store(self._url)
         try:
             context = IngestContext(store, store.env)
@@ -56,7 +65,7 @@ class RollupSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _Reader(self._url, [tuple(some) for some in portions(self._chunks, CHUNKS_OF_TASK)])
+        return _Reader(self._url, [tuple(some) for some in portions(self._chunks, self._at_once)])
 
 
 @dataclass

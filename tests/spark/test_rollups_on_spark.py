@@ -18,11 +18,10 @@ HOUR = 3600 * 10**9
 ENV = SystemEnvironment()
 
 
-def test_a_dataframe_of_all_rollups(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataframe_of_all_rollups(session: Any, tmp_path: Path) -> None:
     """Several entries, late points, strange names, NaN and infinities; more chunks than one task reads."""
-    from fencepost.impl.ingest import spark
+    from fencepost.impl.ingest.spark import RollupSource
 
-    monkeypatch.setattr(spark, "CHUNKS_OF_TASK", 3)
     url = f"file://{tmp_path}/store"
     (tmp_path / "store").mkdir()
     with open_store(url) as store:
@@ -39,8 +38,8 @@ def test_a_dataframe_of_all_rollups(session: Any, tmp_path: Path, monkeypatch: p
             if number % 2:
                 roll_up(store, ENV)
         expected = totals(store, ENV)
-    session.dataSource.register(spark.RollupSource)
-    frame = session.read.format("fencepost-rollups").option("store", url).load()
+    session.dataSource.register(RollupSource)
+    frame = session.read.format("fencepost-rollups").options(store=url, chunks="3").load()
     assert frame.rdd.getNumPartitions() > 1
     found: dict[Any, tuple[int, float, int]] = {}
     for row in frame.collect():
@@ -58,6 +57,11 @@ def test_an_unknown_option_is_refused(session: Any) -> None:
     from fencepost.impl.ingest.spark import RollupSource
 
     session.dataSource.register(RollupSource)
-    for options, message in (({}, "needs option 'store'"), ({"store": "file:///x", "n": "1"}, "one option")):
+    known = {"store": "file:///x"}
+    for options, message in (
+        ({}, "needs option 'store'"),
+        ({**known, "n": "1"}, "option 'n'"),
+        ({**known, "chunks": "0"}, "'chunks' is '0'"),
+    ):
         with pytest.raises(Exception, match=message):
             session.read.format("fencepost-rollups").options(**options).load()
