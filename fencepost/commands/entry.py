@@ -33,7 +33,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 EXTRAS = {
     "harness": ("greenlet", "hypothesis", "networkx", "numpy", "rich", "simpy"),
     "catalog": ("pyarrow",),
-    "ingest": ("starlette", "uvicorn", "httptools", "httpx", "prometheus_client"),
+    "ingest": ("starlette", "uvicorn", "httptools", "httpx", "prometheus_client", "zstandard"),
     "objects": ("starlette", "uvicorn", "httptools", "prometheus_client"),
     "plots": ("matplotlib",),
     "spark": ("pyspark", "pandas"),

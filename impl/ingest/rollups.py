@@ -15,16 +15,14 @@ along accepted-by-time from a durable cursor, and in hours that are marked in ro
 appeared behind the cursor.
 
 A chunk holds, of one metric and one hour, for every set of labels: count, sum, min and max. It is compressed
-JSON: by zstd where pyarrow is installed, else by zlib; a reader distinguishes them by their first bytes.
+JSON (zstd).
 Points that are not a number (NaN) are counted apart and touch nothing else.
 """
 
 import contextlib
 import hashlib
-import io
 import json
 import math
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -54,7 +52,6 @@ BYTES_AT_ONCE = 64 * 1024 * 1024
 """Limit of the frames in memory at a time, if more than one, in bytes."""
 RACES_MAX = 20
 """Largest number of times that another owner may be first, at one hour of one pass."""
-_ZSTD = b"\x28\xb5\x2f\xfd"
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -118,7 +115,7 @@ def unpack(body: bytes, key: str) -> Series:
             )
             for labels, count, total, least, most, nan in fields["series"]
         }
-    except (ValueError, KeyError, TypeError, OSError, zlib.error) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{key} is not a rollup chunk: {error}") from None
 
 
@@ -128,31 +125,18 @@ def json_number(value: float) -> Any:
 
 
 def _compress(plain: bytes) -> bytes:
-    arrow = _arrow()
-    if arrow is None:
-        return zlib.compress(plain)
-    packed: bytes = arrow.Codec("zstd").compress(plain, asbytes=True)
-    return packed
+    import zstandard
+
+    return zstandard.ZstdCompressor().compress(plain)
 
 
 def _decompress(body: bytes) -> bytes:
-    if not body.startswith(_ZSTD):
-        return zlib.decompress(body)
-    arrow = _arrow()
-    if arrow is None:
-        raise ValueError("it is compressed with zstd, which needs pyarrow: install fencepost[catalog]")
-    with arrow.input_stream(io.BytesIO(body), compression="zstd") as stream:
-        plain: bytes = stream.read()
-    return plain
+    import zstandard
 
-
-def _arrow() -> Any:
-    """pyarrow with zstd, if it is installed."""
     try:
-        import pyarrow as pa
-    except ImportError:
-        return None
-    return pa if pa.Codec.is_available("zstd") else None
+        return zstandard.ZstdDecompressor().stream_reader(body).read()
+    except zstandard.ZstdError as error:
+        raise ValueError(f"it is not whole zstd ({error})") from None
 
 
 def merged(all_series: Iterable[Mapping[Labels, Aggregate]]) -> Series:

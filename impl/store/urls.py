@@ -21,6 +21,10 @@ def open_store(url: str, env: Environment | None = None) -> Store:
     `read_timeout_s`, and `unquoted_etags=true` for stores that match ETags without quotes only.
     """
     given, url = url, without_user(url)  # a secret in it is refused below, and never repeated
+    if given.lower().startswith("s3://arn:"):
+        from fencepost.impl.store.s3.store import check_bucket
+
+        check_bucket(url[len("s3://") :])  # an ARN cannot be split as a URL
     try:
         parts = urlsplit(given)
         port_is_sound = parts.port

@@ -166,14 +166,24 @@ class S3Store(Store):
 
 
 def _check_place(bucket: str, prefix: str, endpoint: str | None, region: str | None) -> None:
-    if not _BUCKET.fullmatch(bucket):
-        raise Misuse(f"bucket {bucket!r} is no bucket's name: 3 to 63 letters, digits, '.', '_' and '-'")
+    check_bucket(bucket)
     if prefix.strip("/"):
         check_key(prefix)
     if region is not None and not _REGION.fullmatch(region):
         raise Misuse(f"region {region!r} is no region's name; write one like us-east-1")
     if endpoint is not None:
         _check_endpoint(endpoint)
+
+
+def check_bucket(bucket: str) -> None:
+    """Raise `Misuse` unless this is the name of one bucket."""
+    if bucket.lower().startswith("arn:") or bucket.lower().endswith(".mrap"):
+        raise Misuse(
+            f"{bucket!r}: name the bucket itself. A Multi-Region Access Point sends each request to one of "
+            "several buckets, so that two writers may both win one conditional create"
+        )
+    if not _BUCKET.fullmatch(bucket):
+        raise Misuse(f"bucket {bucket!r} is no bucket's name: 3 to 63 letters, digits, '.', '_' and '-'")
 
 
 def _check_endpoint(endpoint: str) -> None:
