@@ -12,7 +12,9 @@ import pytest
 
 from fencepost.impl.publish import Catalog, Fenced, HeadAhead, StaleView, Unknown
 from fencepost.impl.store import ANYTHING, open_store
+from fencepost.impl.store.interface import Layer
 from tests.commands.running import Run
+from tests.impl.publish.scripted import Crashed, Scripted
 
 
 @pytest.fixture
@@ -281,3 +283,48 @@ def test_numbers_that_are_names_stay_text(catalog: Run, graph: str) -> None:
     assert catalog("put", graph, "codes=codes.csv", "--key", "id")[0] == 0
     found = result(catalog, "get", graph, "codes")
     assert found["columns"] == {"id": "string", "zip": "string", "n": "string", "f": "float64", "b": "bool"}
+
+
+def test_the_result_counts_what_the_store_was_asked(
+    catalog: Run, graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures that the cost tests hold are those that people see in production."""
+    steps: list[int] = []
+
+    class Counting(Layer):
+        def send(self, request: Any) -> Any:
+            steps.append(1)
+            return self.inner.send(request)
+
+        def send_all(self, requests: Any) -> Any:
+            steps.append(len(requests))
+            return self.inner.send_all(requests)
+
+    monkeypatch.setattr("fencepost.impl.publish.catalog.open_store", lambda *of: Counting(open_store(*of)))
+    Path("one.csv").write_text("id,name\n9,Zoe\n")
+    for words in (("put", graph, "person=one.csv", "--author", "ann"), ("get", graph, "person")):
+        steps.clear()
+        found = result(catalog, *words)["storage"]
+        assert (found["requests"], found["serial_hops"]) == (sum(steps), len(steps))
+        assert (found["bytes_sent"] > 500) == (words[0] == "put")
+        assert found["bytes_received"] > 500
+
+
+def test_a_killed_writer_holds_its_tables_for_the_grace_period_only(catalog: Run, graph: str) -> None:
+    """An operator who knows that the writer is dead need not wait a minute."""
+    with open_store(graph) as store:
+        dying = Scripted(store)
+        writer = Catalog.open(dying, mode="join")
+        dying.crash_before("put", "branch/main/manifest/")
+        with pytest.raises(Crashed):
+            writer.write(lambda txn: txn.upsert("person", [{"id": 1, "name": "dead"}]))
+    Path("one.csv").write_text("id,name\n1,Ann\n")
+    put = ("put", graph, "person=one.csv", "--mode", "upsert", "--author", "ann")
+    code, _, err = catalog(*put)
+    assert code == 3, err
+    assert "Traceback" not in err
+    code, _, err = catalog(*put, "--grace", "0")
+    assert code == 0, err
+    assert result(catalog, "verify", graph)["verdict"] == "holds"
+    rows = result(catalog, "get", graph, "person")["rows"]
+    assert next(row for row in rows if row["id"] == 1)["name"] == "Ann"

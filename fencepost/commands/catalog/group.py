@@ -6,8 +6,11 @@ the rows or names do not fit                         exit 2
 others were first or took over, or it is unknown     exit 3, and what settles it
 """
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -38,8 +41,9 @@ from fencepost.impl.publish import (
     StoreUnavailable,
     Unknown,
 )
-from fencepost.impl.publish.context import MAIN, BranchContext
-from fencepost.impl.store import open_store
+from fencepost.impl.publish.context import GRACE_S, MAIN, BranchContext
+from fencepost.impl.store import Store, open_store
+from fencepost.impl.store.layers.metered import Cost, Metered
 
 EPILOG = """Exit codes: 0 done, 1 something is damaged, 2 the request makes no sense, 3 others were first
 (nothing was published: run it again) or nobody knows yet (the line shows what settles it). URL:
@@ -69,6 +73,15 @@ BRANCH = click.option(
     "--branch", default=MAIN, show_default=True, metavar="BRANCH", help="Branch of the catalog."
 )
 MESSAGE = click.option("--message", "-m", default="", metavar="TEXT", help="Message for the log.")
+GRACE = click.option(
+    "--grace",
+    "grace_s",
+    type=click.FloatRange(0),
+    default=GRACE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Leave a killed writer's unfinished commit alone for so long; its tables refuse others meanwhile.",
+)
 AT = click.option("--at", type=click.IntRange(1), metavar="MANIFEST", help="An earlier state; see `log`.")
 
 
@@ -82,17 +95,54 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with these parameters and `--json`."""
+    """Add a command on the catalog at URL, with these parameters, `--json`, and `--grace` if it writes."""
+    grace = (GRACE,) if AUTHOR in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:
         @functools.wraps(act)
-        def with_url(url: str, **options: Any) -> Result:
-            result = act(url, **options)
-            return result._replace(found={"url": url, **result.found})
+        def with_url(url: str, grace_s: float = GRACE_S, **options: Any) -> Result:
+            with _Requests.of_command(grace_s) as requests:
+                result = act(url, **options)
+            return result._replace(found={"url": url, **result.found, "storage": requests.to_json()})
 
-        return add_subcommand(group, name, summary, (URL, *parameters, json_option), ERRORS)(with_url)
+        return add_subcommand(group, name, summary, (URL, *parameters, *grace, json_option), ERRORS)(with_url)
 
     return add
+
+
+@dataclass
+class _Requests:
+    """The requests that one command sends, and the grace period that it applies."""
+
+    grace_s: float
+    opened: contextlib.ExitStack
+    costs: list[Cost] = field(default_factory=list)
+    """A cost for each store that the command opened, one after the other."""
+
+    @staticmethod
+    @contextlib.contextmanager
+    def of_command(grace_s: float) -> "Iterator[_Requests]":
+        with contextlib.ExitStack() as opened:
+            requests = _Requests(grace_s, opened)
+            opened.callback(_REQUESTS.reset, _REQUESTS.set(requests))
+            yield requests
+
+    def count(self, store: Store) -> Store:
+        """Count the requests of this store from now on."""
+        metered = Metered(store)
+        self.costs.append(self.opened.enter_context(metered.operation("command")))
+        return metered
+
+    def to_json(self) -> dict[str, int]:
+        return {
+            "requests": sum(cost.requests for cost in self.costs),
+            "serial_hops": sum(cost.serial_hops for cost in self.costs),
+            "bytes_sent": sum(cost.bytes_sent for cost in self.costs),
+            "bytes_received": sum(cost.bytes_received for cost in self.costs),
+        }
+
+
+_REQUESTS: ContextVar[_Requests] = ContextVar("requests of this command")
 
 
 # Opening.
@@ -110,15 +160,24 @@ def reading(url: str, branch: str = MAIN) -> Catalog:
     return _open(url, branch, "read", "")
 
 
-def writing(url: str, author: str | None, branch: str = MAIN) -> Catalog:
+def writing(url: str, author: str | None, branch: str = MAIN, *, create: bool = False) -> Catalog:
     """Join the other writers: a command that claimed would fence every service that has the catalog open."""
-    return _open(url, branch, "join", author or user_name())
+    return _open(url, branch, "join", author or user_name(), create=create)
 
 
-def _open(url: str, branch: str, mode: str, author: str) -> Catalog:
+def _open(url: str, branch: str, mode: str, author: str, *, create: bool = False) -> Catalog:
     refuse_memory(url)
+    requests = _REQUESTS.get()
     try:
-        return Catalog.open(url, branch=branch, mode=mode, author=author)
+        return Catalog.open(
+            url,
+            branch=branch,
+            mode=mode,
+            author=author,
+            create=create,
+            grace_s=requests.grace_s,
+            layer=requests.count,
+        )
     except Absent:
         if exists(url):
             raise

@@ -100,7 +100,11 @@ class Cost:
 
     @property
     def serial_hops(self) -> int:
-        return len(self.critical_path())
+        """The length of the critical path. A request is recorded after those that it waited for."""
+        hops: list[int] = []
+        for request in self.sent:
+            hops.append(1 + max((hops[before] for before in request.after), default=0))
+        return max(hops, default=0)
 
     def add(self, request: Request[Any], reply: Reply | None, after: tuple[int, ...]) -> int:
         """Record one request; `reply` is None when the store raised instead."""
