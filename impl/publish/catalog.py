@@ -111,6 +111,34 @@ class Transaction(Draft):
     def read(self, table: str) -> list[Row]:
         return self.snapshot.rows(table)
 
+    def delete_where(
+        self, table: str, chosen: Callable[[Row], bool], *, cascade: bool = False
+    ) -> dict[str, list[Any]]:
+        """Remove the rows of the snapshot that are `chosen`; returns the removed keys by table.
+
+        With `cascade`, rows whose edges point at removed rows go too, and rows that point at those; without
+        it, the commit is refused if an edge points at one of them. Rows that this transaction adds are not
+        looked at. The transaction is refused if another one changes what was read meanwhile.
+        """
+        removed = {table: {row[self.snapshot.schema(table).key] for row in self.read(table) if chosen(row)}}
+        open_ = [table] if cascade and removed[table] else []
+        while open_:
+            target = open_.pop()
+            for name in self.snapshot.tables:
+                columns = [column for column, to in self.snapshot.manifest.tables[name].edges if to == target]
+                if not columns:
+                    continue
+                key, gone = self.snapshot.schema(name).key, removed.setdefault(name, set())
+                points = (row for row in self.read(name) if any(row[at] in removed[target] for at in columns))
+                more = {row[key] for row in points} - gone
+                if more:
+                    gone |= more
+                    open_.append(name)
+        found = {name: sorted(gone) for name, gone in sorted(removed.items()) if gone}
+        for name, gone_keys in found.items():
+            self.delete(name, gone_keys)
+        return found
+
     def rely_on(self, tables: Sequence[str]) -> None:
         """The change was decided on the contents of these tables: it is refused if they have changed."""
         for table in tables:

@@ -328,3 +328,49 @@ def test_a_killed_writer_holds_its_tables_for_the_grace_period_only(catalog: Run
     assert result(catalog, "verify", graph)["verdict"] == "holds"
     rows = result(catalog, "get", graph, "person")["rows"]
     assert next(row for row in rows if row["id"] == 1)["name"] == "Ann"
+
+
+def test_rows_are_removed_by_what_they_hold(catalog: Run, graph: str) -> None:
+    Path("more.csv").write_text("id,name,born\n3,Cyd,1900\n4,,1950\n5,Eve,2000\n")
+    assert catalog("put", graph, "person=more.csv", "--author", "ann")[0] == 0
+    delete = ("delete", graph, "person", "--author", "ann")
+    assert (
+        catalog(*delete, "--where", "born>=1900", "--where", "name!=Eve")[1]
+        == "published as manifest 4: removed 2\n"
+    )
+    assert [row["id"] for row in result(catalog, "get", graph, "person")["rows"]] == [1, 2, 5]
+    assert catalog(*delete, "--where", "born>=1900", "--where", "name=Eve")[0] == 0
+    assert [row["id"] for row in result(catalog, "get", graph, "person")["rows"]] == [1, 2]
+
+
+def test_a_cascade_removes_the_edges_of_removed_rows(catalog: Run, graph: str) -> None:
+    """Without it the rows are refused; with it no edge is left without its row."""
+    delete = ("delete", graph, "person", "--where", "name=Bob", "--author", "ann")
+    code, _, err = catalog(*delete)
+    assert code == 2
+    assert "points at it" in err
+    assert len(result(catalog, "get", graph, "person")["rows"]) == 2
+    found = result(catalog, *delete, "--cascade")
+    assert found["removed_by_table"] == {"knows": 1, "person": 1}
+    assert result(catalog, "verify", graph)["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "or --where CONDITION"),
+        (("1", "--where", "id=1"), "or --where CONDITION"),
+        (("--where", "born"), "is no condition"),
+        (("--where", "age=1"), "there is no column 'age'; the table has id, name, born"),
+        (("--where", "born=soon"), "the column is int64, and 'soon' is no such value"),
+        (("--where", "born<"), "< needs a value"),
+        (("--where", "born=1"), "no row of table person fits born=1; nothing was removed"),
+    ],
+)
+def test_a_condition_that_removes_nothing_is_refused(
+    catalog: Run, graph: str, words: tuple[str, ...], message: str
+) -> None:
+    code, _, err = catalog("delete", graph, "person", *words, "--author", "ann")
+    assert code == 2
+    assert message in err
+    assert len(result(catalog, "log", graph)["commits"]) == 2

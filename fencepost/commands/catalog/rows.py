@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from fencepost.commands.catalog.conditions import parse_condition
 from fencepost.commands.catalog.files import FORMATS, Rows, plain_rows, read_rows, render, write_out
 from fencepost.commands.catalog.group import (
     AT,
@@ -265,29 +266,68 @@ def _edges(options: Sequence[str], rows: Mapping[str, Rows]) -> dict[str, dict[s
 
 @subcommand(
     "delete",
-    "Remove rows by their keys.",
+    "Remove rows by their keys, or by what they hold.",
     TABLE,
-    click.argument("keys", metavar="KEY...", nargs=-1),
+    click.argument("keys", metavar="[KEY...]", nargs=-1),
     BRANCH,
+    click.option(
+        "--where",
+        "conditions",
+        metavar="CONDITION",
+        multiple=True,
+        help="Remove the rows that fit all conditions: born<1900, name=Ada, name!= (has a value).",
+    ),
+    click.option("--cascade", is_flag=True, help="Remove the rows whose edges point at removed rows, too."),
     AUTHOR,
     MESSAGE,
 )
 def delete(
-    url: str, table: str, keys: tuple[str, ...], branch: str, author: str | None, message: str
+    url: str,
+    table: str,
+    keys: tuple[str, ...],
+    branch: str,
+    conditions: tuple[str, ...],
+    cascade: bool,
+    author: str | None,
+    message: str,
 ) -> Result:
-    """Remove the rows of TABLE with these keys. A row that an edge points at is refused, and named."""
-    if not keys:
-        raise BadRequest(f"name the keys to remove, as in: fencepost catalog delete {url} {table} 17 18")
+    """Remove the rows of TABLE with these keys, or those that fit --where. A row that an edge points at is
+    refused, and named, unless --cascade removes the rows with such edges.
+    """
+    if bool(keys) == bool(conditions):
+        raise BadRequest(
+            f"name the keys to remove: fencepost catalog delete {url} {table} 17 18; or --where CONDITION"
+        )
+    removed: dict[str, list[Any]] = {}
+
+    def change(txn: Transaction) -> None:
+        schema = txn.snapshot.schema(table)
+        if conditions:
+            fits = [parse_condition(text, schema) for text in conditions]
+            found = txn.delete_where(table, lambda row: all(fit(row) for fit in fits), cascade=cascade)
+        else:
+            wanted = _typed(txn.snapshot, table, keys)
+            missing = [str(key) for key in wanted if txn.snapshot.get(table, key) is None]
+            if missing:
+                raise BadRequest(f"table {table} has no row {', '.join(missing)}; nothing was removed")
+            found = txn.delete_where(table, lambda row: row[schema.key] in wanted, cascade=cascade)
+        if not found:
+            raise BadRequest(f"no row of table {table} fits {' and '.join(conditions)}; nothing was removed")
+        removed.clear()
+        removed.update(found)
+
     with writing(url, author, branch) as catalog:
-        snapshot = catalog.snapshot()
-        wanted = _typed(snapshot, table, keys)
-        missing = [str(key) for key in wanted if snapshot.get(table, key) is None]
-        if missing:
-            raise BadRequest(f"table {table} has no row {', '.join(missing)}; nothing was removed")
-        result = catalog.write(lambda txn: txn.delete(table, wanted), message=message)
-    count = len(wanted)
+        result = catalog.write(change, message=message)
+    count = len(removed[table])
+    others = ", ".join(f"{len(gone)} of {name}" for name, gone in removed.items() if name != table)
+    text = f"removed {count}" + (f", and {others}" if others else "")
     return committed(
-        result, url, branch, lambda id_: f"published as manifest {id_}: removed {count}", removed=count
+        result,
+        url,
+        branch,
+        lambda id_: f"published as manifest {id_}: {text}",
+        removed=count,
+        removed_by_table={name: len(gone) for name, gone in removed.items()},
     )
 
 
