@@ -6,6 +6,7 @@ from fencepost.impl.publish.context import Mode
 from fencepost.impl.publish.documents import PublishPlan
 from fencepost.impl.publish.errors import (
     Absent,
+    Conflicted,
     Damaged,
     Dangling,
     Fenced,
@@ -25,6 +26,7 @@ __all__ = [
     "STANDARD",
     "Absent",
     "Catalog",
+    "Conflicted",
     "Damaged",
     "Dangling",
     "Draft",

@@ -1,10 +1,20 @@
-"""Branches: created with one object whatever the number of tables, merged by fast-forward, deleted by one."""
+"""Branches: created with one object whatever the number of tables, deleted by one.
+
+A merge is a fast-forward, which adopts the tables of the other branch, or else one of rows, see `merging`.
+"""
 
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.chain import newest_of
 from fencepost.impl.publish.commit import PlanResult, Published, Unknown, execute
 from fencepost.impl.publish.context import MAIN, BranchContext, Handle, delete_sidecar
-from fencepost.impl.publish.documents import Action, Manifest, PublishPlan, read_manifest, tables_digest
+from fencepost.impl.publish.documents import (
+    Action,
+    Manifest,
+    Merges,
+    PublishPlan,
+    read_manifest,
+    tables_digest,
+)
 from fencepost.impl.publish.errors import Absent, Invalid, StaleView
 from fencepost.impl.publish.publisher import AGAIN, conclude, stage
 from fencepost.impl.publish.recovery import held
@@ -26,7 +36,12 @@ def create(handle: Handle, name: str, source: Manifest) -> Published | Unknown:
             Action(table, ("adopt",), None, entry) for table, entry in sorted(source.tables.items())
         ),
         hold=(source.branch, source.id),
-        origin={"branch": source.branch, "id": source.id, "digest": tables_digest(source.tables)},
+        origin={
+            "branch": source.branch,
+            "of": source.incarnation,
+            "id": source.id,
+            "digest": tables_digest(source.tables),
+        },
     )
     result = _execute_with_hold(handle, target, plan, parent, parent.epoch if parent else 0)
     if isinstance(result, Unknown):
@@ -37,20 +52,24 @@ def create(handle: Handle, name: str, source: Manifest) -> Published | Unknown:
     return result
 
 
-def merge(handle: Handle, name: str) -> Published | Unknown:
-    """Fast-forward this branch to branch `name`, provided that it has no commits of its own since."""
+def to_merge(handle: Handle, name: str) -> Manifest:
+    """Return the newest manifest of branch `name`."""
     handle.check_writable()
-    target = handle.refresh()
-    source = handle.context.on(name).newest()
+    source = handle.context.on(keys.check_name(name, "branch")).newest()
     if source is None or source.deleted:
         raise Absent(f"there is no branch {name!r} to merge")
-    current = tables_digest(target.tables)
+    return source
+
+
+def is_fast_forward(target: Manifest, source: Manifest) -> bool:
+    """Return True if `target` has no commits of its own since it was forked or merged last."""
     origin = source.origin.get("digest") if source.origin.get("branch") == target.branch else None
-    if current not in (origin, target.merged.get(source.incarnation)):
-        raise Invalid(
-            f"branch {target.branch} has commits that {name} does not build on: only a fast-forward can be "
-            f"merged; repeat the changes of {name} on a new branch of {target.branch}"
-        )
+    return tables_digest(target.tables) in (origin, target.merged.get(source.incarnation))
+
+
+def fast_forward(handle: Handle, target: Manifest, source: Manifest) -> Published | Unknown:
+    """Give this branch, at `target`, the tables of `source`. Refused if it is not at `target` any more."""
+    current = tables_digest(target.tables)
     actions = tuple(
         Action(table, ("adopt",) if table in source.tables else ("tombstone",), target.pin(table), new)
         for table in sorted({*source.tables, *target.tables})
@@ -63,8 +82,8 @@ def merge(handle: Handle, name: str) -> Published | Unknown:
         actions=actions,
         hold=(source.branch, source.id),
         tables_digest=current,
-        merges=source.incarnation,
-        message=f"merge {name}",
+        merges=Merges(source.incarnation, source.id, tables_digest(source.tables)),
+        message=f"merge {source.branch}",
     )
     result = _execute_with_hold(handle, handle.context, plan, target, handle.epoch)
     return conclude(handle, plan, result)

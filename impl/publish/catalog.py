@@ -23,7 +23,8 @@ from fencepost.impl.publish.cleanup import Cleaned, cleanup
 from fencepost.impl.publish.commit import Published, Unknown, execute
 from fencepost.impl.publish.context import GRACE_S, MAIN, BranchContext, Handle, Mode, delete_sidecar
 from fencepost.impl.publish.documents import Entry, Manifest, read_manifest
-from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView
+from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView, Unchanged
+from fencepost.impl.publish.merging import base_of, merge_rows
 from fencepost.impl.publish.planner import ALL_TABLES, Draft, Planner
 from fencepost.impl.publish.publisher import claim, publish
 from fencepost.impl.publish.recovery import Notice
@@ -312,7 +313,7 @@ class Catalog:
             except Invalid as error:
                 results[at] = error
         result = self._publish(planner, latest) if None in results else None
-        nothing = Invalid("nothing to publish: the changes leave every table as it is")
+        nothing = Unchanged("nothing to publish: the changes leave every table as it is")
         return [error or result or nothing for error in results]
 
     def _publish(self, planner: Planner, latest: Manifest) -> Published | Unknown | None:
@@ -374,9 +375,22 @@ class Catalog:
         """Create a branch from this one as it is, or as it was at an earlier manifest."""
         return branches.create(self._handle, name, self.refresh() if at is None else self._at(at))
 
-    def merge(self, name: str) -> Published | Unknown:
-        """Fast-forward this branch to branch `name`."""
-        return branches.merge(self._handle, name)
+    def merge(self, name: str, *, attempts: int = WRITE_ATTEMPTS) -> Published | Unknown:
+        """Merge branch `name` into this one: by a fast-forward if possible, else row by row.
+
+        Raises `Conflicted` if both branches changed the same row differently since their last common state.
+        """
+
+        def change(txn: Transaction) -> None:
+            source = branches.to_merge(self._handle, name)
+            base = base_of(self._handle.context, txn.snapshot.manifest, source)
+            merge_rows(self._handle.reader, base, txn.snapshot.manifest, source, txn)
+
+        source = branches.to_merge(self._handle, name)
+        target = self.refresh()
+        if branches.is_fast_forward(target, source):
+            return branches.fast_forward(self._handle, target, source)
+        return self.write(change, attempts=attempts, message=f"merge {name}")
 
     def delete_branch(self, name: str) -> Published | Unknown:
         """Delete branch `name`, even while others write to it."""

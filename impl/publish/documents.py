@@ -97,6 +97,21 @@ class Entry:
         return Entry(**{**found, "edges": tuple(sorted(found["edges"].items()))})
 
 
+class MergedBranch(NamedTuple):
+    """The last merge of another branch: the number of its manifest, and of ours that merged it."""
+
+    source: int
+    at: int
+
+
+class Merges(NamedTuple):
+    """The state that a plan merges: incarnation of a branch, number of its manifest, digest of its tables."""
+
+    incarnation: str
+    id: int
+    digest: str
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One commit of a branch: everything a reader or a writer needs to know about the catalog."""
@@ -118,9 +133,10 @@ class Manifest:
     swept_id: int = 0
     swept_horizon: str = ""
     origin: Mapping[str, Any] = field(default_factory=dict)
-    """The source of a new branch: branch, id, tables digest."""
+    """The source of a new branch: branch, its incarnation (`of`), id, tables digest."""
     merged: Mapping[str, str] = field(default_factory=dict)
-    """Incarnation of a merged branch: the tables digest after the last merge."""
+    """By incarnation of a merged branch, the digest of its tables when it was merged last."""
+    merged_ids: Mapping[str, MergedBranch] = field(default_factory=dict)
     undoes: str = ""
 
     @property
@@ -149,8 +165,10 @@ class Manifest:
     def from_json(found: Mapping[str, Any]) -> "Manifest":
         fields = {name: found[name] for name in _OF_MANIFEST}
         fields |= {name: found["lineage"][name] for name in _OF_LINEAGE}
+        merged_ids = {name: MergedBranch(*pair) for name, pair in fields.pop("merged_ids").items()}
         return Manifest(
             **{**fields, "members": tuple(fields["members"])},
+            merged_ids=merged_ids,
             epoch=found["writer_epoch"],
             schema_hash=found["schema"]["hash"],
             schema_since=found["schema"]["since"],
@@ -160,7 +178,7 @@ class Manifest:
         )
 
 
-_OF_MANIFEST = ("branch", "id", "plan", "kind", "incarnation", "origin", "merged")
+_OF_MANIFEST = ("branch", "id", "plan", "kind", "incarnation", "origin", "merged", "merged_ids")
 _OF_LINEAGE = ("author", "time_ns", "message", "members", "undoes")
 
 
@@ -287,7 +305,7 @@ class PublishPlan:
     hold: tuple[str, int] | None = None
     """A manifest of a branch that cleanup must retain while this plan's sidecar exists."""
     origin: Mapping[str, Any] = field(default_factory=dict)
-    merges: str = ""
+    merges: Merges | None = None
     undoes: str = ""
     horizon: str = ""
 
@@ -317,6 +335,7 @@ class PublishPlan:
                 "actions": tuple(Action.from_json(action) for action in found["actions"]),
                 "reads": {table: Pin(*pin) for table, pin in found["reads"].items()},
                 "hold": tuple(found["hold"]) if found["hold"] else None,
+                "merges": Merges(*found["merges"]) if found["merges"] else None,
             }
         )
 
@@ -364,8 +383,10 @@ def next_manifest(parent: Manifest | None, plan: PublishPlan, placed: Mapping[st
     if plan.kind == "sweep":
         swept = (number, plan.horizon)
     merged = dict(parent.merged) if parent and not begins else {}
-    if plan.merges:
-        merged[plan.merges] = tables_digest(tables)
+    merged_ids = dict(parent.merged_ids) if parent and not begins else {}
+    if plan.merges is not None:
+        merged[plan.merges.incarnation] = plan.merges.digest
+        merged_ids[plan.merges.incarnation] = MergedBranch(plan.merges.id, number)
     return Manifest(
         branch=plan.branch,
         id=number,
@@ -385,4 +406,5 @@ def next_manifest(parent: Manifest | None, plan: PublishPlan, placed: Mapping[st
         swept_horizon=swept[1],
         origin=plan.origin if begins else parent.origin if parent else {},
         merged=merged,
+        merged_ids=merged_ids,
     )

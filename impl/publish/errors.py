@@ -3,6 +3,8 @@
     PublishError
     ├── Invalid            the caller: the rows or tables do not allow the change; nothing was published
     │   ├── Dangling       an edge would point at a missing row
+    │   ├── Unchanged      the change leaves every table as it is
+    │   ├── Conflicted     two branches changed the same rows
     │   └── Absent         the catalog, branch, table or snapshot does not exist (any more)
     ├── StaleView          the caller: another write was first. Nothing was published, for ever; begin again
     ├── Fenced             another writer took over; final for this handle, reopen the catalog to go on
@@ -13,6 +15,9 @@
 "Perhaps published" is a result and no exception (`Unknown`), because code must act on it.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 
 class PublishError(Exception):
     """The plan was not published and never will be, unless the subclass states otherwise."""
@@ -20,6 +25,10 @@ class PublishError(Exception):
 
 class Invalid(PublishError):
     """The change does not fit the catalog."""
+
+
+class Unchanged(Invalid):
+    """There is nothing to publish."""
 
 
 class Dangling(Invalid):
@@ -30,6 +39,31 @@ class Dangling(Invalid):
         self.table = table
         self.column = column
         self.value = value
+
+
+class RowConflict(NamedTuple):
+    """A row, or a whole table, that two branches changed differently."""
+
+    table: str
+    key: object
+    """None for the table."""
+    what: str
+
+
+class Conflicted(Invalid):
+    """Two branches changed the same rows differently."""
+
+    def __init__(self, theirs: str, ours: str, conflicts: Sequence[RowConflict], count: int) -> None:
+        shown = "; ".join(
+            f"table {one.table}" + (f", row {one.key!r}" if one.key is not None else "") + f": {one.what}"
+            for one in conflicts
+        )
+        more = f"; and {count - len(conflicts)} more" if count > len(conflicts) else ""
+        super().__init__(
+            f"branches {ours} and {theirs} conflict: {shown}{more}. Make them equal on both, then merge"
+        )
+        self.conflicts = tuple(conflicts)
+        self.count = count
 
 
 class Absent(Invalid):

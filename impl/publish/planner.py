@@ -17,7 +17,7 @@ from typing import Any
 
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.cache import Contents, TableReader
-from fencepost.impl.publish.documents import Action, Entry, Manifest, PublishPlan
+from fencepost.impl.publish.documents import Action, Entry, Manifest, Merges, PublishPlan
 from fencepost.impl.publish.errors import Absent, Dangling, Invalid
 from fencepost.impl.publish.safeguards import Safeguards
 from fencepost.impl.publish.schema import Row, Schema
@@ -50,6 +50,8 @@ class Draft:
 
     changes: list[Change] = field(default_factory=list)
     message: str = ""
+    merges: Merges | None = None
+    """The branch whose changes these are."""
 
     def create_table(
         self, table: str, columns: Mapping[str, str], *, key: str, edges: Mapping[str, str] | None = None
@@ -142,9 +144,12 @@ class Planner:
         self._pinned: set[str] = set()
         self._pins_schema = False
         self._members: list[str] = []
+        self._merges: Merges | None = None
 
     def add(self, draft: Draft) -> None:
         """Apply `draft`, or raise why it cannot be applied and change nothing."""
+        if draft.merges and self._merges:
+            raise Invalid("one commit merges one branch; publish the merges one after the other")
         self._load(self._needed(draft))
         before, pinned = self._tables, set(self._pinned)
         self._tables = {name: table.copy() for name, table in before.items()}
@@ -159,6 +164,7 @@ class Planner:
         self._pins_schema |= any(
             change.verb in _REMOVING | _SCHEMA or change.table == ALL_TABLES for change in draft.changes
         )
+        self._merges = draft.merges or self._merges
         self._members.append(draft.message)
 
     def changed_read(self, draft: Draft) -> str | None:
@@ -316,13 +322,13 @@ class Planner:
     # The plan.
 
     def finish(self, plan_id: str, *, author: str, time_ns: int, epoch: int) -> Planned | None:
-        """The plan of everything added; None if that changes nothing."""
+        """The plan of everything added; None if that changes nothing. A merge is recorded at any rate."""
         changed = [
             table
             for _, table in sorted(self._tables.items())
             if table.verbs and not (table.entry is None and table.schema is None)
         ]
-        if not changed:
+        if not changed and self._merges is None:
             return None
         fragments: list[Put] = []
         contents: dict[str, Contents] = {}
@@ -352,6 +358,7 @@ class Planner:
             actions=tuple(actions),
             reads=reads,
             schema_since=self._snapshot.schema_since if self._pins_schema else None,
+            merges=self._merges,
         )
         return Planned(plan, tuple(fragments), contents)
 

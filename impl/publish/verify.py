@@ -89,7 +89,9 @@ def _table_faults(context: BranchContext, manifest: Manifest, reader: TableReade
 
 
 def _head_faults(context: BranchContext, latest: Manifest) -> Iterator[str]:
-    pins = [entry.pin for _, entry in sorted(latest.tables.items())]
+    # Versions of another branch's lineage block no writer of this one: its first write forks the table.
+    owned = [entry for _, entry in sorted(latest.tables.items()) if entry.owner == latest.incarnation]
+    pins = [entry.pin for entry in owned]
     above = context.read_all([List(keys.versions(pin.location), after=keys.version(pin)) for pin in pins])
     plans = {plan.id for plan in context.sidecars()}
     for document in context.versions([info.key for reply in above for info in reply.objects]):

@@ -118,14 +118,17 @@ def create(url: str, name: str, source: str, at: int | None, author: str | None)
 
 @subcommand(
     "merge",
-    "Fast-forward a branch to another.",
+    "Merge a branch into another.",
     NAME,
     click.option("--into", "target", default=MAIN, show_default=True, metavar="BRANCH", help="Its target."),
     AUTHOR,
     group=branch_group,
 )
 def merge(url: str, name: str, target: str, author: str | None) -> Result:
-    """Fast-forward another branch to NAME, provided that it has no commits of its own since."""
+    """Merge branch NAME into another: as a whole if that has no commits of its own since, else row by row.
+
+    Rows and tables that both changed differently are conflicts: they are named, and nothing is merged.
+    """
     with writing(url, author, target) as catalog:
         return committed(
             catalog.merge(name), url, target, lambda id_: f"merged {name} into {target} as manifest {id_}"

@@ -52,14 +52,18 @@ def test_first_write_forks_only_the_table_it_touches() -> None:
     assert dev.manifest.tables["person"].location == forked
 
 
-def test_only_a_fast_forward_is_merged() -> None:
+def test_tables_are_adopted_by_a_fast_forward_only() -> None:
+    """A branch with commits of its own keeps them: the rows of the other are added to its own lineage."""
     main = Catalog.open(graph())
     main.create_branch("dev")
     add(main, CYD)
     add(main.on("dev"), {"id": 4, "name": "Dan"})
-    with pytest.raises(Invalid, match="only a fast-forward"):
-        main.merge("dev")
-    assert names(main) == ["Ada", "Bob", "Cyd"]
+    before = main.manifest.tables["person"]
+    main.merge("dev")
+    assert names(main) == ["Ada", "Bob", "Cyd", "Dan"]
+    after = main.manifest.tables["person"]
+    assert (after.location, after.version) == (before.location, before.version + 1)
+    assert main.manifest.kind == "publish"
 
 
 def test_a_merge_that_loses_its_race_is_refused() -> None:

@@ -18,6 +18,23 @@ def test_a_sound_catalog_has_no_faults() -> None:
     assert (found.manifests, found.faults) == (5, ())
 
 
+def test_commits_of_the_origin_are_no_fault_of_a_branch() -> None:
+    """It pins a version of a lineage of main. Later versions of that lineage block no writer of the branch."""
+    main = Catalog.open(graph())
+    main.create_branch("dev")
+    for id_ in (3, 4, 5):
+        main.write(lambda txn, id_=id_: txn.append("person", [{"id": id_, "name": "new"}]))  # type: ignore[misc] # mypy infers no type for the default
+    dev = main.on("dev")
+    assert verify(dev).faults == verify(main).faults == ()
+    main.create_branch("next")
+    following = main.on("next")
+    following.write(lambda txn: txn.append("person", [{"id": 6, "name": "next"}]))
+    main.merge("next")
+    for id_ in (7, 8):
+        following.write(lambda txn, id_=id_: txn.append("person", [{"id": id_, "name": "next"}]))  # type: ignore[misc] # as above
+    assert verify(main).faults == verify(following).faults == ()
+
+
 def test_each_damage_is_named() -> None:
     store = graph()
     catalog = Catalog.open(store, safeguards=without("inbound-check-on-removal"))
