@@ -268,7 +268,8 @@ class ContentRun:
         if DEV in self._writers and not self._heads_are_out and not _may_merge(after):
             context = self._writers[MAIN].context
             main, dev = context.newest(), context.on("dev").newest()
-            assert main is not None and dev is not None
+            assert main is not None
+            assert dev is not None
             self._expect("a fast-forward is possible", False, is_fast_forward(main, dev))
 
     def _compare_branch(self, b: int, after: Values) -> None:
