@@ -121,7 +121,7 @@ def _merge_table(sides: _Sides, draft: Draft, conflicts: list[RowConflict]) -> N
             conflicts.append(RowConflict(table, None, "dropped there and changed here"))
         return
     if ours is None and base is not None:
-        if theirs is not None and not _equal(theirs, base):
+        if not _equal(theirs, base):
             conflicts.append(RowConflict(table, None, "dropped here and changed there"))
         return
     schema = _schema_of(sides)

@@ -305,7 +305,7 @@ def _occupying_plan(plan: PublishPlan, parent: Manifest | None) -> PublishPlan:
         incarnation=parent.incarnation if parent else "",
         actions=(),
         origin={},
-        merges="",
+        merges=None,
         hold=None,
         tables_digest="",
     )

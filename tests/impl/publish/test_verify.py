@@ -19,7 +19,7 @@ def test_a_sound_catalog_has_no_faults() -> None:
 
 
 def test_commits_of_the_origin_are_no_fault_of_a_branch() -> None:
-    """It pins a version of a lineage of main. Later versions of that lineage block no writer of the branch."""
+    """It pins a version of a lineage of main. Later versions of that block no writer of the branch."""
     main = Catalog.open(graph())
     main.create_branch("dev")
     for id_ in (3, 4, 5):
