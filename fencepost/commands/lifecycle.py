@@ -32,6 +32,7 @@ from fencepost.commands.operating import (
 from fencepost.commands.output_files import json_option
 from fencepost.commands.recording import record_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
+from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
@@ -39,8 +40,9 @@ from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
 from fencepost.impl.lifecycle.policy import SECOND_NS, ActionKey, Timing, rules_of
 from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
-from fencepost.impl.lifecycle.target import Unavailable
+from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
+from fencepost.impl.record import RecordError
 from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.results import to_json
@@ -70,7 +72,7 @@ ERRORS = ErrorContract(
         Ending((Misuse, Refused), Exit.BAD_REQUEST),
         Ending(Refusal, Exit.BAD_REQUEST, _refusal),
         Ending(Unavailable, Exit.UNDECIDED, AGAIN),
-        Ending(StoreError, Exit.VIOLATED),
+        Ending((StoreError, RecordError, CursorError, Unworkable), Exit.VIOLATED),
     )
 )
 
@@ -380,12 +382,13 @@ def _counted(worker: Worker) -> Result:
 def status(store: str, state: str, bucket: str | None, **timing: float) -> Result:
     """Show the mode of each action and why, its lag, what is pending and blocked, and the walks.
 
-    It ends with 1 while something is blocked, or events were lost.
+    It ends with 1 while something is blocked or cannot be read, or events were lost.
     """
     with _worker(store, state, **timing) as (found, worker):
         shown = status_of(worker, found.name, bucket)
     is_lost = any(one.reason == "LOST_LOG" for each in shown.buckets for one in each.actions)
-    code = Exit.VIOLATED if shown.blockers or is_lost else Exit.HOLDS
+    is_unreadable = any(each.unreadable is not None for each in shown.buckets)
+    code = Exit.VIOLATED if shown.blockers or is_lost or is_unreadable else Exit.HOLDS
     return Result(to_json(shown), _status_text(shown), code)
 
 
@@ -395,6 +398,9 @@ def _status_text(shown: Status) -> str:
         parts.append(f"everything is paused: {shown.paused_for}\n")
     for bucket in shown.buckets:
         walked = "never" if bucket.walked_ns is None else _moment(bucket.walked_ns)
+        if bucket.unreadable is not None:
+            parts.append(f"{bucket.name}: cannot be read: {bucket.unreadable}")
+            continue
         parts.append(f"{bucket.name}: {bucket.rules} rules, walked {walked}")
         if bucket.walk is not None:
             parts.append(f"  walking since {_moment(bucket.walk.began_ns)}, done up to {bucket.walk.after!r}")
@@ -414,6 +420,9 @@ def _status_text(shown: Status) -> str:
                 format_table(("  rule", "action", "mode", "reason", "lag", "pending"), cells).rstrip()
             )
     parts += [f"blocked: {one.id} {one.bucket}/{one.object}: {one.reason}" for one in shown.blockers]
+    parts += [
+        f"tried again: {one.bucket}/{one.object}: {one.reason} ({one.tries} times)" for one in shown.retried
+    ]
     return "\n".join(parts) or f"{shown.store} has no bucket"
 
 

@@ -10,6 +10,7 @@ of the server reads it and no rule matches it.
 """
 
 import contextlib
+import errno
 import functools
 from collections.abc import Callable, Iterator, Sequence
 
@@ -34,6 +35,10 @@ from fencepost.impl.store.files.versions import Held, Keep
 from fencepost.impl.store.requests import ANYTHING, NOT_NOW, AbortUpload, Outcome
 
 PAGE = 500
+_UNTIL_REPAIRED = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO}
+)
+"""Errors of a file that no repetition ends."""
 
 
 class _Refused(Exception):
@@ -47,14 +52,22 @@ class DirectoryTarget:
 
     def buckets(self) -> Sequence[str]:
         with _failures():
-            return [name for name, _ in self._buckets.all()]
+            return self._buckets.names()
 
     def rules(self, bucket: str) -> Sequence[Rule]:
         with _failures():
             try:
                 return _rules(self._buckets.document(bucket).lifecycle)
-            except S3Error:
-                return ()
+            except S3Error as error:
+                if error.code == "NoSuchBucket" and bucket in self._buckets.names():
+                    raise BrokenPromise(f"the settings of bucket {bucket} are no file; restore it") from None
+                if error.code == "NoSuchBucket":
+                    return ()
+                raise BrokenPromise(f"the rules of bucket {bucket} cannot be read: {error.message}") from None
+            except (ValueError, KeyError, TypeError) as error:
+                raise BrokenPromise(
+                    f"the rules of bucket {bucket} cannot be read ({error}); put them again"
+                ) from None
 
     def standing(self, bucket: str, key: str) -> Standing:
         with _failures(), self._entered(bucket) as entered:
@@ -65,10 +78,10 @@ class DirectoryTarget:
             if entered is None:
                 return ()
             store, _ = entered
-            page = store.versions("", "", (after, ""), PAGE)
-            keys = {row.key for row in page.versions}
-            # Behind the last key of a page that is not the last there may be others between two uploads.
-            last = page.versions[-1].key if page.more else None
+            found = store.keys(after, PAGE)
+            keys = set(found)
+            # If more pages follow, ignore uploads behind this page's last key: keys may lie between them.
+            last = found[-1] if len(found) == PAGE else None
             for upload in store.uploads(""):
                 if upload.key > after and (last is None or upload.key <= last):
                     keys.add(upload.key)
@@ -174,4 +187,6 @@ def _failures() -> Iterator[None]:
     except BrokenPromise as error:
         raise Unworkable(str(error)) from error
     except (StoreError, OSError, S3Error) as error:
-        raise Unavailable(str(error)) from error
+        cause = error if isinstance(error, OSError) else error.__cause__
+        kind = Unworkable if getattr(cause, "errno", None) in _UNTIL_REPAIRED else Unavailable
+        raise kind(str(error)) from error

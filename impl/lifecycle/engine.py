@@ -131,6 +131,8 @@ class Snapshot:
     _by_delay: Mapping[tuple[str, int], PrefixIndex]
     _near: Mapping[str, PrefixIndex]
     _all: Mapping[str, PrefixIndex]
+    unreadable: Mapping[str, Exception] = field(default_factory=dict)
+    """By bucket, why its rules or its state cannot be read: what to do in it is not known."""
 
     @property
     def delays(self) -> tuple[int, ...]:

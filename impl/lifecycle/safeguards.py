@@ -5,7 +5,7 @@ The counterexample of each is what `fencepost zoo` prints for the machines of `m
 `strict-past` and `whole-positions` are of `model/cursor.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -163,6 +163,19 @@ def drop_after_block(is_resolved: bool) -> bool:
     return is_resolved
 
 
+def hand_over(is_shared: bool) -> bool:
+    """Return True if an event that cannot be worked on leaves a sweep that other actions share: its actions
+    begin anew, with the walk of its bucket, where the object gets its blocker."""
+    return is_shared
+
+
+def forget_first(forget: Callable[[Collection[str]], None], names: Collection[str]) -> bool:
+    """Have the cursor forget the actions, durably, in front of the event that is left to their walk; return
+    True if the pass ends there."""
+    forget(names)
+    return True
+
+
 def blocker_before_pause() -> bool:
     """Return True if a stream gets a durable blocker before it pauses."""
     return True
@@ -233,6 +246,8 @@ class Safeguards:
     drained_per_stream: Callable[[bool, Sequence[str]], bool] = drained_per_stream
     drained_position: Callable[[str], str] = drained_position
     drop_after_block: Callable[[bool], bool] = drop_after_block
+    hand_over: Callable[[bool], bool] = hand_over
+    forget_first: Callable[[Callable[[Collection[str]], None], Collection[str]], bool] = forget_first
     blocker_before_pause: Callable[[], bool] = blocker_before_pause
     one_stream_pauses: Callable[[Blockers, str], bool] = one_stream_pauses
     blocker_guards: Callable[[bool], bool] = blocker_guards

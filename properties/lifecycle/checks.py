@@ -98,10 +98,13 @@ class LifecycleState:
         return json.loads(body) if body else {"actions": {}, "walk": None}
 
     @cached_property
+    def blockers(self) -> Sequence[Mapping[str, Any]]:
+        return [json.loads(body) for key, body in self.contents.items() if "/blockers/" in key]
+
+    @cached_property
     def blocked(self) -> Mapping[str, str]:
         """The item at which each stream waits."""
-        found = [json.loads(body) for key, body in self.contents.items() if "/blockers/" in key]
-        return {one["stream"]: one["item"] for one in found}
+        return {one["stream"]: one["item"] for one in self.blockers}
 
     @cached_property
     def pending(self) -> set[tuple[str, str]]:
@@ -315,6 +318,15 @@ def isolation(state: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
             yield f"{stream} does not name {name} any more, whose rule nobody changed"
 
 
+def shared_goes_on(state: LifecycleState, _: Outcomes) -> Iterator[str]:
+    """No object stops a sweep for actions that do not concern it."""
+    for blocker in state.blockers:
+        serves = Saved.read(state.contents.get(blocker["stream"])).serves
+        for rule in rules_of(state.bucket.rules):
+            if name_of(rule) in serves and not blocker["key"].startswith(rule.prefix):
+                yield f"{name_of(rule)} waits for {blocker['key']}, which it does not concern"
+
+
 def sustained_is_shown(state: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
     tried = [one.stream for one in outcomes.passes if one.handled == "retry"]
     for stream in sorted({*tried} - state.blocked.keys()):
@@ -357,6 +369,7 @@ CHECKS: Mapping[str, Check] = {
         operator_only_skip,
         blocker_is_seen,
         isolation,
+        shared_goes_on,
         sustained_is_shown,
         blocked_for_cause,
         always_worked_off,

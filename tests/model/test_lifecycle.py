@@ -49,6 +49,7 @@ CONFIGURATIONS: dict[str, tuple[type[Machine], dict[str, int]]] = {
         {"departs": 1, "actions": 2, "ticks": 2, "losses": 0, "reseeds": 0},
     ),
     "outages come again": (LifecycleBlockers, {"outages": 2}),
+    "several actions share a sweep": (LifecycleBlockers, {"shared": 1}),
 }
 
 
@@ -98,6 +99,8 @@ NEEDED: dict[type[Machine], dict[str, tuple[str, int]]] = {
         "count-cleared": ("blocked_for_cause", 6),
         "try-limit": ("sustained_is_shown", 3),
         "blocker-guards": ("blocker_stands", 3),
+        "hand-over": ("shared_goes_on", 1),
+        "forget-first": ("operator_only_skip", 1),
     },
 }
 

@@ -157,6 +157,16 @@ def one_stream_pauses(blockers: Blockers, _stream: str) -> bool:
     return bool(blockers.every())
 
 
+def hand_over(_is_shared: bool) -> bool:
+    """Block the sweep, whatever it serves."""
+    return False
+
+
+def forget_first(_forget: Any, _names: Any) -> bool:
+    """Leave the event to a walk that nothing makes begin."""
+    return False
+
+
 def blocker_guards(_is_blocked: bool) -> bool:
     """Look at no blockers."""
     return False
@@ -212,6 +222,8 @@ MUTANTS = {
     "drop-after-block": Mutant(drop_after_block, "blocked"),
     "blocker-before-pause": Mutant(blocker_before_pause, "blocked"),
     "one-stream-pauses": Mutant(one_stream_pauses, "beside"),
+    "hand-over": Mutant(hand_over, "shared"),
+    "forget-first": Mutant(forget_first, "shared"),
     "blocker-guards": Mutant(blocker_guards, "repaired"),
     "no-automatic-skip": Mutant(no_automatic_skip, "blocked"),
     "count-durable": Mutant(count_durable, "blocked"),

@@ -244,6 +244,14 @@ def beside(run: ScenarioRun) -> None:
     run.worker(ages(DAY, "y"))
 
 
+def shared(run: ScenarioRun) -> None:
+    """Two rules share a sweep, and an object of one of them cannot be worked on, until a user repairs it."""
+    run.found([DAY, OTHER], write("k1"), write("other/k2"), then(at(4), poison("k1")), ages(DAY))
+    run.failed_before = (("k1", "fails"),)
+    run.user(poison())
+    run.worker(ages(DAY), ages(DAY))
+
+
 def repaired(run: ScenarioRun) -> None:
     """An item that could not be worked on is repaired after it was blocked."""
     run.found([DAY], write(), then(at(4), poison("k")), ages(DAY), ages(DAY))
@@ -274,6 +282,7 @@ SCENARIOS: dict[str, Setup] = {
     "departed": departed,
     "blocked": blocked,
     "beside": beside,
+    "shared": shared,
     "repaired": repaired,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -288,7 +297,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rivals": {"leased": True},
     "pruned": {"fresh_log": True},
     "same-time": {"notes_taken": True, "notes_failures": True},
-    **{key: {"notes_failures": True} for key in ("blocked", "repaired")},
+    **{key: {"notes_failures": True} for key in ("blocked", "shared", "repaired")},
 }
 
 
