@@ -132,6 +132,12 @@ def loss_degrades(is_lost: bool) -> bool:
     return is_lost
 
 
+def returns_by_walk(reaches_back: bool) -> bool:
+    """Return True if an action that lost its log begins anew with a walk: the log has every event that the
+    walk leaves to it."""
+    return reaches_back
+
+
 def lag_degrades(is_late: bool) -> bool:
     """Return True if a stream's actions are left to scans before the log loses unread events."""
     return is_late
@@ -241,6 +247,7 @@ class Safeguards:
     delay_back: Callable[[int], int] = delay_back
     rewind_for_new_only: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = rewind_for_new_only
     loss_degrades: Callable[[bool], bool] = loss_degrades
+    returns_by_walk: Callable[[bool], bool] = returns_by_walk
     lag_degrades: Callable[[bool], bool] = lag_degrades
     drained_marker: Callable[[bool], bool] = drained_marker
     drained_per_stream: Callable[[bool, Sequence[str]], bool] = drained_per_stream

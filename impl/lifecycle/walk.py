@@ -25,6 +25,8 @@ from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import Failure, Handled, Worker
 
 Served = Mapping[str, Container[str]]
+RETURNING = (Degraded.RETENTION_BELOW_HORIZON, Degraded.LOST_LOG)
+"""Reasons that end by themselves, once the log reaches back far enough for a walk to begin the action."""
 
 
 class _Everything:
@@ -223,8 +225,10 @@ class Walks:
             return True
         if state.mode is Mode.EVENT_DRIVEN:
             return not self.worker.safeguards.seed_before_activate(self._is_served(action, served))
-        young = state.mode is Mode.SCAN_ONLY and state.reason is Degraded.RETENTION_BELOW_HORIZON
-        return young and self._mode(action, self.context.env.now_ns())[0] is Mode.EVENT_DRIVEN
+        # Where the log reaches back far enough again, a walk that begins now sees all that it has not.
+        is_proven = self._mode(action, self.context.env.now_ns())[0] is Mode.EVENT_DRIVEN
+        returns = state.mode is Mode.SCAN_ONLY and state.reason in RETURNING
+        return returns and self.worker.safeguards.returns_by_walk(is_proven)
 
     def _is_served(self, action: Action, served: Served) -> bool:
         wanted = [
@@ -245,7 +249,11 @@ class Walks:
                     continue
                 if last_ns < date_ns:
                     return True
-            if now_ns >= last_ns + scan_every_ns(action.rule, action.key.kind, self.timing):
+            every_ns = scan_every_ns(action.rule, action.key.kind, self.timing)
+            known = state.actions.get(str(action.key))
+            if known is not None and known.mode is Mode.SCAN_ONLY and known.reason is Degraded.LOST_LOG:
+                every_ns = min(every_ns, self.timing.day_ns)  # until events drive it again
+            if now_ns >= last_ns + every_ns:
                 return True
         return False
 

@@ -404,14 +404,18 @@ class Worker:
     def demote(self, action: Action, reason: Degraded) -> None:
         """Leave the action to scans, durably. Its cursors forget it in their next sweeps.
 
-        The first reason stays: it is why events are missing.
+        The first reason stays: it is why events are missing. A walk is wanted at once: what became due
+        since the last one has nobody else that looks for it.
         """
+        now_ns = self.context.env.now_ns()
 
         def change(state: BucketState) -> bool:
             found = state.actions.get(str(action.key))
             if found is not None and found.is_complete and found.mode is Mode.SCAN_ONLY:
                 return False
             state.actions[str(action.key)] = ActionState(Mode.SCAN_ONLY, reason, is_complete=True)
+            if reason is Degraded.LOST_LOG:
+                state.wanted_ns = max(state.wanted_ns, now_ns)
             return True
 
         self.records.change_bucket(action.bucket, change)

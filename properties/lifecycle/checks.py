@@ -263,6 +263,20 @@ def on_time(state: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
                     yield f"{key} was due when a sweep began at {one.at_s} s, and is not deleted"
 
 
+def returns_by_itself(state: LifecycleState, _: Outcomes) -> Iterator[str]:
+    """Once the log reaches back as far as an action needs, and a walk has ended since."""
+    back_ns = max(TIMING.day_ns, TIMING.lookback_ns)
+    for rule in rules_of(state.bucket.rules):
+        (key,) = rule.actions()
+        mode, reason, _ = state.record["actions"].get(str(key), ("", "", False))
+        walked_ns = state.record.get("walked_ns") or 0
+        begins_ns = max((ns(begins_s) for begins_s in state.bucket.begins.values()), default=0)
+        (delay_ns,) = delays(rule, Kind.EXPIRATION_DAYS, TIMING)
+        needed_ns = begins_ns + delay_ns + back_ns
+        if (mode, reason) == ("scan_only", "LOST_LOG") and walked_ns >= needed_ns and not state.bucket.gone:
+            yield f"{name_of(rule)} is left to scans, and the log has all that it needs"
+
+
 def eventually_expired(state: LifecycleState, _: Outcomes) -> Iterator[str]:
     """Soon, where events are followed and nothing is blocked; after a routine walk in any case."""
     driven = [rule for rule in rules_of(state.bucket.rules) if rule.is_enabled]
@@ -364,6 +378,7 @@ CHECKS: Mapping[str, Check] = {
         lock_respected,
         on_time,
         eventually_expired,
+        returns_by_itself,
         one_worker,
         passed_once,
         operator_only_skip,

@@ -281,6 +281,9 @@ class StoredBucket:
         events = self.known.events.get(shard)
         return position(ns(events[-1][0]), events[-1][1]) if events else before(0)
 
+    def hold(self, after_ns: int | None) -> None:
+        """It is cut by users, whatever its reader needs."""
+
     def settled_ns(self, shard: str) -> int:
         return ns(self.known.settled_s(shard))
 

@@ -117,6 +117,11 @@ def loss_degrades(_is_lost: bool) -> bool:
     return False
 
 
+def returns_by_walk(_reaches_back: bool) -> bool:
+    """Never return: an operator has to."""
+    return False
+
+
 def lag_degrades(_is_late: bool) -> bool:
     """Hope to catch up."""
     return False
@@ -214,6 +219,7 @@ MUTANTS = {
     "delay-back": Mutant(delay_back, "beginning"),
     "rewind-for-new-only": Mutant(rewind_for_new_only, "interrupted"),
     "loss-degrades": Mutant(loss_degrades, "pruned"),
+    "returns-by-walk": Mutant(returns_by_walk, "regained"),
     "lag-degrades": Mutant(lag_degrades, "lagging"),
     "drained-marker": Mutant(drained_marker, "departing"),
     "drained-per-stream": Mutant(drained_per_stream, "departing"),

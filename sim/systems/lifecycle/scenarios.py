@@ -201,6 +201,14 @@ def pruned(run: ScenarioRun) -> None:
     run.worker(ages(DAY))
 
 
+def regained(run: ScenarioRun) -> None:
+    """The log lost an event, and reaches back far enough again: a worker walks, and a user goes on writing."""
+    lost = then(at(4), lambda contents: contents.lose("x", 2))
+    run.found([DAY], write(), lost, ages(DAY), then(at(12), write("k2")))
+    run.user(then(at(13), write("k2")), at(17))
+    run.worker("walk", ages(DAY))
+
+
 def lagging(run: ScenarioRun) -> None:
     """An event is almost as old as any that the log keeps, and was not read."""
     run.found([DAY], write(), at(9))
@@ -276,6 +284,7 @@ SCENARIOS: dict[str, Setup] = {
     "failing-again": failing_again,
     "returning": returning,
     "pruned": pruned,
+    "regained": regained,
     "lagging": lagging,
     "reseeded": reseeded,
     "departing": departing,

@@ -79,6 +79,9 @@ class KeptLog:
     def ends(self, shard: str) -> str | None:
         return None
 
+    def hold(self, after_ns: int | None) -> None:
+        """It is cut by age, whatever its reader needs."""
+
     def begins_ns(self, shard: str) -> int:
         if self.retention_ns is None:
             return 0
