@@ -39,6 +39,7 @@ from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
 from fencepost.impl.lifecycle.policy import SECOND_NS, ActionKey, Timing, rules_of
+from fencepost.impl.lifecycle.remote import RemoteLog
 from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
@@ -117,7 +118,7 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
 
 def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float | None) -> Timing:
     day_ns, scan_s, retention_s = round(day_s * SECOND_NS), more["scan_s"], more["retention_s"]
-    if retention_s is not None and isinstance(log, ChangeLogReader):
+    if retention_s is not None and isinstance(log, ChangeLogReader | RemoteLog):
         log.retention_ns = round(retention_s * SECOND_NS)
     scan_ns = None if scan_s is None else round(scan_s * SECOND_NS)
     if scan_ns is None and not log.shards():

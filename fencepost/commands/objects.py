@@ -249,6 +249,7 @@ def _serve(
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
     from fencepost.impl.http.server import Server
+    from fencepost.impl.lifecycle.served import ServedLifecycle
     from fencepost.impl.objects.app import ObjectServer
     from fencepost.impl.objects.maintenance import Maintenance
 
@@ -262,6 +263,7 @@ def _serve(
         limits=limits_of(options),
         tokens=tokens,
         recording=recording,
+        extension=ServedLifecycle(buckets),
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 

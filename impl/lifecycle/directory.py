@@ -6,7 +6,8 @@ not change, and none is evaluated where a version is removed. Every step is reco
 change log as the server records it, so any number of servers and workers share the directory.
 
 The state of the lifecycle lies in `.objects/lifecycle/`, beside the documents of the buckets, where no client
-of the server reads it and no rule matches it.
+of the server reads it and no rule matches it. That of a worker on another machine lies in its bucket, below
+the same prefix, which no rule matches either.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import errno
 import functools
 from collections.abc import Callable, Iterator, Sequence
 
+from fencepost.impl.lifecycle.documents import FOLDER
 from fencepost.impl.lifecycle.policy import Rule, Version, What, in_order, rules_of
 from fencepost.impl.lifecycle.target import (
     Guard,
@@ -71,7 +73,10 @@ class DirectoryTarget:
 
     def standing(self, bucket: str, key: str) -> Standing:
         with _failures(), self._entered(bucket) as entered:
-            return Standing() if entered is None else self._standing(*entered, key, with_uploads=True)
+            is_none = entered is None or key.startswith(FOLDER)
+            return (
+                Standing() if entered is None or is_none else self._standing(*entered, key, with_uploads=True)
+            )
 
     def page(self, bucket: str, after: str) -> Sequence[str]:
         with _failures(), self._entered(bucket) as entered:
@@ -79,17 +84,23 @@ class DirectoryTarget:
                 return ()
             store, _ = entered
             found = store.keys(after, PAGE)
-            keys = set(found)
+            while found and all(key.startswith(FOLDER) for key in found):
+                found = store.keys(found[-1], PAGE)
+            keys = {key for key in found if not key.startswith(FOLDER)}
             # If more pages follow, ignore uploads behind this page's last key: keys may lie between them.
             last = found[-1] if len(found) == PAGE else None
             for upload in store.uploads(""):
-                if upload.key > after and (last is None or upload.key <= last):
+                if (
+                    upload.key > after
+                    and not upload.key.startswith(FOLDER)
+                    and (last is None or upload.key <= last)
+                ):
                     keys.add(upload.key)
             return sorted(keys)
 
     def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
         with _failures(), self._entered(bucket) as entered:
-            if entered is None:
+            if entered is None or key.startswith(FOLDER):
                 return Result.NOT_FOUND
             store, document = entered
             is_guarded = False

@@ -1,7 +1,7 @@
 """Open the store of a lifecycle by name: a directory of `objects`, or a bucket of an S3 endpoint.
 
     with open_lifecycle("/var/lib/objects", env) as opened:                 # driven by its change log
-    with open_lifecycle("s3://bucket?endpoint=http://127.0.0.1:9000", env)  # by walks alone
+    with open_lifecycle("s3://bucket?endpoint=http://127.0.0.1:9000", env)  # by its log, or walks
     with open_lifecycle("s3://bucket?endpoint=http://a&endpoint=http://b", env)  # in turn, as they answer
         worker = Worker(opened.context, opened.target, opened.log, timing)
 
@@ -10,6 +10,7 @@ bucket with versions needs to be spared a version for each step of a walk.
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from fencepost.impl.lifecycle.endpoint import EndpointTarget
 from fencepost.impl.lifecycle.endpoints import Endpoints
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log, NoLog
 from fencepost.impl.lifecycle.policies import DirectoryPolicies, EndpointPolicies, Policies, Structures
+from fencepost.impl.lifecycle.records import Records
+from fencepost.impl.lifecycle.remote import RemoteLog, RemotePolicies, RemoteTarget, Server
 from fencepost.impl.lifecycle.target import Target, Unavailable
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.store.errors import Misuse, StoreError
@@ -106,6 +109,13 @@ def _endpoint(
         kept = stack.enter_context(open_store(state, env))
         kept.verify()
     context = Context(layer(kept), env, retry=RETRY)
+    server = Server([store, *(one for one in stores if one is not store)], bucket)
+    if server.offers_log():
+        reader = functools.cache(lambda: Records(context).reader_name())
+        remote = RemoteTarget(server, bucket)
+        details = Details(store, bucket)
+        log, rules = RemoteLog(server, bucket, reader), RemotePolicies(remote, details, bucket)
+        return Opened(url, context, remote, log, rules, bucket, details)
     policies = EndpointPolicies(Documents(context), bucket)
     targets = [
         EndpointTarget(Context(one, env, retry=RETRY), one, bucket, policies.in_force) for one in stores

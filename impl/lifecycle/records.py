@@ -96,6 +96,17 @@ class Records(Documents):
             found = self.read(key)
         return ours_ns if found is None else int(found["day_ns"])
 
+    def reader_name(self) -> str:
+        """The name of this lifecycle among the readers of a log, which all its workers share."""
+        key = f"{FOLDER}reader.json"
+        found = self.read(key)
+        if found is None:
+            self.create(key, {"reader": self._context.env.new_id()})
+            found = self.read(key)
+        if found is None or "reader" not in found:
+            raise damaged(key, "it names no reader")
+        return str(found["reader"])
+
     # Buckets.
 
     def bucket(self, name: str) -> BucketState:

@@ -75,6 +75,15 @@ class Details:
         rules: list[dict[str, Any]] = self._of_bucket("get_bucket_lifecycle_configuration").get("Rules", [])
         return rules
 
+    def put_lifecycle(self, rules: list[dict[str, Any]]) -> None:
+        """Replace the rules that the store itself has; without any, remove them."""
+        if rules:
+            self._send(
+                "put_bucket_lifecycle_configuration", ask.List(), {"LifecycleConfiguration": {"Rules": rules}}
+            )
+        else:
+            self._send("delete_bucket_lifecycle", ask.List(), {})
+
     def _of_bucket(self, operation: str) -> Mapping[str, Any]:
         return self._send(operation, ask.List(), {}, not_offered=True) or {}
 
@@ -82,7 +91,7 @@ class Details:
         self,
         operation: str,
         request: ask.Request[Any],
-        parameters: Mapping[str, str],
+        parameters: Mapping[str, Any],
         *,
         nothing: tuple[str, ...] = (),
         not_offered: bool = False,

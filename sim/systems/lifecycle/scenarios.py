@@ -202,7 +202,7 @@ def pruned(run: ScenarioRun) -> None:
 
 
 def regained(run: ScenarioRun) -> None:
-    """The log lost an event, and reaches back far enough again: a worker walks, and a user goes on writing."""
+    """The log lost an event, and reaches back far enough again: a worker walks while a user writes."""
     lost = then(at(4), lambda contents: contents.lose("x", 2))
     run.found([DAY], write(), lost, ages(DAY), then(at(12), write("k2")))
     run.user(then(at(13), write("k2")), at(17))
