@@ -14,19 +14,26 @@ from fencepost.model.cursor import Cursor
 from fencepost.model.lifecycle import LATE, Lifecycle
 from fencepost.model.lifecycle_blockers import LifecycleBlockers
 from fencepost.model.lifecycle_merged import LifecycleMerged
+from fencepost.model.lifecycle_notified import LifecycleNotified
 from fencepost.model.lifecycle_observed import LifecycleObserved
 from fencepost.model.lifecycle_seeding import LifecycleSeeding
 from tests.model.counterexamples import steps, verdicts
 
 ROOT = Path(__file__).parents[2]
-MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleSeeding, LifecycleBlockers)
+MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleSeeding, LifecycleBlockers, LifecycleNotified)
 
 
 # They hold.
 
 
 @pytest.mark.parametrize(
-    ("machine", "distinct"), [(Lifecycle, 423_478), (LifecycleSeeding, 141_098), (LifecycleBlockers, 8_196)]
+    ("machine", "distinct"),
+    [
+        (Lifecycle, 423_478),
+        (LifecycleSeeding, 141_098),
+        (LifecycleBlockers, 8_196),
+        (LifecycleNotified, 944_486),
+    ],
 )
 def test_everything_holds_at_the_default_size(machine: type[Machine], distinct: int) -> None:
     result = check(machine)
@@ -49,6 +56,7 @@ CONFIGURATIONS: dict[str, tuple[type[Machine], dict[str, int]]] = {
         {"departs": 1, "actions": 2, "ticks": 2, "losses": 0, "reseeds": 0},
     ),
     "outages come again": (LifecycleBlockers, {"outages": 2}),
+    "a notification is lost": (LifecycleNotified, {"lost": 1}),
     "several actions share a sweep": (LifecycleBlockers, {"shared": 1}),
 }
 
@@ -102,6 +110,14 @@ NEEDED: dict[type[Machine], dict[str, tuple[str, int]]] = {
         "blocker-guards": ("blocker_stands", 3),
         "hand-over": ("shared_goes_on", 1),
         "forget-first": ("operator_only_skip", 1),
+    },
+    LifecycleNotified: {
+        "append-before-acknowledge": ("cursor_honest", 3),
+        "append-once": ("cursor_honest", 7),
+        "arrival-order": ("cursor_honest", 10),
+        "wait-in-list": ("cursor_honest", 6),
+        "live-evaluation": ("no_early_delete", 5),
+        "walks-go-on": ("walked_if_lost", 3),
     },
 }
 
