@@ -31,10 +31,12 @@ from fencepost.impl.lifecycle.policy import (
     delays,
 )
 
+UNKNOWN_SIZE = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A version as an event of the log has it."""
+    """A version as an event of the log has it. That of a notification has no time, and may lack the rest."""
 
     mtime_ns: int
     size: int

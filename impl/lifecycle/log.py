@@ -7,7 +7,7 @@ missing any more. A log that lost its beginning shows where it begins; a cursor 
         work(event.change)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -62,8 +62,9 @@ class Log(Protocol):
         In front of a gap they end, and from then on the log begins behind it.
         """
 
-    def hold(self, after_ns: int | None) -> None:
-        """Have the log keep the events after this time, or none; a log that cannot does nothing."""
+    def hold(self, needed: Mapping[str, int]) -> None:
+        """Have each shard keep the events after the time that its slowest cursor has; of a shard that is not
+        named none is needed. A log that cannot keep events does nothing."""
 
 
 READER = "lifecycle"
@@ -94,7 +95,7 @@ class MemoryLog:
         """No event up to this time is added any more."""
         self._visible[shard] = max(until_ns, self._visible[shard])
 
-    def hold(self, after_ns: int | None) -> None: ...
+    def hold(self, needed: Mapping[str, int]) -> None: ...
 
     def open(self, shard: str) -> None:
         """A writer joins, or returns."""
@@ -153,7 +154,7 @@ class NoLog:
     def ends(self, shard: str) -> str | None:
         raise KeyError(shard)
 
-    def hold(self, after_ns: int | None) -> None: ...
+    def hold(self, needed: Mapping[str, int]) -> None: ...
 
     def settled_ns(self, shard: str) -> int:
         raise KeyError(shard)
@@ -181,8 +182,8 @@ class ChangeLogReader:
     def retention_ns(self, ns: int | None) -> None:
         self._retention_ns = ns
 
-    def hold(self, after_ns: int | None) -> None:
-        self._log.hold(READER, after_ns)
+    def hold(self, needed: Mapping[str, int]) -> None:
+        self._log.hold(READER, min(needed.values(), default=None))
 
     def shards(self) -> Sequence[str]:
         return [self.SHARD]

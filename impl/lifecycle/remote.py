@@ -4,7 +4,7 @@ Everything is asked of the server, which answers as it would a worker beside it.
 is seen once it is settled, and no deletion can hit what was not looked at. The rules are those of the bucket.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fencepost.impl.lifecycle import wire
@@ -150,7 +150,8 @@ class RemoteLog:
                 return
             after = str(found["next"])
 
-    def hold(self, after_ns: int | None) -> None:
+    def hold(self, needed: Mapping[str, int]) -> None:
+        after_ns = min(needed.values(), default=None)
         if after_ns != self._held:
             self._server.ask("hold", reader=self._reader(), after_ns=after_ns)
             self._held = after_ns

@@ -129,8 +129,12 @@ class Service:
         allowed = [lag.allowed_ns for lag in self.last.lags if lag.allowed_ns is not None and lag.serves]
         self._allowed_ns = min(allowed, default=None)
         # Of streams that serve nobody the log need not keep anything.
-        positions = [int(lag.position[:20] or 0) for lag in self.last.lags if lag.serves]
-        self.worker.log.hold(min(positions, default=None))
+        needed: dict[str, int] = {}
+        for lag in self.last.lags:
+            if lag.serves:
+                ns, shard = int(lag.position[:20] or 0), lag.stream.shard
+                needed[shard] = min(ns, needed.get(shard, ns))
+        self.worker.log.hold(needed)
 
     def _turn(self, stream: str, work: Callable[P, Handled], *args: P.args, **named: P.kwargs) -> None:
         share_ns = round(self._share_s * 1e9)

@@ -24,7 +24,15 @@ from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.blockers import WHOLE, Blockers, Item, Stream
 from fencepost.impl.lifecycle.documents import DAMAGED, FOLDER
-from fencepost.impl.lifecycle.engine import Action, Class, Snapshot, State, classify, compile_policies
+from fencepost.impl.lifecycle.engine import (
+    UNKNOWN_SIZE,
+    Action,
+    Class,
+    Snapshot,
+    State,
+    classify,
+    compile_policies,
+)
 from fencepost.impl.lifecycle.expiration import Evaluation, Expirer
 from fencepost.impl.lifecycle.leases import Alone
 from fencepost.impl.lifecycle.log import Event, Log
@@ -470,4 +478,8 @@ def pending_stream(action: Action) -> str:
 
 def is_about(event: Event, live: Live) -> bool:
     new, one = event.change.new, live.version
-    return new is not None and (new.mtime_ns, new.size, new.content) == (one.mtime_ns, one.size, live.content)
+    if new is None:
+        return False
+    if not new.mtime_ns:  # a notification, which may not have all of it
+        return new.size in (UNKNOWN_SIZE, one.size) and new.content in ("", live.content)
+    return (new.mtime_ns, new.size, new.content) == (one.mtime_ns, one.size, live.content)

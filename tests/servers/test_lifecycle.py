@@ -219,7 +219,7 @@ def test_everything_on_a_directory_of_objects(tmp_path: Path) -> None:
 def test_buckets_of_our_server_are_followed_from_another_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through HTTP alone: by the log, with deletions under the guard of the server; one client for each bucket."""
+    """Through HTTP alone: by the log, with deletions under the guard of the server."""
     for name, value in (("AWS_ACCESS_KEY_ID", "root"), ("AWS_SECRET_ACCESS_KEY", secret_of("root"))):
         monkeypatch.setenv(name, value)
     with objects_process(tmp_path / "data", 1) as (_, address):

@@ -1,4 +1,4 @@
-"""A worker on another machine: driven by the log of an object server, which evaluates the guard of a deletion."""
+"""A worker on another machine: the server has its log, and evaluates the guard of each deletion."""
 
 import json
 import logging
