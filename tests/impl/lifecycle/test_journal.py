@@ -1,4 +1,4 @@
-"""Logs of notifications: whatever comes twice, late or in another order, nothing acknowledged is forgotten."""
+"""Logs of notifications: whatever comes twice, late or in another order is neither lost nor early."""
 
 import json
 import logging
