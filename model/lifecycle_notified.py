@@ -14,8 +14,8 @@ other, each under the next number, which a store does once only.
 An object's own time may be later than the arrival of its notification, by the skew of two clocks. Then its
 entry is old enough before the object is, and it waits in a list.
 
-What the cursor promises: each notification that was acknowledged is resolved, ahead of the cursor, or in the
-list. What it cannot promise: that every change was notified. So walks go on beside the events.
+The cursor promises that each notification that was acknowledged is resolved, ahead of the cursor, or in the
+list. It cannot promise that every change was notified. So walks go on beside the events.
 """
 
 from fencepost.model import *
@@ -90,7 +90,7 @@ class LifecycleNotified(Machine):
         return s.receiver[r].at != "idle"
 
     def may_append(s, r: int) -> Truth:
-        """Nobody has made the entry."""
+        """The entry does not exist yet."""
         return s.receiver[r].number == s.length
 
     @without("append-once", replaces=may_append)
@@ -243,14 +243,14 @@ class LifecycleNotified(Machine):
 
     @always_recoverable
     def eventually_expired(s) -> Truth:
-        """What is due is deleted in the end, unless the journal has no room here for its notification."""
+        """An object that is due is deleted in the end, unless this journal is too short for its entry."""
         is_full = s.length == s.entries
         waits = [s.is_due(i) & ~((s.item[i].sent == "sent") & is_full) for i in range(s.objects)]
         return ~any_of(waits) | (s.clock == s.ticks)
 
     @invariant(i=item)
     def walked_if_lost(s, i: int) -> Truth:
-        """What nobody notified can be walked for."""
+        """A walk can delete an object whose notification is lost."""
         is_lost = s.is_due(i) & (s.item[i].sent == "lost")
         return implies(is_lost, s.can("walk", i=i))
 

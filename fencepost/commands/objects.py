@@ -1,6 +1,7 @@
 """`fencepost objects`: a directory as an S3 server."""
 
 import contextlib
+import logging
 import os
 import secrets as _secrets  # noqa: TID251  a token of the operator's, not of any protocol
 import socket
@@ -71,6 +72,12 @@ SERVING: tuple[Parameter, ...] = (
         metavar="DAYS",
         type=click.IntRange(1),
         help="Remove days of the change log at this age, if its readers have passed them.  [default: never]",
+    ),
+    click.option(
+        "--access-log",
+        "access_log",
+        metavar="FILE",
+        help="Append a line for each request, and for each deletion by a lifecycle elsewhere.",
     ),
     *TLS,
     click.option(
@@ -254,6 +261,7 @@ def _serve(
     from fencepost.impl.objects.maintenance import Maintenance
 
     domain = options["domain"] or ""
+    access = _access_log(options["access_log"])
     tokens = open_tokens(options["tokens"], "objects")
     recording = http_recording(options, "objects", domain)
     service = ObjectServer(
@@ -284,8 +292,30 @@ def _serve(
         service.close()
         maintenance.close()
         buckets.close()
+        access()
         if recording is not None:
             recording.close()
+
+
+def _access_log(file: str | None) -> Callable[[], None]:
+    """Have requests logged to a file; returns what ends that."""
+    if file is None:
+        return lambda: None
+    try:
+        handler = logging.FileHandler(file, encoding="utf-8")
+    except OSError as error:
+        raise BadRequest(f"cannot write {file}: {error.strerror}") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger("fencepost.objects.access")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(handler)
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        handler.close()
+
+    return end
 
 
 def _keep_log(buckets: Any, options: dict[str, Any]) -> None:

@@ -125,8 +125,8 @@ def _endpoint(
         reader = functools.cache(lambda: Records(context).reader_name())
         remote = RemoteTarget(server, bucket)
         details = Details(store, bucket)
-        log, rules = RemoteLog(server, bucket, reader), RemotePolicies(remote, details, bucket)
-        return Opened(url, context, remote, log, rules, bucket, details)
+        rules = RemotePolicies(remote, details, bucket)
+        return Opened(url, context, remote, RemoteLog(server, bucket, reader), rules, bucket, details)
     policies = EndpointPolicies(Documents(context), bucket)
     targets = [
         EndpointTarget(Context(one, env, retry=RETRY), one, bucket, policies.in_force) for one in stores
@@ -135,7 +135,7 @@ def _endpoint(
     tried = targets[stores.index(store)]
     name = url if len(targets) > 1 else store.url
     journals = Journals(context, bucket)
-    log = journals if events or journals.shards() else NoLog()
+    log: Log = journals if events or journals.shards() else NoLog()
     for source in events:
         journals.join(source)
     return Opened(name, context, target, log, policies, bucket, Details(store, bucket), tried)

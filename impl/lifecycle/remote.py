@@ -1,7 +1,7 @@
 """A bucket of an object server on another machine: driven by its log, deleted from under its guard.
 
-Everything is asked of the server, which answers as it would a worker beside it. So times are exact, an event
-is seen once it is settled, and no deletion can hit what was not looked at. The rules are those of the bucket.
+The server answers each request as it would a worker on its own machine. So times are exact, an event is seen
+once it is settled, and no deletion can hit what was not looked at. The rules are those of the bucket.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

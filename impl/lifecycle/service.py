@@ -128,7 +128,7 @@ class Service:
         self.last.lags = self._lags.act()
         allowed = [lag.allowed_ns for lag in self.last.lags if lag.allowed_ns is not None and lag.serves]
         self._allowed_ns = min(allowed, default=None)
-        # Of streams that serve nobody the log need not keep anything.
+        # A stream that serves no action needs no event.
         needed: dict[str, int] = {}
         for lag in self.last.lags:
             if lag.serves:

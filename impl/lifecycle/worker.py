@@ -412,8 +412,8 @@ class Worker:
     def demote(self, action: Action, reason: Degraded) -> None:
         """Leave the action to scans, durably. Its cursors forget it in their next sweeps.
 
-        The first reason stays: it is why events are missing. A walk is wanted at once: what became due
-        since the last one has nobody else that looks for it.
+        The first reason stays: it is why events are missing. After a loss a walk is wanted at once: nothing
+        else looks for objects that became due since the last one.
         """
         now_ns = self.context.env.now_ns()
 

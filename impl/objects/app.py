@@ -105,7 +105,8 @@ class ObjectServer(Service):
         self._credentials = credentials
         self._domain = domain
         self._log = logging.getLogger("fencepost.objects")
-        self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
+        self._access = logging.getLogger("fencepost.objects.access")
+        self._process, self._numbers = _secrets.token_hex(4).upper(), itertools.count()
         self._rest = Rest(self, buckets, credentials, self._log, tokens)
         self._records = recording is not None
         self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
@@ -162,6 +163,11 @@ class ObjectServer(Service):
                 body = _read_cached(content)
             answer = codec.write(call.operation, content.values, content.status)
             return codec.Answer(answer.status, answer.headers, body)
+
+    def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
+        super().count(method, path, query, status, begun)
+        if self._access.isEnabledFor(logging.INFO):
+            self._access.info("%s %a %d", method[:20], path[:200], status)
 
     async def _s3(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = self.new_id()
@@ -222,7 +228,7 @@ class ObjectServer(Service):
 
     def new_id(self) -> str:
         """Of a request: no other process or request has it."""
-        return f"{self._process}{next(self._count):08X}"
+        return f"{self._process}{next(self._numbers):08X}"
 
     def common_headers(self, request_id: str) -> dict[str, str]:
         return {"x-amz-request-id": request_id, "Server": "Fencepost"}

@@ -201,8 +201,8 @@ class ChangeLog:
     def events(self, index: Index, after_ns: int = 0) -> Iterator[Event]:
         """The events after a position, in the order of the changes, up to where none can be missing yet.
 
-        Raises `Hole` in front of the first event behind a gap: each names the one before it. What follows a
-        position before the beginning of the log is not a gap.
+        Raises `Hole` in front of the first event behind a gap: each names the one before it. From a position
+        before the beginning of the log, events are read from that beginning on.
         """
         after_ns = max(after_ns, self.begins_ns() - 1)
         # Before the files are listed: what is settled by then is in them.
@@ -288,7 +288,7 @@ def _day_of(ns: int) -> str:
 
 
 def _within(folder: Path) -> list[Path]:
-    """What a folder holds; nothing if it is gone, perhaps by now."""
+    """Return the entries of a folder; none if it is gone."""
     try:
         return list(folder.iterdir())
     except FileNotFoundError:
