@@ -1,7 +1,7 @@
 """Receive notifications: poll a queue, and serve an address to which stores send them.
 
-Each is in the journal before it is acknowledged. A message that is not understood is not acknowledged: a queue
-delivers it again, or puts it aside by its own rules, and a sender gets an error.
+Each is in the journal before it is acknowledged. A message that is not understood is not acknowledged: a
+queue delivers it again, or puts it aside by its own rules, and a sender gets an error.
 """
 
 import hmac

@@ -106,7 +106,7 @@ class ObjectServer(Service):
         self._domain = domain
         self._log = logging.getLogger("fencepost.objects")
         self._access = logging.getLogger("fencepost.objects.access")
-        self._process, self._numbers = _secrets.token_hex(4).upper(), itertools.count()
+        self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
         self._rest = Rest(self, buckets, credentials, self._log, tokens)
         self._records = recording is not None
         self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
@@ -228,7 +228,7 @@ class ObjectServer(Service):
 
     def new_id(self) -> str:
         """Of a request: no other process or request has it."""
-        return f"{self._process}{next(self._numbers):08X}"
+        return f"{self._process}{next(self._count):08X}"
 
     def common_headers(self, request_id: str) -> dict[str, str]:
         return {"x-amz-request-id": request_id, "Server": "Fencepost"}

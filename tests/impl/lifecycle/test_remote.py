@@ -154,7 +154,9 @@ def test_a_deletion_is_in_the_access_log(opened: Opened, aws: Any, caplog: pytes
     with caplog.at_level(logging.INFO, "fencepost.objects.access"):
         assert expire(opened, looked_at(opened, "tmp/a\nb"), "tmp/a\nb") == "DONE"
     (rule,) = opened.target.rules(BUCKET)
-    (line,) = [one.message for one in caplog.records if one.name == "fencepost.objects.access"]
+    lines = [one.message for one in caplog.records if one.name == "fencepost.objects.access"]
+    (line,) = [one for one in lines if one.startswith("lifecycle:")]
+    assert f"POST '/_lifecycle/v1/{BUCKET}/expire' 200" in lines
     assert line.startswith(f"lifecycle:{rule.hash.hex()}:'tmp' expire {BUCKET}/'tmp/a\\nb' ")
     assert line.endswith("DONE")
 
