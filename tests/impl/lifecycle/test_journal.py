@@ -3,7 +3,7 @@
 import json
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from fencepost.impl.lifecycle.receiving import Receiver, receive_once
 from fencepost.impl.lifecycle.service import Service
 from fencepost.impl.lifecycle.shards import Shards
 from fencepost.impl.lifecycle.worker import Worker
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.layers import Effect, Fault, Faulty
-from fencepost.impl.store.requests import ANYTHING
+from fencepost.impl.store.requests import ANYTHING, Put, R, Request
 from fencepost.impl.store.s3.queue import Message, NoQueue, Queue
 
 from .given import BUCKET, DAY, START, TIMING, Down, Given, S
@@ -192,6 +193,31 @@ def test_receivers_of_one_source_overwrite_nothing() -> None:
     events = list(given.journals.events("q", "", 2**62))
     assert [one.change.key for one in events] == [f"k{number}" for number in range(12)]
     assert len({one.ts_ns for one in events}) == 12
+
+
+class Interrupted(Layer):
+    """Another receiver appends just before an entry is created."""
+
+    def __init__(self, inner: Store, act: Callable[[], None]) -> None:
+        super().__init__(inner)
+        self._act: Callable[[], None] | None = act
+
+    def send(self, request: Request[R]) -> R:
+        if isinstance(request, Put) and "/events/q/0" in request.key and self._act is not None:
+            act, self._act = self._act, None
+            act()
+        return self.inner.send(request)
+
+    def send_all(self, requests: Sequence[Request[Any]]) -> list[Any]:
+        return [self.send(request) for request in requests]
+
+
+def test_of_two_receivers_of_one_moment_both_have_their_entries() -> None:
+    given = Notified()
+    store = Interrupted(given.store, lambda: given.receiver().append([body(record("other"))]))
+    context = Context(store, given.env, retry=RETRY)
+    Receiver(Journals(context, BUCKET), "q", BUCKET, given.tags_of).append([body(record("mine"))])
+    assert [one.change.key for one in given.new_journals().events("q", "", 2**62)] == ["other", "mine"]
 
 
 def test_nothing_is_acknowledged_before_it_is_in_the_journal() -> None:

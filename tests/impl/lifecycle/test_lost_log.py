@@ -83,6 +83,17 @@ def test_days_that_vanish_are_noticed_and_nothing_is_forgotten(directory: Direct
     assert directory.keys == []  # by a walk that nobody asked for
 
 
+def test_a_loss_has_the_bucket_walked_at_once(directory: Directory) -> None:
+    """Though it was walked a moment ago."""
+    directory.rounds(1)
+    directory.write("a")
+    directory.remove_log()
+    lost_ns = directory.env.now_ns()
+    directory.rounds(3)
+    assert directory.state.reason is Degraded.LOST_LOG
+    assert (directory.worker.records.bucket(BUCKET).walked_ns or 0) >= lost_ns
+
+
 def test_events_drive_again_without_an_operator(directory: Directory) -> None:
     """As soon as the log reaches back as far as the rule does; until then a walk each day."""
     directory.rounds(1)

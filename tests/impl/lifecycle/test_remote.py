@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from botocore.credentials import Credentials
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.lifecycle import wire
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
-from fencepost.impl.lifecycle.policy import Mode, Timing
+from fencepost.impl.lifecycle.policy import Mode, Timing, Version
 from fencepost.impl.lifecycle.remote import RemoteLog, RemoteTarget
 from fencepost.impl.lifecycle.service import Service
 from fencepost.impl.lifecycle.target import Live, Result, Unavailable
@@ -107,6 +108,14 @@ def test_its_own_state_matches_no_rule(opened: Opened, aws: Any) -> None:
     found = [row["Key"] for row in aws.list_objects_v2(Bucket=BUCKET)["Contents"]]
     assert f"lifecycle/v1/buckets/{BUCKET}.json" in found
     assert [key for key in opened.target.page(BUCKET, "") if key.startswith("lifecycle/")] == []
+    ours = f"lifecycle/v1/buckets/{BUCKET}.json"
+    assert opened.target.standing(BUCKET, ours).versions == ()
+    live = replace(looked_at_any(), version=replace(looked_at_any().version, key=ours))
+    assert expire(opened, live, ours) == Result.NOT_FOUND.value
+
+
+def looked_at_any() -> Live:
+    return Live(Version("k", "null", 1, 1), "content")
 
 
 def looked_at(opened: Opened, key: str) -> Live:
