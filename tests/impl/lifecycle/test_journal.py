@@ -316,6 +316,18 @@ def test_an_object_whose_clock_is_ahead_waits_in_the_list() -> None:
     assert given.keys == []
 
 
+def test_what_nobody_notified_is_found_by_a_walk() -> None:
+    given = Notified()
+    service = given.service()
+    given.rounds(service, DAY // S + 6)
+    given.bucket.write("k", 1, {})
+    given.rounds(service, DAY // S + 2)
+    assert given.keys == ["k"]
+    given.env.sleep(7 * DAY / S)
+    given.rounds(service, 2)
+    assert given.keys == []
+
+
 def test_an_action_is_driven_once_the_journal_is_old_enough() -> None:
     """What was written before the first notification could arrive is left to walks."""
     given = Notified()
