@@ -15,9 +15,12 @@ from fencepost.impl.lifecycle.policy import Rule, What, rules_of
 from fencepost.impl.lifecycle.target import Guard, Result, Standing, Unavailable, Unworkable
 from fencepost.impl.objects.lifecycle_rules import read_rules
 from fencepost.impl.store.errors import Unusable
-from fencepost.impl.store.s3.details import Details
+from fencepost.impl.store.s3.details import Details, NoAnswer
 from fencepost.impl.store.s3.extension import NoReply, NotOffered, call
 from fencepost.impl.store.s3.store import S3Store
+
+SERVER = "Fencepost"
+"""In the header `Server` of an object server."""
 
 
 class Server:
@@ -28,11 +31,18 @@ class Server:
         self._bucket = bucket
 
     def offers_log(self) -> bool:
-        """Return True if the server has a log for this bucket, and lets the caller read it."""
+        """Return True if it is an object server of ours, which lets the caller read its log.
+
+        No other server gets a request that it does not know.
+        """
         try:
+            if SERVER not in Details(self._stores[0], self._bucket).server():
+                return False
             self._call("log", {"after": "", "limit": 0})
         except NotOffered:
             return False
+        except NoAnswer as error:
+            raise Unavailable(str(error)) from None
         return True
 
     def ask(self, operation: str, **fields: Any) -> wire.Fields:

@@ -70,6 +70,11 @@ class Details:
         found = self._of_bucket("get_object_lock_configuration")
         return bool(found.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
 
+    def server(self) -> str:
+        """The name that the server gives itself; empty where it gives none."""
+        found = self._of_bucket("head_bucket").get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        return str(found.get("server", ""))
+
     def lifecycle(self) -> list[dict[str, Any]]:
         """The rules that the store itself has."""
         rules: list[dict[str, Any]] = self._of_bucket("get_bucket_lifecycle_configuration").get("Rules", [])
