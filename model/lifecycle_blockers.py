@@ -15,6 +15,14 @@ the stream waits for an operator. Only an operator ever skips an event, because 
                   blocked --quarantine--> skipped                  an operator gives it up
 
 A batch has read ahead: events of a stream that was blocked a moment ago still arrive (`arrive`).
+
+The events of a sweep may be of several actions, each event of its own (`shared`). Then a blocker would stop
+actions that could go on. Instead the cursor forgets the action of the event, which so begins anew with the
+walk of its bucket; the walk looks at the object, and waits for an operator where that fails.
+
+    an event      waiting --hand_over--> left to the walk, and the cursor passes
+                  left to the walk --walk--> resolved
+                  left to the walk --give_up--> skipped
 """
 
 from fencepost.model import *
@@ -32,6 +40,7 @@ class LifecycleBlockers(Machine):
     tries = Size(2, most=4, doc="failures after which an event becomes a blocker")
     crashes = Size(1, least=0, most=3, doc="crashes of the worker in one run")
     outages = Size(1, least=0, most=2, doc="times that nothing can be deleted for a while")
+    shared = Size(0, least=0, most=1, doc="whether the events of a stream are of several actions: 1 or 0")
 
     safeguards = {
         "drop-after-block": "what still arrives of a stream that was blocked in the same batch is dropped",
@@ -42,6 +51,8 @@ class LifecycleBlockers(Machine):
         "count-cleared": "a success, and everything that an operator does, begins the count anew",
         "try-limit": "an event that was tried too often becomes a blocker",
         "blocker-guards": "a worker that begins reads the blockers, and leaves their streams alone",
+        "hand-over": "an event that cannot be worked on leaves a sweep that other actions share",
+        "forget-first": "the cursor forgets the action, durably, before it passes what is left to its walk",
     }
     symmetric = ("streams",)
 
@@ -54,6 +65,7 @@ class LifecycleBlockers(Machine):
         cursor=Int(0, events),
         resolved=Flags(events),
         skipped=Flags(events),
+        left=Flags(events),  # durable: their actions begin anew, with a walk that looks at them
         blocker=Bool(),  # durable: of the event at the cursor
         count=Int(0, tries),  # durable: of the event at the cursor
         paused=Bool(),  # in the memory of the worker, for the rest of the batch
@@ -108,6 +120,24 @@ class LifecycleBlockers(Machine):
     @without("try-limit", replaces=is_over)
     def is_never_over(s, k: int) -> bool:
         return False
+
+    def hands_over(s) -> Truth:
+        """A failing event is left to the walk of its bucket."""
+        return Truth.constant(s.shared == 1)
+
+    @without("hand-over", replaces=hands_over)
+    def hands_nothing_over(s) -> bool:
+        return False
+
+    def leave(s, k: int, at: Number) -> None:
+        """The walk of its bucket has to look at the event."""
+        me = s.stream[k]
+        for e in range(s.events):
+            me.left = pick(at == e, me.left.plus(e), me.left)
+
+    @without("forget-first", replaces=leave)
+    def leave_to_chance(s, k: int, at: Number) -> None:
+        """The cursor goes on serving the action."""
 
     def works_on_arrivals(s) -> Truth:
         """The worker works on what arrives of a stream that was blocked in the same batch."""
@@ -182,12 +212,28 @@ class LifecycleBlockers(Machine):
     def block(s, k: int) -> None:
         """Write the blocker: the event has failed for good, or too often."""
         me = s.stream[k]
-        s.require(s.is_waiting(k), ~s.is_stopped(k), s.fails(k) | (s.outage & s.is_over(k)))
+        s.require(s.is_waiting(k), ~s.is_stopped(k), s.fails(k) | (s.outage & s.is_over(k)), ~s.hands_over())
         if ~s.fails(k):
             me.failures += 1
             s.unjust = s.unjust | (me.failures < s.tries)
         me.blocker = True
         me.count = 0
+
+    @action(k=stream)
+    def hand_over(s, k: int) -> None:
+        """Forget the action of the event, which has failed for good or too often, and go on."""
+        s.require(s.is_waiting(k), ~s.is_stopped(k), s.fails(k) | (s.outage & s.is_over(k)), s.hands_over())
+        s.leave(k, s.stream[k].cursor)
+        s.stream[k].cursor += 1
+        s.begin_anew(k)
+
+    @action(k=stream, e=events)
+    def walk(s, k: int, e: int) -> None:
+        """The walk of the bucket resolves what is left to it."""
+        me = s.stream[k]
+        s.require(me.left.has(e), me.poison != e, ~s.outage)
+        me.left = me.left.minus(e)
+        me.resolved = me.resolved.plus(e)
 
     @action(k=stream)
     def pause(s, k: int) -> None:
@@ -264,13 +310,26 @@ class LifecycleBlockers(Machine):
         me.cursor += 1
         s.unblock(k)
 
+    @action(k=stream, e=events)
+    def give_up(s, k: int, e: int) -> None:
+        """Give up an object at which the walk of its bucket waits."""
+        me = s.stream[k]
+        s.require(me.left.has(e), me.poison == e)
+        me.left = me.left.minus(e)
+        me.skipped = me.skipped.plus(e)
+
     # Properties.
 
     @invariant(k=stream, e=events)
     def operator_only_skip(s, k: int, e: int) -> Truth:
-        """A cursor passes an event only if it is resolved, or an operator quarantined it."""
+        """A cursor passes an event only if it is resolved, left to a walk, or quarantined by an operator."""
         me = s.stream[k]
-        return implies(me.cursor > e, me.resolved.has(e) | me.skipped.has(e))
+        return implies(me.cursor > e, me.resolved.has(e) | me.left.has(e) | me.skipped.has(e))
+
+    @invariant(k=stream)
+    def shared_goes_on(s, k: int) -> Truth:
+        """No object stops the sweep of other actions."""
+        return implies(s.stream[k].blocker, s.shared == 0)
 
     @invariant(k=stream)
     def blocker_is_seen(s, k: int) -> Truth:
@@ -303,12 +362,13 @@ class LifecycleBlockers(Machine):
     @always_recoverable
     def always_worked_off(s) -> Truth:
         """Every event is resolved or quarantined in the end."""
-        return all_of(one.cursor == s.events for one in s.stream)
+        return all_of((one.cursor == s.events) & one.left.is_empty() for one in s.stream)
 
     @reachable(k=stream)
     def blocked_beside(s, k: int) -> Truth:
         """A stream can be worked off while another one is blocked."""
-        return all_of([s.stream[k].blocker, any_of(one.cursor == s.events for one in s.stream)])
+        is_stuck = s.stream[k].blocker | ~s.stream[k].left.is_empty()
+        return all_of([is_stuck, any_of((one.cursor == s.events) & one.left.is_empty() for one in s.stream)])
 
     @may_end
     def worked_off(s) -> Truth:
@@ -336,6 +396,7 @@ class LifecycleBlockers(Machine):
             "work": (shows_save, shows_success),
             "try_later": shows_count,
             "block": (shows_count, shows_blocker, "cleared"),
+            "hand_over": (shows_count, "cleared", shows_save),
             "arrive": (shows_save, "unblocked", "cleared"),
             "set_aside": (shows_save, "unblocked"),
             "retry": (shows_save, "unblocked", "cleared"),
@@ -363,5 +424,12 @@ class LifecycleBlockers(Machine):
 
     # Where the checker shows what.
 
-    shown_at = {"count-cleared": {"outages": 2}}
-    fires_at = {"arrive": "drop-after-block", "set_aside": "no-automatic-skip"}
+    shown_at = {
+        "count-cleared": {"outages": 2},
+        **{name: {"shared": 1} for name in ("hand-over", "forget-first")},
+    }
+    fires_at = {
+        "arrive": "drop-after-block",
+        "set_aside": "no-automatic-skip",
+        **{name: {"shared": 1} for name in ("hand_over", "walk", "give_up")},
+    }

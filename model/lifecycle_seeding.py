@@ -10,6 +10,7 @@ action.
                   walked --crash--> new                            its walk begins again
                   walked, event_driven --degrade--> scan_only      the log has lost something
                   scan_only --reseed--> new                        an operator accepts the loss
+                  scan_only --return_by_walk--> new                the log has all that a walk leaves to it
 
     the walk      none --begin_walk--> walks --visit (each object)--> walks --end_walk--> none
 
@@ -54,6 +55,7 @@ class LifecycleSeeding(Machine):
         "drained-per-stream": "that a shard was drained is recorded for each cursor of it",
         "drained-marker": "a cursor whose log vanished is removed only if it was drained before",
         "drained-position": "the record of a drained shard has its last position, which an action may need",
+        "returns-by-walk": "an action that lost its log begins anew once the log reaches back far enough",
         "forced-reseed": "an action returns to events by a walk that moves its cursors back",
     }
 
@@ -308,6 +310,20 @@ class LifecycleSeeding(Machine):
         s.reseeded += 1
         s.begin_anew(a)
 
+    def reaches_back(s, a: int) -> Truth:
+        """A walk that begins now leaves nothing to events that the log has lost."""
+        return all_of([s.clock >= s.start + DELAYS[a], ~(s.vanished & ~s.was_drained(a))])
+
+    @without("returns-by-walk", replaces=reaches_back)
+    def never_reaches_back(s, a: int) -> bool:
+        return False
+
+    @action(a=act)
+    def return_by_walk(s, a: int) -> None:
+        """The next walk proves what the events would have: nobody has to accept anything."""
+        s.require(s.act[a].mode == "scan_only", s.reaches_back(a))
+        s.begin_anew(a)
+
     def begin_anew(s, a: int) -> None:
         """By a walk that moves the cursors back."""
         me = s.act[a]
@@ -371,6 +387,12 @@ class LifecycleSeeding(Machine):
     def eventually_expired(s) -> Truth:
         """Whatever happened, what is due is deleted."""
         return ~any_of(s.is_due(i) for i in range(s.objects))
+
+    @always_recoverable
+    def returns_by_itself(s) -> Truth:
+        """No action stays left to scans for want of an operator, but for a shard that vanished unread."""
+        is_driven = [s.act[a].mode != "scan_only" for a in range(s.actions)]
+        return any_of([all_of(is_driven), s.vanished])
 
     @reachable(i=item)
     def by_events(s, i: int) -> Truth:
@@ -462,6 +484,7 @@ class LifecycleSeeding(Machine):
             "degrade": shows_demotion,
             "collect": lambda s, a: () if a else does("removed", k=0),
             "reseed": shows_reseed,
+            "return_by_walk": shows_reseed,
         },
         at={"departs": 1},
         part=(

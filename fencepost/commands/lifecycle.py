@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import logging
+import re
 import signal
 import socket
 import sys
@@ -11,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import click
 
@@ -32,15 +35,21 @@ from fencepost.commands.operating import (
 from fencepost.commands.output_files import json_option
 from fencepost.commands.recording import record_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
+from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.lifecycle.journal import Closed
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
 from fencepost.impl.lifecycle.policy import SECOND_NS, ActionKey, Timing, rules_of
+from fencepost.impl.lifecycle.records import Records
+from fencepost.impl.lifecycle.remote import RemoteLog
 from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
-from fencepost.impl.lifecycle.target import Unavailable
+from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
+from fencepost.impl.objects.credentials import TOKEN_CHARACTERS_MIN
+from fencepost.impl.record import RecordError
 from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.impl.store.interface import Store
 from fencepost.results import to_json
@@ -67,10 +76,10 @@ def _refusal(error: Refusal) -> str:
 
 ERRORS = ErrorContract(
     lambda: (
-        Ending((Misuse, Refused), Exit.BAD_REQUEST),
+        Ending((Misuse, Refused, Closed), Exit.BAD_REQUEST),
         Ending(Refusal, Exit.BAD_REQUEST, _refusal),
         Ending(Unavailable, Exit.UNDECIDED, AGAIN),
-        Ending(StoreError, Exit.VIOLATED),
+        Ending((StoreError, RecordError, CursorError, Unworkable), Exit.VIOLATED),
     )
 )
 
@@ -115,7 +124,7 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
 
 def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float | None) -> Timing:
     day_ns, scan_s, retention_s = round(day_s * SECOND_NS), more["scan_s"], more["retention_s"]
-    if retention_s is not None and isinstance(log, ChangeLogReader):
+    if retention_s is not None and isinstance(log, ChangeLogReader | RemoteLog):
         log.retention_ns = round(retention_s * SECOND_NS)
     scan_ns = None if scan_s is None else round(scan_s * SECOND_NS)
     if scan_ns is None and not log.shards():
@@ -124,20 +133,22 @@ def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float
 
 
 @contextlib.contextmanager
-def _opened(store: str, state: str, record: str | None = None) -> Iterator[Opened]:
+def _opened(
+    store: str, state: str, record: str | None = None, events: tuple[str, ...] = ()
+) -> Iterator[Opened]:
     def layer(inner: Store) -> Store:
         return recorded_store(inner, record, store, "lifecycle")
 
-    with open_lifecycle(store, ENV, state, layer) as found:
+    with open_lifecycle(store, ENV, state, layer, events) as found:
         yield found
 
 
 @contextlib.contextmanager
 def _worker(
-    store: str, state: str, record: str | None = None, /, **timing: Any
+    store: str, state: str, record: str | None = None, events: tuple[str, ...] = (), /, **timing: Any
 ) -> Iterator[tuple[Opened, Worker]]:
     """One that does nothing by itself."""
-    with _opened(store, state, record) as found:
+    with _opened(store, state, record, events) as found:
         how = _set(found.log, **timing) if timing else Timing()
         yield found, Worker(found.context, found.target, found.log, how)
 
@@ -224,6 +235,19 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         metavar="HOST:PORT",
         help="Serve a status page and metrics here; port 0 takes a free one.",
     ),
+    click.option(
+        "--events",
+        multiple=True,
+        metavar="NAME=SOURCE",
+        help="Receive notifications: sqs://QUEUE?endpoint=URL&region=REGION, or `http` (see --receive).",
+    ),
+    click.option(
+        "--receive",
+        type=AddressType(),
+        metavar="HOST:PORT",
+        help="Where stores POST notifications, at /NAME; port 0 takes a free one.",
+    ),
+    click.option("--receive-token-file", metavar="FILE", help="Holds the token that these requests have."),
     record_option,
 )
 def run(
@@ -233,6 +257,9 @@ def run(
     every_s: float,
     concurrency: int,
     listen: Address | None,
+    events: tuple[str, ...],
+    receive: Address | None,
+    receive_token_file: str | None,
     record: str | None,
     **timing: float,
 ) -> Result:
@@ -242,9 +269,11 @@ def run(
     """
     from fencepost.impl.lifecycle.service import AT_ONCE, Service
 
+    sources = _sources(events, receive, receive_token_file)
     with (
-        _worker(store, state, record, **timing) as (found, worker),
+        _worker(store, state, record, tuple(sources), **timing) as (found, worker),
         _working(worker, concurrency) as stopping,
+        _receiving(found, sources, receive, receive_token_file, once=once),
     ):
         _warn(found)
         reported: dict[str, str] = {}
@@ -266,6 +295,109 @@ def run(
     return result._replace(code=Exit.UNDECIDED) if done.failed else result
 
 
+def _sources(
+    events: tuple[str, ...], receive: Address | None, token_file: str | None
+) -> dict[str, SplitResult | None]:
+    """The sources of events by their names: the URL of a queue, None for one that sends requests."""
+    found: dict[str, SplitResult | None] = {}
+    for text in events:
+        name, equals, source = text.partition("=")
+        url = None if source == "http" else urlsplit(source)
+        if not equals or not _SOURCE.fullmatch(name) or name in found:
+            raise BadRequest(f"{text!r} is no source of its own name; write NAME=sqs://QUEUE or NAME=http")
+        if url is not None and (url.scheme != "sqs" or not url.netloc or url.path.strip("/")):
+            raise BadRequest(f"{source!r} is no queue; write sqs://QUEUE?endpoint=URL&region=REGION")
+        found[name] = url
+    if (None in found.values()) != (receive is not None) or (receive is None) != (token_file is None):
+        raise BadRequest("--events NAME=http, --receive and --receive-token-file go together")
+    return found
+
+
+_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+
+
+@contextlib.contextmanager
+def _receiving(
+    found: Opened,
+    sources: dict[str, SplitResult | None],
+    address: Address | None,
+    token_file: str | None,
+    *,
+    once: bool,
+) -> Iterator[None]:
+    """Receive notifications until the end of the block; `once`, what the queues have now."""
+    if not sources:
+        yield
+        return
+    from fencepost.impl.lifecycle.journal import Journals
+    from fencepost.impl.lifecycle.receiving import NotificationServer, Polling, Receiver, receive_once
+    from fencepost.impl.store.s3.queue import Queue
+
+    journals, details = found.log, found.details
+    assert isinstance(journals, Journals), "opened with sources"
+    assert details is not None, "of an endpoint"
+    receivers = {name: Receiver(journals, name, found.bucket, details.tags) for name in sources}
+    with contextlib.ExitStack() as stack:
+        for name, url in sources.items():
+            if url is None:
+                continue
+            options = dict(parse_qsl(url.query))
+            queue = Queue(url.netloc, options.get("endpoint"), options.get("region"))
+            if once:
+                with contextlib.closing(queue):
+                    while receive_once(receivers[name], queue, logging.getLogger("fencepost.lifecycle"), 1):
+                        pass
+            else:
+                stack.enter_context(contextlib.closing(Polling(receivers[name], queue)))
+        if address is not None and not once:
+            ours = {name: receivers[name] for name, url in sources.items() if url is None}
+            service = NotificationServer(ours, _token(token_file), found.context.store.verify)
+            stack.enter_context(_served(service, address, "receiving at"))
+        yield
+
+
+def _token(file: str | None) -> str:
+    token = _read(file or "").decode(errors="replace").strip()
+    if len(token) < TOKEN_CHARACTERS_MIN:
+        raise BadRequest(
+            f"{file} has a token of fewer than {TOKEN_CHARACTERS_MIN} characters; use a longer one"
+        )
+    return token
+
+
+@contextlib.contextmanager
+def _served(service: Any, address: Address, what: str) -> Iterator[None]:
+    """Serve in a thread, until the end of the block."""
+    from fencepost.impl.http.server import Server
+
+    with contextlib.closing(bind(address)) as bound:
+        server = Server(service, on_listening=lambda url: say(f"{what} {url}"))
+        thread = threading.Thread(target=server.run, args=([bound],), name="page", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.stop()
+            thread.join()
+            service.close()
+
+
+@subcommand("close-events", "End a source of events for good.", click.argument("source"))
+def close_events(store: str, state: str, source: str) -> Result:
+    """Have SOURCE of `run --events` get no more notifications. It vanishes once all that it had is resolved;
+    its name cannot be used before that.
+    """
+    from fencepost.impl.lifecycle.journal import Journals
+
+    with _opened(store, state) as found:
+        journals = found.log
+        if not isinstance(journals, Journals) or source not in journals.shards():
+            raise BadRequest(f"{found.name} has no source of events called {source}")
+        journals.close(source)
+        Records(found.context).wake()
+    return Result({"source": source, "closed": True}, f"{source} is closed; what it had is still worked on")
+
+
 def _report_failures(done: Any, reported: dict[str, str]) -> None:
     """Of the streams of a round, each once for a reason."""
     for stream, reason in done.failed.items():
@@ -281,20 +413,10 @@ def _page(worker: Worker, found: Opened, listen: Address | None) -> Iterator[Non
     if listen is None:
         yield
         return
-    from fencepost.impl.http.server import Server
     from fencepost.impl.lifecycle.app import LifecycleServer
 
-    with contextlib.closing(bind(listen)) as bound:
-        service = LifecycleServer(worker, found.name)
-        server = Server(service, on_listening=lambda address: say(f"listening on {address}"))
-        thread = threading.Thread(target=server.run, args=([bound],), name="page", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            server.stop()
-            thread.join()
-            service.close()
+    with _served(LifecycleServer(worker, found.name), listen, "listening on"):
+        yield
 
 
 @subcommand("scan", "Walk a bucket now.", BUCKET, *TIMING)
@@ -380,12 +502,13 @@ def _counted(worker: Worker) -> Result:
 def status(store: str, state: str, bucket: str | None, **timing: float) -> Result:
     """Show the mode of each action and why, its lag, what is pending and blocked, and the walks.
 
-    It ends with 1 while something is blocked, or events were lost.
+    It ends with 1 while something is blocked or cannot be read, or events were lost.
     """
     with _worker(store, state, **timing) as (found, worker):
         shown = status_of(worker, found.name, bucket)
     is_lost = any(one.reason == "LOST_LOG" for each in shown.buckets for one in each.actions)
-    code = Exit.VIOLATED if shown.blockers or is_lost else Exit.HOLDS
+    is_unreadable = any(each.unreadable is not None for each in shown.buckets)
+    code = Exit.VIOLATED if shown.blockers or is_lost or is_unreadable else Exit.HOLDS
     return Result(to_json(shown), _status_text(shown), code)
 
 
@@ -395,6 +518,9 @@ def _status_text(shown: Status) -> str:
         parts.append(f"everything is paused: {shown.paused_for}\n")
     for bucket in shown.buckets:
         walked = "never" if bucket.walked_ns is None else _moment(bucket.walked_ns)
+        if bucket.unreadable is not None:
+            parts.append(f"{bucket.name}: cannot be read: {bucket.unreadable}")
+            continue
         parts.append(f"{bucket.name}: {bucket.rules} rules, walked {walked}")
         if bucket.walk is not None:
             parts.append(f"  walking since {_moment(bucket.walk.began_ns)}, done up to {bucket.walk.after!r}")
@@ -414,6 +540,9 @@ def _status_text(shown: Status) -> str:
                 format_table(("  rule", "action", "mode", "reason", "lag", "pending"), cells).rstrip()
             )
     parts += [f"blocked: {one.id} {one.bucket}/{one.object}: {one.reason}" for one in shown.blockers]
+    parts += [
+        f"tried again: {one.bucket}/{one.object}: {one.reason} ({one.tries} times)" for one in shown.retried
+    ]
     return "\n".join(parts) or f"{shown.store} has no bucket"
 
 

@@ -1,12 +1,14 @@
 """`fencepost objects`: a directory as an S3 server."""
 
 import contextlib
+import logging
 import os
 import secrets as _secrets  # noqa: TID251  a token of the operator's, not of any protocol
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,16 @@ from fencepost.commands.operating import (
     allow_connections,
     bind,
 )
+from fencepost.commands.output_files import json_option
 from fencepost.commands.recording import fields_option, http_recording, process_option, record_option
 from fencepost.commands.serving import TLS, add_token_commands, check_tls, open_tokens
 from fencepost.commands.values import Address, listen_option
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.errors import Misuse, StoreError
 
 ENV = SystemEnvironment()
 ROOT_TOKEN = "FENCEPOST_OBJECTS_ROOT_TOKEN"  # noqa: S105  the name of a variable
+DAY_NS = 86_400 * 10**9
 EPILOG = """Exit codes: 0 done, 1 the directory cannot be used, 2 the request makes no sense. Example:
 fencepost objects serve /var/lib/objects --listen 127.0.0.1:9000 --workers 2."""
 
@@ -62,6 +66,19 @@ SERVING: tuple[Parameter, ...] = (
     TOKEN_FILE,
     click.option("--domain", metavar="HOST", help="Buckets are also hosts below this one."),
     click.option("--tokens", metavar="FILE", help="Tokens for the REST interface below /v1; see `enrol`."),
+    click.option(
+        "--keep-log",
+        "keep_log",
+        metavar="DAYS",
+        type=click.IntRange(1),
+        help="Remove days of the change log at this age, if its readers have passed them.  [default: never]",
+    ),
+    click.option(
+        "--access-log",
+        "access_log",
+        metavar="FILE",
+        help="Append a line for each request, and for each deletion by a lifecycle elsewhere.",
+    ),
     *TLS,
     click.option(
         "--connections",
@@ -124,6 +141,7 @@ def serve(
         _make(Path(directory))
         owner.acquire()
         buckets.verify()
+        _keep_log(buckets, options)
         if workers == 1:
             _serve(buckets, credentials, bound, options)
         else:
@@ -217,6 +235,7 @@ def _serve_supervised(
     from fencepost.impl.http.workers import Workers
     from fencepost.impl.objects.handoff import Line, Member
 
+    _keep_log(buckets, options)
     listening, control = (socket.socket(fileno=int(number)) for number in inherited.split(","))
 
     def work(_: int) -> None:
@@ -237,10 +256,12 @@ def _serve(
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
     from fencepost.impl.http.server import Server
+    from fencepost.impl.lifecycle.served import ServedLifecycle
     from fencepost.impl.objects.app import ObjectServer
     from fencepost.impl.objects.maintenance import Maintenance
 
     domain = options["domain"] or ""
+    access = _access_log(options["access_log"])
     tokens = open_tokens(options["tokens"], "objects")
     recording = http_recording(options, "objects", domain)
     service = ObjectServer(
@@ -250,6 +271,7 @@ def _serve(
         limits=limits_of(options),
         tokens=tokens,
         recording=recording,
+        extension=ServedLifecycle(buckets),
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 
@@ -270,8 +292,35 @@ def _serve(
         service.close()
         maintenance.close()
         buckets.close()
+        access()
         if recording is not None:
             recording.close()
+
+
+def _access_log(file: str | None) -> Callable[[], None]:
+    """Have requests logged to a file; returns what ends that."""
+    if file is None:
+        return lambda: None
+    try:
+        handler = logging.FileHandler(file, encoding="utf-8")
+    except OSError as error:
+        raise BadRequest(f"cannot write {file}: {error.strerror}") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger("fencepost.objects.access")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.addHandler(handler)
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        handler.close()
+
+    return end
+
+
+def _keep_log(buckets: Any, options: dict[str, Any]) -> None:
+    days = options["keep_log"]
+    buckets.log.keep(None if days is None else days * DAY_NS)
 
 
 def limits_of(options: dict[str, Any]) -> Any:
@@ -328,6 +377,93 @@ def reconcile(directory: str) -> Result:
     assert found is not None, "only a server leaves it to another"
     text = f"compared {found.buckets} buckets; {found.differences} keys differed and were recorded"
     return Result({"buckets": found.buckets, "differences": found.differences}, text)
+
+
+# The change log.
+
+
+@command.group("log", short_help="Look at the change log, and remove old days of it.")
+def log_command() -> None:
+    """Look at the change log of a directory, and remove old days of it."""
+
+
+def _log_subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act], click.Command]:
+    return add_subcommand(log_command, name, summary, (*parameters, json_option), ERRORS)
+
+
+@contextlib.contextmanager
+def _change_log(directory: str) -> Iterator[Any]:
+    from fencepost.impl.objects.change_log import ChangeLog
+
+    if not Path(directory, ".objects").is_dir():
+        raise BadRequest(f"{directory} is no directory of objects")
+    yield ChangeLog(str(Path(directory).absolute()), ENV)
+
+
+@_log_subcommand(
+    "show", "Show what the log has, and who reads it.", click.argument("directory", metavar="DIR")
+)
+def log_show(directory: str) -> Result:
+    """Show since when the log has every change, how long it is kept, and which days its readers need."""
+    with _change_log(directory) as log:
+        days, begins_ns, keeps_ns = log.days(), log.begins_ns(), log.keeps_ns
+        readers = {name: _day(ns) for name, ns in sorted(log.readers().items())}
+    found = {"days": days, "begins_ns": begins_ns, "keeps_ns": keeps_ns, "readers": readers}
+    lines = [
+        f"begins: {_day(begins_ns) if begins_ns else 'it has every change that ever happened'}",
+        f"days: {len(days)}" + (f", {days[0]} to {days[-1]}" if days else ""),
+        f"kept: {'without end' if keeps_ns is None else f'{keeps_ns // DAY_NS} days'}",
+        *(f"reader {name} needs {day} and later days" for name, day in readers.items()),
+    ]
+    return Result(found, "\n".join(lines))
+
+
+@_log_subcommand(
+    "prune",
+    "Remove old days of the log.",
+    click.argument("directory", metavar="DIR"),
+    click.option("--before", "day", metavar="DAY", help="Remove the days before this one (2026-11-19)."),
+    click.option(
+        "--older-than", "age", metavar="DAYS", type=click.IntRange(1), help="Remove the days of this age."
+    ),
+    click.option("--force", is_flag=True, help="Also days that a reader has not passed: it loses events."),
+)
+def log_prune(directory: str, day: str | None, age: int | None, force: bool) -> Result:
+    """Remove old days of the change log of DIR, also while it is served. Days that a reader has not passed
+    are kept. A reader that loses events nevertheless notices; a lifecycle goes on by scans.
+    """
+    if (day is None) == (age is None):
+        raise BadRequest("give either --before DAY or --older-than DAYS")
+    with _change_log(directory) as log:
+        wanted = day if day is not None else _day(ENV.now_ns() - (age or 0) * DAY_NS)
+        try:
+            pruned = log.prune(wanted, force=force)
+        except Misuse as error:
+            raise BadRequest(str(error)) from None
+    found = {"removed_days": pruned.days, "begins": pruned.begins, "held_by": pruned.held_by or None}
+    text = f"removed {pruned.days} days; the days before {pruned.begins} are gone"
+    if pruned.held_by:
+        text += f"; more are kept for the reader {pruned.held_by} (--force removes them)"
+    return Result(found, text)
+
+
+@_log_subcommand(
+    "forget",
+    "Keep nothing for a reader that is gone.",
+    click.argument("directory", metavar="DIR"),
+    click.argument("reader"),
+)
+def log_forget(directory: str, reader: str) -> Result:
+    """Keep no day of the log of DIR for READER any more. If it reads again, days are kept for it again."""
+    with _change_log(directory) as log:
+        if reader not in log.readers():
+            raise BadRequest(f"the log has no reader {reader}; `show` lists them")
+        log.hold(reader, None)
+    return Result({"reader": reader}, f"nothing is kept for {reader} any more")
+
+
+def _day(ns: int) -> str:
+    return f"{datetime.fromtimestamp(max(ns, 0) // 10**9, UTC):%Y-%m-%d}"
 
 
 @subcommand("token", "Print a secret key.", click.argument("access_key"), TOKEN_FILE)

@@ -11,12 +11,15 @@ success, with the blocker, and with everything that an operator does.
 """
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import unquote
 
-from fencepost.impl.lifecycle.documents import CURSORS, FOLDER, Documents, Fields, named
+from fencepost.impl.lifecycle.documents import CURSORS, DAMAGED, FOLDER, Documents, Fields, named
 
+WHOLE = ""
+"""The name of an item that is everything in its stream: a bucket that cannot be listed, a damaged cursor."""
 WALK = "walk/"
 PENDING = "pending/"
 
@@ -95,16 +98,21 @@ class Count:
 class Blockers(Documents):
     # Failures.
 
-    def count(self, stream: str, item: Item, now_ns: int, *, fatal: bool) -> Count:
+    def count(self, stream: str, item: Item, now_ns: int, *, fatal: bool, reason: str = "") -> Count:
         """Count a failure, durably; returns the count of this item."""
 
         def counted(found: Fields | None) -> Fields:
             known = found if found is not None and found["item"] == item.name else {}
             return {
+                "stream": stream,
                 "item": item.name,
+                "bucket": item.bucket,
+                "key": item.key,
+                "reason": reason,
                 "tries": known.get("tries", 0) + 1,
                 "fatal": known.get("fatal", 0) + fatal,
                 "since_ns": known.get("since_ns", now_ns),
+                "last_ns": now_ns,
             }
 
         fields = self.change(named("retries", stream), counted)
@@ -123,6 +131,11 @@ class Blockers(Documents):
         fields = self.read(named("retries", stream))
         return None if fields is None else fields["item"]
 
+    def retried(self) -> list[Blocker]:
+        """The items that have failed and are tried again: each may become a blocker."""
+        found = self._every("retries")
+        return [_decode({**fields, "first_ns": fields["since_ns"]}) for fields in found if "reason" in fields]
+
     def succeeded(self, stream: str) -> None:
         self.remove(named("retries", stream))
 
@@ -133,8 +146,20 @@ class Blockers(Documents):
         return None if fields is None else _decode(fields)
 
     def every(self) -> list[Blocker]:
-        found = [self.read(key) for key in self.keys(f"{FOLDER}blockers/")]
-        return [_decode(fields) for fields in found if fields is not None]
+        return [_decode(fields) for fields in self._every("blockers")]
+
+    def _every(self, folder: str) -> Iterator[Fields]:
+        """The documents in a folder. One that is damaged is shown as what it is."""
+        for key in self.keys(f"{FOLDER}{folder}/"):
+            try:
+                fields = self.read(key)
+            except DAMAGED as error:
+                stream = unquote(key.removeprefix(f"{FOLDER}{folder}/").removesuffix(".json"))
+                numbers = dict.fromkeys(("tries", "since_ns", "first_ns", "last_ns"), 0)
+                about = {"item": WHOLE, "bucket": "", "key": key, "reason": str(error)}
+                fields = {"stream": stream, **about, **numbers}
+            if fields is not None:
+                yield fields
 
     def failed_again(self, blocker: Blocker, reason: str, now_ns: int) -> None:
         """An operator tried it, in vain."""

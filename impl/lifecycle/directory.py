@@ -6,13 +6,16 @@ not change, and none is evaluated where a version is removed. Every step is reco
 change log as the server records it, so any number of servers and workers share the directory.
 
 The state of the lifecycle lies in `.objects/lifecycle/`, beside the documents of the buckets, where no client
-of the server reads it and no rule matches it.
+of the server reads it and no rule matches it. That of a worker on another machine lies in its bucket, below
+the same prefix, which no rule matches either.
 """
 
 import contextlib
+import errno
 import functools
 from collections.abc import Callable, Iterator, Sequence
 
+from fencepost.impl.lifecycle.documents import FOLDER
 from fencepost.impl.lifecycle.policy import Rule, Version, What, in_order, rules_of
 from fencepost.impl.lifecycle.target import (
     Guard,
@@ -34,6 +37,10 @@ from fencepost.impl.store.files.versions import Held, Keep
 from fencepost.impl.store.requests import ANYTHING, NOT_NOW, AbortUpload, Outcome
 
 PAGE = 500
+_UNTIL_REPAIRED = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO}
+)
+"""Errors of a file that no repetition ends."""
 
 
 class _Refused(Exception):
@@ -47,36 +54,53 @@ class DirectoryTarget:
 
     def buckets(self) -> Sequence[str]:
         with _failures():
-            return [name for name, _ in self._buckets.all()]
+            return self._buckets.names()
 
     def rules(self, bucket: str) -> Sequence[Rule]:
         with _failures():
             try:
                 return _rules(self._buckets.document(bucket).lifecycle)
-            except S3Error:
-                return ()
+            except S3Error as error:
+                if error.code == "NoSuchBucket" and bucket in self._buckets.names():
+                    raise BrokenPromise(f"the settings of bucket {bucket} are no file; restore it") from None
+                if error.code == "NoSuchBucket":
+                    return ()
+                raise BrokenPromise(f"the rules of bucket {bucket} cannot be read: {error.message}") from None
+            except (ValueError, KeyError, TypeError) as error:
+                raise BrokenPromise(
+                    f"the rules of bucket {bucket} cannot be read ({error}); put them again"
+                ) from None
 
     def standing(self, bucket: str, key: str) -> Standing:
         with _failures(), self._entered(bucket) as entered:
-            return Standing() if entered is None else self._standing(*entered, key, with_uploads=True)
+            is_none = entered is None or key.startswith(FOLDER)
+            return (
+                Standing() if entered is None or is_none else self._standing(*entered, key, with_uploads=True)
+            )
 
     def page(self, bucket: str, after: str) -> Sequence[str]:
         with _failures(), self._entered(bucket) as entered:
             if entered is None:
                 return ()
             store, _ = entered
-            page = store.versions("", "", (after, ""), PAGE)
-            keys = {row.key for row in page.versions}
-            # Behind the last key of a page that is not the last there may be others between two uploads.
-            last = page.versions[-1].key if page.more else None
+            found = store.keys(after, PAGE)
+            while found and all(key.startswith(FOLDER) for key in found):
+                found = store.keys(found[-1], PAGE)
+            keys = {key for key in found if not key.startswith(FOLDER)}
+            # If more pages follow, ignore uploads behind this page's last key: keys may lie between them.
+            last = found[-1] if len(found) == PAGE else None
             for upload in store.uploads(""):
-                if upload.key > after and (last is None or upload.key <= last):
+                if (
+                    upload.key > after
+                    and not upload.key.startswith(FOLDER)
+                    and (last is None or upload.key <= last)
+                ):
                     keys.add(upload.key)
             return sorted(keys)
 
     def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
         with _failures(), self._entered(bucket) as entered:
-            if entered is None:
+            if entered is None or key.startswith(FOLDER):
                 return Result.NOT_FOUND
             store, document = entered
             is_guarded = False
@@ -174,4 +198,6 @@ def _failures() -> Iterator[None]:
     except BrokenPromise as error:
         raise Unworkable(str(error)) from error
     except (StoreError, OSError, S3Error) as error:
-        raise Unavailable(str(error)) from error
+        cause = error if isinstance(error, OSError) else error.__cause__
+        kind = Unworkable if getattr(cause, "errno", None) in _UNTIL_REPAIRED else Unavailable
+        raise kind(str(error)) from error

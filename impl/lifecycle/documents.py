@@ -6,6 +6,9 @@ from typing import Any
 from urllib.parse import quote
 
 from fencepost.impl.context import Context
+from fencepost.impl.cursor import CursorError
+from fencepost.impl.record import RecordError
+from fencepost.impl.store.errors import BrokenPromise
 from fencepost.impl.store.requests import ABSENT, ANYTHING, Delete, Get, List, Matches, Outcome, Put
 
 FOLDER = "lifecycle/v1/"
@@ -14,10 +17,19 @@ SWAPS_MAX = 10
 """Our own limit on swaps that another worker wins."""
 
 Fields = dict[str, Any]
+DAMAGED = (RecordError, CursorError, BrokenPromise)
+"""Errors of one document that somebody has to repair; the others can be read."""
 
 
 def named(folder: str, *names: str) -> str:
     return f"{FOLDER}{folder}/{'/'.join(quote(name, safe='') for name in names)}.json"
+
+
+def damaged(key: str, error: object) -> RecordError:
+    """Return the error of a document that another program, or a bad disk, has changed."""
+    return RecordError(
+        f"{key} is no document of a lifecycle ({error!r}); find out what wrote it, then delete it"
+    )
 
 
 class Documents:
@@ -33,7 +45,15 @@ class Documents:
 
     def read_with_etag(self, key: str) -> tuple[Fields | None, str]:
         reply = self._context.read(Get(key))
-        return (None, "") if reply.info is None else (json.loads(reply.body), reply.info.etag)
+        if reply.info is None:
+            return None, ""
+        try:
+            fields = json.loads(reply.body)
+        except (ValueError, RecursionError) as error:
+            raise damaged(key, error) from None
+        if not isinstance(fields, dict):
+            raise damaged(key, "it holds no fields")
+        return fields, reply.info.etag
 
     def create(self, key: str, fields: Fields) -> bool:
         """Returns whether this call made it; another one's stays as it is."""

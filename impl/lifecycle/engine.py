@@ -31,10 +31,12 @@ from fencepost.impl.lifecycle.policy import (
     delays,
 )
 
+UNKNOWN_SIZE = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A version as an event of the log has it."""
+    """A version as an event of the log has it. That of a notification has no time, and may lack the rest."""
 
     mtime_ns: int
     size: int
@@ -131,6 +133,8 @@ class Snapshot:
     _by_delay: Mapping[tuple[str, int], PrefixIndex]
     _near: Mapping[str, PrefixIndex]
     _all: Mapping[str, PrefixIndex]
+    unreadable: Mapping[str, Exception] = field(default_factory=dict)
+    """By bucket, why its rules or its state cannot be read: what to do in it is not known."""
 
     @property
     def delays(self) -> tuple[int, ...]:

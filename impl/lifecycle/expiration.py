@@ -117,7 +117,7 @@ class Expirer:
                     self.counters.evaluate(action, None)
                     continue
                 what = evaluate(action.rule, kind, version, now_ns, self.timing)
-                result = self._delete(bucket, key, action, live, what, event)
+                result = self.delete(bucket, key, action, live, what, event)
                 self.counters.evaluate(action, result)
                 if result is Result.STALE_POLICY:
                     found.stale.add(action)
@@ -132,29 +132,56 @@ class Expirer:
     def _evaluated(self, version: Version, event: Seen | None) -> Version:
         return self.safeguards.live_evaluation(self.safeguards.due_again(version, event), event)
 
-    def _delete(
-        self, bucket: str, key: str, action: Action, looked_at: Live, what: What, event: Seen | None
+    def delete(
+        self,
+        bucket: str,
+        key: str,
+        action: Action,
+        looked_at: Live,
+        what: What,
+        event: Seen | None = None,
     ) -> Result:
+        """Delete what was looked at, if it is still due for the action in that moment."""
+        guard = DueGuard(self, action, looked_at, what, event)
+        return self.target.delete(bucket, key, looked_at.version.version_id, what, guard)
+
+    def allows(self, guard: "DueGuard", standing: Standing) -> Result | None:
+        """Return why the deletion is refused, given the versions at the key in its moment."""
+        action, looked_at = guard.action, guard.looked_at
+        known = standing.uploads if looked_at.version.is_upload else standing.versions
         version_id = looked_at.version.version_id
-
-        def guard(standing: Standing) -> Result | None:
-            known = standing.uploads if looked_at.version.is_upload else standing.versions
-            live = next((one for one in known if one.version.version_id == version_id), None)
-            if live is None:
-                return Result.NOT_FOUND
-            if not self.safeguards.identity(looked_at, live):
-                return Result.STALE_IDENTITY
-            in_force = self.safeguards.policy_per_action(action.key, self.target.rules(bucket))
-            if not self.safeguards.policy(in_force):
-                return Result.STALE_POLICY
-            if not self._is_due(action, self._evaluated(live.version, event), what):
-                return Result.NO_LONGER_ELIGIBLE
-            removes = what is not What.EXPIRE or not standing.is_versioned
-            if removes and self.safeguards.lock(live.is_locked):
-                return Result.SKIPPED_OBJECT_LOCK
-            return None
-
-        return self.target.delete(bucket, key, version_id, what, guard)
+        live = next((one for one in known if one.version.version_id == version_id), None)
+        if live is None:
+            return Result.NOT_FOUND
+        if not self.safeguards.identity(looked_at, live):
+            return Result.STALE_IDENTITY
+        in_force = self.safeguards.policy_per_action(action.key, self.target.rules(action.bucket))
+        if not self.safeguards.policy(in_force):
+            return Result.STALE_POLICY
+        if not self._is_due(action, self._evaluated(live.version, guard.event), guard.what):
+            return Result.NO_LONGER_ELIGIBLE
+        removes = guard.what is not What.EXPIRE or not standing.is_versioned
+        if removes and self.safeguards.lock(live.is_locked):
+            return Result.SKIPPED_OBJECT_LOCK
+        return None
 
     def _is_due(self, action: Action, version: Version, what: What) -> bool:
         return evaluate(action.rule, action.key.kind, version, self.env.now_ns(), self.timing) is what
+
+
+@dataclass(frozen=True, slots=True)
+class DueGuard:
+    """The guard of a deletion for a rule. A target elsewhere sends its parts along."""
+
+    expirer: Expirer
+    action: Action
+    looked_at: Live
+    what: What
+    event: Seen | None
+
+    @property
+    def day_ns(self) -> int:
+        return self.expirer.timing.day_ns
+
+    def __call__(self, standing: Standing) -> Result | None:
+        return self.expirer.allows(self, standing)

@@ -10,12 +10,14 @@ changes, of every rule for removals, which may make an older version the current
 the oldest event that was not looked at, so the stream of a quiet shard has none.
 """
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.blockers import Stream
+from fencepost.impl.lifecycle.blockers import WALK, Stream
+from fencepost.impl.lifecycle.documents import DAMAGED
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import Degraded, Mode
 from fencepost.impl.lifecycle.records import BucketState
@@ -57,7 +59,12 @@ class Lags:
         self._worker = worker
 
     def measure(self) -> list[StreamLag]:
-        return [self._measure(stream) for stream in self._worker.streams()]
+        """Of each stream whose cursor can be read."""
+        found = []
+        for stream in self._worker.streams():
+            with contextlib.suppress(*DAMAGED):
+                found.append(self._measure(stream))
+        return found
 
     def _measure(self, stream: Stream) -> StreamLag:
         worker = self._worker
@@ -93,6 +100,10 @@ class Lags:
                     self._worker.demote(action, Degraded.LAG_HIGH)
             elif lag.share >= SCAN_FROM:
                 self._scan({action.bucket for action in served}, lag.lag_ns)
+        blocked = {one.stream.key for one in self._worker.blockers.every()}
+        for action in actions.values():
+            if f"{WALK}{action.bucket}" in blocked:
+                worst[action] = Degraded.DELETE_FAILURES
         self._mark(worst)
         return found
 

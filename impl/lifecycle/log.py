@@ -7,14 +7,14 @@ missing any more. A log that lost its beginning shows where it begins; a cursor 
         work(event.change)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from fencepost.impl.lifecycle.cursors import before, position
 from fencepost.impl.lifecycle.engine import Change, Seen
-from fencepost.impl.objects.change_log import ChangeLog
+from fencepost.impl.objects.change_log import ChangeLog, Hole
 from fencepost.impl.objects.change_log import Event as Line
 from fencepost.impl.objects.index import Index
 from fencepost.impl.objects.tables import UPLOAD
@@ -57,7 +57,18 @@ class Log(Protocol):
         """Every event up to this time is visible, and no later one will precede it."""
 
     def events(self, shard: str, after: str, until_ns: int) -> Iterator[Event]:
-        """Those strictly after a position, up to a time that is settled."""
+        """Those strictly after a position, up to a time that is settled.
+
+        In front of a gap they end, and from then on the log begins behind it.
+        """
+
+    def hold(self, needed: Mapping[str, int]) -> None:
+        """Have each shard keep the events after the time that its slowest cursor has; of a shard that is not
+        named none is needed. A log that cannot keep events does nothing."""
+
+
+READER = "lifecycle"
+"""The name of a lifecycle among the readers of its directory's log."""
 
 
 class MemoryLog:
@@ -83,6 +94,8 @@ class MemoryLog:
     def flush(self, shard: str, until_ns: int) -> None:
         """No event up to this time is added any more."""
         self._visible[shard] = max(until_ns, self._visible[shard])
+
+    def hold(self, needed: Mapping[str, int]) -> None: ...
 
     def open(self, shard: str) -> None:
         """A writer joins, or returns."""
@@ -141,6 +154,8 @@ class NoLog:
     def ends(self, shard: str) -> str | None:
         raise KeyError(shard)
 
+    def hold(self, needed: Mapping[str, int]) -> None: ...
+
     def settled_ns(self, shard: str) -> int:
         raise KeyError(shard)
 
@@ -157,7 +172,18 @@ class ChangeLogReader:
     def __init__(self, log: ChangeLog, index: Index, retention_ns: int | None = None) -> None:
         self._log = log
         self._index = index
-        self.retention_ns = retention_ns
+        self._retention_ns = retention_ns
+
+    @property
+    def retention_ns(self) -> int | None:
+        return self._log.keeps_ns if self._retention_ns is None else self._retention_ns
+
+    @retention_ns.setter
+    def retention_ns(self, ns: int | None) -> None:
+        self._retention_ns = ns
+
+    def hold(self, needed: Mapping[str, int]) -> None:
+        self._log.hold(READER, min(needed.values(), default=None))
 
     def shards(self) -> Sequence[str]:
         return [self.SHARD]
@@ -177,10 +203,14 @@ class ChangeLogReader:
         # `before(ts)` is a position without an offset: the events of that time follow it.
         time, _, offset = after.partition("-")
         after_ns = int(time or 0) - (0 if offset else 1)
-        for line in self._log.events(self._index, max(after_ns, 0)):
-            if line.ts_ns > until_ns:
-                return
-            yield Event(line.ts_ns, 0, change_of(line))
+        try:
+            for line in self._log.events(self._index, max(after_ns, 0)):
+                if line.ts_ns > until_ns:
+                    return
+                yield Event(line.ts_ns, 0, change_of(line))
+        except Hole as hole:
+            # From now on the log begins behind it, for every reader.
+            self._log.begin(hole.until_ns + 1)
 
 
 def change_of(line: Line) -> Change:

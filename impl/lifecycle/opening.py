@@ -1,7 +1,7 @@
 """Open the store of a lifecycle by name: a directory of `objects`, or a bucket of an S3 endpoint.
 
     with open_lifecycle("/var/lib/objects", env) as opened:                 # driven by its change log
-    with open_lifecycle("s3://bucket?endpoint=http://127.0.0.1:9000", env)  # by walks alone
+    with open_lifecycle("s3://bucket?endpoint=http://127.0.0.1:9000", env)  # by its log, or walks
     with open_lifecycle("s3://bucket?endpoint=http://a&endpoint=http://b", env)  # in turn, as they answer
         worker = Worker(opened.context, opened.target, opened.log, timing)
 
@@ -10,7 +10,8 @@ bucket with versions needs to be spared a version for each step of a walk.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
@@ -21,8 +22,11 @@ from fencepost.impl.lifecycle.directory import DirectoryTarget
 from fencepost.impl.lifecycle.documents import Documents
 from fencepost.impl.lifecycle.endpoint import EndpointTarget
 from fencepost.impl.lifecycle.endpoints import Endpoints
+from fencepost.impl.lifecycle.journal import Journals
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log, NoLog
 from fencepost.impl.lifecycle.policies import DirectoryPolicies, EndpointPolicies, Policies, Structures
+from fencepost.impl.lifecycle.records import Records
+from fencepost.impl.lifecycle.remote import RemoteLog, RemotePolicies, RemoteTarget, Server
 from fencepost.impl.lifecycle.target import Target, Unavailable
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.store.errors import Misuse, StoreError
@@ -61,14 +65,23 @@ class Opened:
 
 @contextlib.contextmanager
 def open_lifecycle(
-    name: str, env: Environment, state: str = "", layer: Callable[[Store], Store] = lambda store: store
+    name: str,
+    env: Environment,
+    state: str = "",
+    layer: Callable[[Store], Store] = lambda store: store,
+    events: Sequence[str] = (),
 ) -> Iterator[Opened]:
-    """Raises `StoreError` where nothing can be opened. `layer` is put over the store of the state."""
+    """Raises `StoreError` where nothing can be opened, `Closed` for a source that was closed.
+
+    `layer` is put over the store of the state; `events` are sources of notifications that begin here.
+    """
     scheme = urlsplit(name).scheme if "://" in name else ""
     with contextlib.ExitStack() as stack:
         if scheme == "s3":
-            yield _endpoint(name, env, state, layer, stack)
+            yield _endpoint(name, env, state, layer, stack, events)
         elif scheme in ("", "file"):
+            if events:
+                raise Misuse("a directory has its own log; events are received for s3://bucket")
             if state:
                 raise Misuse("the state of a directory lies in it; --state-store is for s3://bucket")
             yield _directory(unquote(urlsplit(name).path) if scheme else name, env, layer, stack)
@@ -95,6 +108,7 @@ def _endpoint(
     state: str,
     layer: Callable[[Store], Store],
     stack: contextlib.ExitStack,
+    events: Sequence[str],
 ) -> Opened:
     bucket, prefix = urlsplit(url).netloc, urlsplit(url).path.strip("/")
     if prefix:
@@ -106,6 +120,13 @@ def _endpoint(
         kept = stack.enter_context(open_store(state, env))
         kept.verify()
     context = Context(layer(kept), env, retry=RETRY)
+    server = Server([store, *(one for one in stores if one is not store)], bucket)
+    if not events and server.offers_log():
+        reader = functools.cache(lambda: Records(context).reader_name())
+        remote = RemoteTarget(server, bucket)
+        details = Details(store, bucket)
+        rules = RemotePolicies(remote, details, bucket)
+        return Opened(url, context, remote, RemoteLog(server, bucket, reader), rules, bucket, details)
     policies = EndpointPolicies(Documents(context), bucket)
     targets = [
         EndpointTarget(Context(one, env, retry=RETRY), one, bucket, policies.in_force) for one in stores
@@ -113,7 +134,11 @@ def _endpoint(
     target = Endpoints(targets, env) if len(targets) > 1 else targets[0]
     tried = targets[stores.index(store)]
     name = url if len(targets) > 1 else store.url
-    return Opened(name, context, target, NoLog(), policies, bucket, Details(store, bucket), tried)
+    journals = Journals(context, bucket)
+    log: Log = journals if events or journals.shards() else NoLog()
+    for source in events:
+        journals.join(source)
+    return Opened(name, context, target, log, policies, bucket, Details(store, bucket), tried)
 
 
 def each_endpoint(url: str) -> list[str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.blockers import Blocker, StreamKind
+from fencepost.impl.lifecycle.blockers import WHOLE, Blocker, StreamKind
 from fencepost.impl.lifecycle.documents import Fields
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import ActionKey, Degraded, Mode, delays
@@ -96,7 +96,11 @@ class Operator:
         if stream.kind in (StreamKind.ORIGINAL, StreamKind.PREDICATE):
             return self._worker.sweep(stream, retry=item.name)
         if stream.kind is StreamKind.BOOTSTRAP:
-            looked = Walks(self._worker).look(item.bucket, item.key, self._worker.snapshot())
+            walks, snapshot = Walks(self._worker), self._worker.snapshot()
+            if item.name == WHOLE:
+                is_readable = walks.is_readable(item.bucket, snapshot)
+                return Handled.RESOLVED if is_readable else Handled.RETRY
+            looked = walks.look(item.bucket, item.key, snapshot)
             return Handled.RETRY if isinstance(looked, Failure) else Handled.RESOLVED
         action = self._action(stream.key.removeprefix("pending/"))
         for entry in self._records.pending(cursors.name_of(action)) if action else ():
@@ -116,6 +120,8 @@ class Operator:
         if not reason:
             raise Refused("give a reason: it is what is left of the item")
         blocker = self.blocker(blocker_id)
+        if blocker.item.name == WHOLE:
+            raise Refused(f"{blocker_id} is no single object; repair it ({blocker.reason}), then retry")
         self._blockers.quarantine(blocker, reason, author, self._now_ns())
         self._records.wake()
         return blocker

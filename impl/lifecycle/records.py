@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote
 
 from fencepost.impl.lease import Fenced
-from fencepost.impl.lifecycle.documents import FOLDER, Documents, Fields, named
+from fencepost.impl.lifecycle.documents import FOLDER, Documents, Fields, damaged, named
 from fencepost.impl.lifecycle.policy import ActionKey, Degraded, Mode
 
 CONTROL = f"{FOLDER}control.json"
@@ -96,19 +96,32 @@ class Records(Documents):
             found = self.read(key)
         return ours_ns if found is None else int(found["day_ns"])
 
+    def reader_name(self) -> str:
+        """The name of this lifecycle among the readers of a log, which all its workers share."""
+        key = f"{FOLDER}reader.json"
+        found = self.read(key)
+        if found is None:
+            self.create(key, {"reader": self._context.env.new_id()})
+            found = self.read(key)
+        if found is None or "reader" not in found:
+            raise damaged(key, "it names no reader")
+        return str(found["reader"])
+
     # Buckets.
 
     def bucket(self, name: str) -> BucketState:
-        return _decode(self.read(named("buckets", name)))
+        key = named("buckets", name)
+        return _decode(self.read(key), key)
 
     def change_bucket(self, name: str, change: Callable[[BucketState], bool]) -> BucketState:
         """Apply a change to the state as it is; `change` returns False to leave it."""
 
         def changed(fields: Fields | None) -> Fields | None:
-            state = _decode(fields)
+            state = _decode(fields, key)
             return _encode(state) if change(state) else None
 
-        return _decode(self.change(named("buckets", name), changed))
+        key = named("buckets", name)
+        return _decode(self.change(key, changed), key)
 
     # The wishes of an operator.
 
@@ -170,9 +183,16 @@ def _encode(state: BucketState) -> Fields:
     }
 
 
-def _decode(fields: Fields | None) -> BucketState:
+def _decode(fields: Fields | None, key: str) -> BucketState:
     if fields is None:
         return BucketState()
+    try:
+        return _state_of(fields)
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise damaged(key, error) from None
+
+
+def _state_of(fields: Fields) -> BucketState:
     actions = {
         key: ActionState(Mode(mode), Degraded(reason), complete)
         for key, (mode, reason, complete) in fields["actions"].items()

@@ -5,7 +5,7 @@ The counterexample of each is what `fencepost zoo` prints for the machines of `m
 `strict-past` and `whole-positions` are of `model/cursor.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -132,6 +132,12 @@ def loss_degrades(is_lost: bool) -> bool:
     return is_lost
 
 
+def returns_by_walk(reaches_back: bool) -> bool:
+    """Return True if an action that lost its log begins anew with a walk: the log has every event that the
+    walk leaves to it."""
+    return reaches_back
+
+
 def lag_degrades(is_late: bool) -> bool:
     """Return True if a stream's actions are left to scans before the log loses unread events."""
     return is_late
@@ -161,6 +167,19 @@ def drained_position(last: str) -> str:
 def drop_after_block(is_resolved: bool) -> bool:
     """Return True if a sweep goes on with the next event of the stream."""
     return is_resolved
+
+
+def hand_over(is_shared: bool) -> bool:
+    """Return True if an event that cannot be worked on leaves a sweep that other actions share: its actions
+    begin anew, with the walk of its bucket, where the object gets its blocker."""
+    return is_shared
+
+
+def forget_first(forget: Callable[[Collection[str]], None], names: Collection[str]) -> bool:
+    """Have the cursor forget the actions, durably, in front of the event that is left to their walk; return
+    True if the pass ends there."""
+    forget(names)
+    return True
 
 
 def blocker_before_pause() -> bool:
@@ -228,11 +247,14 @@ class Safeguards:
     delay_back: Callable[[int], int] = delay_back
     rewind_for_new_only: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = rewind_for_new_only
     loss_degrades: Callable[[bool], bool] = loss_degrades
+    returns_by_walk: Callable[[bool], bool] = returns_by_walk
     lag_degrades: Callable[[bool], bool] = lag_degrades
     drained_marker: Callable[[bool], bool] = drained_marker
     drained_per_stream: Callable[[bool, Sequence[str]], bool] = drained_per_stream
     drained_position: Callable[[str], str] = drained_position
     drop_after_block: Callable[[bool], bool] = drop_after_block
+    hand_over: Callable[[bool], bool] = hand_over
+    forget_first: Callable[[Callable[[Collection[str]], None], Collection[str]], bool] = forget_first
     blocker_before_pause: Callable[[], bool] = blocker_before_pause
     one_stream_pauses: Callable[[Blockers, str], bool] = one_stream_pauses
     blocker_guards: Callable[[bool], bool] = blocker_guards

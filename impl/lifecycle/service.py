@@ -11,6 +11,7 @@ as a policy was put or an operator wants something. A cursor is saved every 1,00
 Any number of services may run: of several one at a time has the lease of a stream.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ParamSpec
@@ -20,7 +21,7 @@ from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle.lag import Lags, StreamLag
 from fencepost.impl.lifecycle.records import Control
 from fencepost.impl.lifecycle.shards import Shards
-from fencepost.impl.lifecycle.target import Unavailable
+from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.walk import Walks
 from fencepost.impl.lifecycle.worker import Handled, Worker, pending_stream
 from fencepost.impl.record import RecordError
@@ -94,8 +95,8 @@ class Service:
 
     def round(self) -> Round:
         self.last = Round()
-        self._seen = self._changed()
-        self._look()
+        self._try("rules", self._note_changes)
+        self._try("control", self._look)
         self.last.paused_for = self._control.paused_for
         if not self._control.paused_for:
             self._try("shards", self._shards.look)
@@ -105,6 +106,9 @@ class Service:
         # While all are paused too: the log goes on losing its oldest events.
         self._try("lags", self._measure)
         return self.last
+
+    def _note_changes(self) -> None:
+        self._seen = self._changed()
 
     def _walk(self) -> None:
         prepared = self._walks.prepare()
@@ -124,6 +128,13 @@ class Service:
         self.last.lags = self._lags.act()
         allowed = [lag.allowed_ns for lag in self.last.lags if lag.allowed_ns is not None and lag.serves]
         self._allowed_ns = min(allowed, default=None)
+        # A stream that serves no action needs no event.
+        needed: dict[str, int] = {}
+        for lag in self.last.lags:
+            if lag.serves:
+                ns, shard = int(lag.position[:20] or 0), lag.stream.shard
+                needed[shard] = min(ns, needed.get(shard, ns))
+        self.worker.log.hold(needed)
 
     def _turn(self, stream: str, work: Callable[P, Handled], *args: P.args, **named: P.kwargs) -> None:
         share_ns = round(self._share_s * 1e9)
@@ -147,8 +158,11 @@ class Service:
         unavailable = self.worker.context.retry.unavailable
         try:
             work()
-        except (Unavailable, unavailable, StoreError, CursorError, RecordError, Fenced) as error:
+        except (Unavailable, Unworkable, unavailable, StoreError, CursorError, RecordError, Fenced) as error:
             self.last.failed[what] = str(error)
+        except Exception as error:
+            logging.getLogger("fencepost.lifecycle").exception("%s failed", what)
+            self.last.failed[what] = f"internal error: {type(error).__name__}: {error}"
 
     # Between items, and between rounds.
 
@@ -170,5 +184,6 @@ class Service:
         while not self._stop() and (left_ns := until_ns - self._env.monotonic_ns()) > 0:
             self._env.sleep(min(POLL_S, left_ns / 1e9))
             self._try("control", self._look)
-            if (self._control.revision, self._changed()) != known:
+            self._try("rules", self._note_changes)
+            if (self._control.revision, self._seen) != known:
                 return

@@ -10,6 +10,7 @@ lost that it had not read. The actions that it names are left to scans, and it s
 the loss. An action that begins later needs what a vanished shard held as long as that is young enough.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.blockers import Stream
-from fencepost.impl.lifecycle.documents import CURSORS, FOLDER, named
+from fencepost.impl.lifecycle.documents import CURSORS, DAMAGED, FOLDER, damaged, named
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import Degraded
 from fencepost.impl.lifecycle.worker import Worker
@@ -56,10 +57,11 @@ class Shards:
         self.adopt()
         known = set(self._log.shards())
         for stream in self._streams():
-            if stream.shard in known:
-                self._note_drained(stream)
-            elif self._worker.leases.hold(stream.key):
-                self._collect(stream)
+            with contextlib.suppress(*DAMAGED):  # one that cannot be read; its sweep shows it
+                if stream.shard in known:
+                    self._note_drained(stream)
+                elif self._worker.leases.hold(stream.key):
+                    self._collect(stream)
 
     def _streams(self) -> list[Stream]:
         return [Stream(key) for key in self._records.keys(CURSORS)]
@@ -96,10 +98,11 @@ class Shards:
 
     def _active(self) -> list[Action]:
         """Those that events drive, as their records have it."""
-        states = {bucket: self._records.bucket(bucket) for bucket in self._worker.target.buckets()}
+        actions = self._worker.snapshot().actions.values()
+        states = {bucket: self._records.bucket(bucket) for bucket in {action.bucket for action in actions}}
         found = []
-        for action in self._worker.snapshot().actions.values():
-            state = states[action.bucket].actions.get(str(action.key)) if action.bucket in states else None
+        for action in actions:
+            state = states[action.bucket].actions.get(str(action.key))
             if action.is_active and state is not None and state.is_complete:
                 found.append(action)
         return found
@@ -146,6 +149,8 @@ class Shards:
         fields, etag = self._records.read_with_etag(stream.key)
         if fields is None:
             return Held("", frozenset(), "")
+        if "position" not in fields:
+            raise damaged(stream.key, "it has no position")
         return Held(fields["position"], frozenset(fields.get("serves", ())), etag)
 
     # Departed shards, for an action that begins and for an operator.

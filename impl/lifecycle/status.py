@@ -3,12 +3,14 @@
 Everything is read from the state, so any process can show it, whether a service runs or not.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.blockers import Blocker, Stream
+from fencepost.impl.lifecycle.documents import DAMAGED
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import SECOND_NS, Mode, Rule
 from fencepost.impl.lifecycle.records import ALL, BucketState
@@ -73,6 +75,8 @@ class BucketStatus:
     walked_ns: int | None = None
     """When the last walk that ended began."""
     paused_for: str | None = None
+    unreadable: str | None = None
+    """Why its rules or its state cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,8 @@ class Status:
     log_begins_ns: int | None = None
     """The log has everything since then; left out where it has all that ever happened."""
     paused_for: str | None = None
+    retried: tuple[BlockerStatus, ...] = ()
+    """Items that failed and are tried again; each may become a blocker."""
 
 
 def blocker_status(one: Blocker) -> BlockerStatus:
@@ -119,7 +125,8 @@ def status_of(worker: Worker, store: str, bucket: str | None = None) -> Status:
     found = [_cursor_status(worker, stream) for stream in worker.streams()]
     every = [blocker_status(one) for one in worker.blockers.every()]
     actions: dict[str, list[Action]] = {}
-    for action in worker.snapshot().actions.values():
+    snapshot = worker.snapshot()
+    for action in snapshot.actions.values():
         actions.setdefault(action.bucket, []).append(action)
     names = [name for name in worker.target.buckets() if bucket in (None, name)]
     lags = {one.key: one.lag_s for one in found}
@@ -127,19 +134,31 @@ def status_of(worker: Worker, store: str, bucket: str | None = None) -> Status:
     return Status(
         store,
         worker.context.env.now_ns(),
-        tuple(_bucket_status(worker, name, actions.get(name, []), lags, every) for name in names),
+        tuple(
+            _unreadable(name, snapshot.unreadable[name], every)
+            if name in snapshot.unreadable
+            else _bucket_status(worker, name, actions.get(name, []), lags, every)
+            for name in names
+        ),
         tuple(found),
         tuple(every),
         len(worker.blockers.quarantined()),
         bool(begins),
         max(begins, default=0) or None,
         worker.records.control().paused_for or None,
+        tuple(blocker_status(one) for one in worker.blockers.retried()),
     )
+
+
+def _unreadable(name: str, error: Exception, blockers: list[BlockerStatus]) -> BucketStatus:
+    ids = tuple(one.id for one in blockers if one.bucket == name)
+    return BucketStatus(name, 0, (), ids, unreadable=str(error))
 
 
 def _cursor_status(worker: Worker, stream: Stream) -> CursorStatus:
     cursor = Cursor(worker.context, stream.key, pace=cursors.PACE)
-    cursor.start()
+    with contextlib.suppress(*DAMAGED):  # its stream is blocked, with the reason
+        cursor.start()
     now_ns = worker.context.env.now_ns()
     delay_ns = worker.timing.small_delay_ns if stream.delay_ns is None else stream.delay_ns
     until_ns = min(now_ns - delay_ns, worker.log.settled_ns(stream.shard))

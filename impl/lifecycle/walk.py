@@ -6,14 +6,15 @@ them, each in one write. Only then does the state of the bucket call the actions
 action that the state calls complete and that a cursor does not name has lost its place, and begins again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.blockers import Item
+from fencepost.impl.lifecycle.blockers import WHOLE, Item
+from fencepost.impl.lifecycle.documents import DAMAGED
 from fencepost.impl.lifecycle.engine import Action, Snapshot
 from fencepost.impl.lifecycle.expiration import Evaluation
 from fencepost.impl.lifecycle.ordered_map import in_order
@@ -23,7 +24,16 @@ from fencepost.impl.lifecycle.shards import Departed, Shards
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import Failure, Handled, Worker
 
-Served = Mapping[str, frozenset[str]]
+Served = Mapping[str, Container[str]]
+RETURNING = (Degraded.RETENTION_BELOW_HORIZON, Degraded.LOST_LOG)
+"""Reasons that end by themselves, once the log reaches back far enough for a walk to begin the action."""
+
+
+class _Everything:
+    """The names in a cursor that cannot be read: its actions keep their places until it is repaired."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +58,30 @@ class Walks:
         """The others that there were."""
 
     def run(self) -> None:
-        """Walk every bucket that needs it."""
+        """Walk every bucket that needs it. Raise the first error of a bucket after the turns of all."""
         prepared = self.prepare()
+        errors: list[Exception] = []
         for bucket in self.worker.target.buckets():
-            self.walk(bucket, prepared)
+            try:
+                self.walk(bucket, prepared)
+            except (Unavailable, Unworkable, *DAMAGED) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def prepare(self) -> Prepared:
         """Read the parts that the walks of all buckets share."""
         self._look_at_shards()
         snapshot = self.worker.snapshot()
-        served: dict[str, frozenset[str]] = {}
+        served: dict[str, Container[str]] = {}
         for stream in self.worker.streams():
             cursor = Cursor(self.context, stream.key, pace=cursors.PACE)
-            cursor.start()
-            served[stream.key] = cursor.serves
+            try:
+                cursor.start()
+            except DAMAGED:
+                served[stream.key] = _Everything()
+            else:
+                served[stream.key] = cursor.serves
         by_bucket: dict[str, list[Action]] = {}
         for action in snapshot.actions.values():
             by_bucket.setdefault(action.bucket, []).append(action)
@@ -73,15 +93,43 @@ class Walks:
 
     def walk(self, bucket: str, prepared: Prepared) -> Handled:
         stream = f"walk/{bucket}"
-        if self.worker.is_blocked(stream):
-            return Handled.BLOCKED
-        if not self.worker.leases.hold(stream):
-            return Handled.ELSEWHERE
         try:
+            if not self.worker.leases.hold(stream):
+                return Handled.ELSEWHERE
+            if self.worker.is_blocked(stream) and not self._is_readable_again(bucket, prepared.snapshot):
+                return Handled.BLOCKED
+            if bucket in prepared.snapshot.unreadable:
+                raise Unworkable(str(prepared.snapshot.unreadable[bucket]))
             return self._walk(bucket, prepared, stream)
         except Fenced:
             self.worker.leases.lost(stream)
             return Handled.ELSEWHERE
+        except (Unavailable, Unworkable, *DAMAGED) as error:
+            failure = error if isinstance(error, Failure) else Unworkable(str(error))
+            if self.worker.failed(stream, Item(WHOLE, bucket, ""), failure) is Handled.BLOCKED:
+                return Handled.BLOCKED
+            raise  # a round shows it, and goes on with the next bucket
+
+    def _is_readable_again(self, bucket: str, snapshot: Snapshot) -> bool:
+        """Return True, and clear the blocker, if it was of the bucket as a whole and that can be listed now.
+
+        Nothing is passed by that. The blocker of an object stays, for an operator.
+        """
+        blocker = self.worker.blockers.of(f"walk/{bucket}")
+        if blocker is None or blocker.item.name != WHOLE or not self.is_readable(bucket, snapshot):
+            return False
+        self.worker.blockers.clear(blocker)
+        return True
+
+    def is_readable(self, bucket: str, snapshot: Snapshot) -> bool:
+        """Return True if the rules and the state of the bucket can be read, and its keys listed."""
+        if bucket in snapshot.unreadable:
+            return False
+        try:
+            self.worker.target.page(bucket, "")
+        except (Unavailable, Unworkable):
+            return False
+        return True
 
     def _walk(self, bucket: str, prepared: Prepared, stream: str) -> Handled:
         enabled = [one for one in prepared.actions.get(bucket, ()) if one.is_enforced]
@@ -177,8 +225,10 @@ class Walks:
             return True
         if state.mode is Mode.EVENT_DRIVEN:
             return not self.worker.safeguards.seed_before_activate(self._is_served(action, served))
-        young = state.mode is Mode.SCAN_ONLY and state.reason is Degraded.RETENTION_BELOW_HORIZON
-        return young and self._mode(action, self.context.env.now_ns())[0] is Mode.EVENT_DRIVEN
+        # Where the log reaches back far enough again, a walk that begins now sees all that it has not.
+        is_proven = self._mode(action, self.context.env.now_ns())[0] is Mode.EVENT_DRIVEN
+        returns = state.mode is Mode.SCAN_ONLY and state.reason in RETURNING
+        return returns and self.worker.safeguards.returns_by_walk(is_proven)
 
     def _is_served(self, action: Action, served: Served) -> bool:
         wanted = [
@@ -199,7 +249,11 @@ class Walks:
                     continue
                 if last_ns < date_ns:
                     return True
-            if now_ns >= last_ns + scan_every_ns(action.rule, action.key.kind, self.timing):
+            every_ns = scan_every_ns(action.rule, action.key.kind, self.timing)
+            known = state.actions.get(str(action.key))
+            if known is not None and known.mode is Mode.SCAN_ONLY and known.reason is Degraded.LOST_LOG:
+                every_ns = min(every_ns, self.timing.day_ns)  # until events drive it again
+            if now_ns >= last_ns + every_ns:
                 return True
         return False
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import closing
+from dataclasses import replace
 from enum import Enum
 from itertools import islice
 from urllib.parse import unquote
@@ -21,9 +22,17 @@ from fencepost.impl.context import Context
 from fencepost.impl.cursor import Cursor
 from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors
-from fencepost.impl.lifecycle.blockers import Blockers, Item, Stream
-from fencepost.impl.lifecycle.documents import FOLDER
-from fencepost.impl.lifecycle.engine import Action, Class, Snapshot, State, classify, compile_policies
+from fencepost.impl.lifecycle.blockers import WHOLE, Blockers, Item, Stream
+from fencepost.impl.lifecycle.documents import DAMAGED, FOLDER
+from fencepost.impl.lifecycle.engine import (
+    UNKNOWN_SIZE,
+    Action,
+    Class,
+    Snapshot,
+    State,
+    classify,
+    compile_policies,
+)
 from fencepost.impl.lifecycle.expiration import Evaluation, Expirer
 from fencepost.impl.lifecycle.leases import Alone
 from fencepost.impl.lifecycle.log import Event, Log
@@ -111,15 +120,20 @@ class Worker:
         cursors name those that they are swept for."""
         policies: dict[str, list[Rule]] = {}
         states = {}
+        unreadable: dict[str, Exception] = {}
         for bucket in self.target.buckets():
-            policies[bucket] = list(self.target.rules(bucket))
-            durable = self.records.bucket(bucket)
-            for rule in policies[bucket]:
+            try:
+                rules, durable = list(self.target.rules(bucket)), self.records.bucket(bucket)
+            except (Unavailable, Unworkable, *DAMAGED) as error:
+                unreadable[bucket] = error
+                continue
+            policies[bucket] = rules
+            for rule in rules:
                 for key in rule.actions():
                     mode = durable.mode(key) or Mode.EVENT_DRIVEN
                     states[bucket, key] = State(mode, is_complete=True, is_paused=durable.is_paused(str(key)))
         self._number += 1
-        return compile_policies(self._number, policies, states, self.timing)
+        return replace(compile_policies(self._number, policies, states, self.timing), unreadable=unreadable)
 
     # Sweeps.
 
@@ -128,15 +142,20 @@ class Worker:
 
         `retry`: an operator has this event tried again, at which the stream is blocked; no further.
         """
-        if not retry and self.is_stopped(stream):
-            return Handled.BLOCKED
-        if not self.leases.hold(stream.key):
-            return Handled.ELSEWHERE
         try:
+            if not retry and self.is_stopped(stream):
+                return Handled.BLOCKED
+            if not self.leases.hold(stream.key):
+                return Handled.ELSEWHERE
             return self._sweep(stream, self.cursor(stream), retry)
         except Fenced:
             self.leases.lost(stream.key)
             return Handled.ELSEWHERE
+        except DAMAGED as error:
+            # Its own cursor, lease or counts: the stream as a whole cannot be worked on, others can.
+            if self.is_blocked(stream.key):
+                return Handled.BLOCKED
+            return self.failed(stream.key, Item(WHOLE, "", stream.key), Unworkable(str(error)))
 
     def cursor(self, stream: Stream) -> Cursor:
         epoch = self.safeguards.worker_epoch(self.leases.epoch(stream.key))
@@ -180,11 +199,12 @@ class Worker:
             # After the cursor: of the actions that it names none is newer than the snapshot.
             snapshot = self.snapshot()
             active = {cursors.name_of(one): one for group in snapshot.groups.values() for one in group}
-            gone = self.unserved(cursor.serves, active)
+            known = {name for name in cursor.serves if bucket_of(name) in snapshot.unreadable}
+            gone = self.unserved(cursor.serves - known, active)
             is_lost = self.is_lost(cursor.position, self.log.begins_ns(stream.shard))
             if not gone and self.safeguards.loss_degrades(is_lost):
                 gone = cursor.serves
-                for name in sorted(gone):
+                for name in sorted(gone - known):  # the others begin anew, as their cursors do not name them
                     self.demote(active[name], Degraded.LOST_LOG)
             if not gone:
                 return snapshot
@@ -209,13 +229,17 @@ class Worker:
         found = self._found(stream, cursor, snapshot, until_ns, retry, stopped)
 
         def work(one: tuple[Event, list[Action]]) -> Evaluation | Handled | Failure:
-            return self._look(stream, *one)
+            error = unknown.get(one[0].change.bucket)
+            return self._look(stream, *one) if error is None else Unworkable(str(error))
 
+        # The events of a bucket whose rules cannot be read wait as long as the cursor serves it.
+        served = {bucket_of(name) for name in cursor.serves}
+        unknown = {bucket: error for bucket, error in snapshot.unreadable.items() if bucket in served}
         at_once = self.concurrency
         results = in_order(found, work, pool=self.pool, most=at_once, is_work=lambda one: bool(one[1]))
         with closing(results):
-            for (event, _), result in results:
-                handled = self._settle(stream, cursor, event, result)
+            for (event, wanted), result in results:
+                handled = self._settle(stream, cursor, event, wanted, result)
                 if not self.safeguards.drop_after_block(handled is Handled.RESOLVED):
                     return handled
                 if self.safeguards.count_cleared(failing == event.position):
@@ -283,13 +307,31 @@ class Worker:
         return looked
 
     def _settle(
-        self, stream: Stream, cursor: Cursor, event: Event, result: Evaluation | Handled | Failure
+        self,
+        stream: Stream,
+        cursor: Cursor,
+        event: Event,
+        wanted: list[Action],
+        result: Evaluation | Handled | Failure,
     ) -> Handled:
         if isinstance(result, Handled):
             return result
         if not isinstance(result, Evaluation):
-            item = Item(event.position, event.change.bucket, event.change.key)
-            return self.failed(stream.key, item, result)
+            bucket = event.change.bucket
+            item = Item(event.position, bucket, event.change.key)
+            # Of a bucket whose rules cannot be read, every action may need the event.
+            names = {cursors.name_of(one) for one in wanted} or {
+                name for name in cursor.serves if bucket_of(name) == bucket
+            }
+
+            def hand_over() -> Handled | None:
+                """Leave the item to the walk of its bucket, if other actions would wait for it here."""
+                if not self.safeguards.hand_over(bool(cursor.serves - names)):
+                    return None
+                ends = self.safeguards.forget_first(cursor.forget, names)
+                return Handled.ANEW if ends else Handled.RESOLVED
+
+            return self.failed(stream.key, item, result, instead=hand_over)
         self.set_aside(event.change.key, self.unawaited(stream, event, result))
         if result.stale:
             # The rule may come back; its action must not count this event as passed.
@@ -313,8 +355,17 @@ class Worker:
             and event_log_horizon(action.rule, action.key.kind, self.timing) == stream.delay_ns
         ]
 
-    def failed(self, stream: str, item: Item, error: Failure, since_ns: int = 0) -> Handled:
+    def failed(
+        self,
+        stream: str,
+        item: Item,
+        error: Failure,
+        since_ns: int = 0,
+        instead: Callable[[], Handled | None] = lambda: None,
+    ) -> Handled:
         """Count a failure; an item that failed too often gets a durable blocker, and waits for an operator.
+
+        `instead` may leave the item to another stream, durably; it returns None where it does not.
 
         An item that an operator gave up is passed. A walk passes it only if it was given up since the walk
         began, because keys come again; an item that can never be worked on need not be given up again.
@@ -328,11 +379,15 @@ class Worker:
         if isinstance(error, Halted):
             return Handled.RETRY
         now_ns = self.context.env.now_ns()
-        count = self.blockers.count(stream, item, now_ns, fatal=is_fatal)
+        count = self.blockers.count(stream, item, now_ns, fatal=is_fatal, reason=str(error))
         count = self.safeguards.count_durable(count)
         is_over = count.tries >= self.tries_max or now_ns - count.since_ns >= TRIES_NS
         if not self.safeguards.try_limit(is_over or count.fatal >= self.fatal_tries_max):
             return Handled.RETRY
+        handed_over = instead()
+        if handed_over is not None:
+            self.blockers.succeeded(stream)
+            return handed_over
         if self.safeguards.blocker_before_pause():
             self.blockers.block(stream, item, str(error), count, now_ns)
         return Handled.BLOCKED
@@ -357,14 +412,18 @@ class Worker:
     def demote(self, action: Action, reason: Degraded) -> None:
         """Leave the action to scans, durably. Its cursors forget it in their next sweeps.
 
-        The first reason stays: it is why events are missing.
+        The first reason stays: it is why events are missing. After a loss a walk is wanted at once: nothing
+        else looks for objects that became due since the last one.
         """
+        now_ns = self.context.env.now_ns()
 
         def change(state: BucketState) -> bool:
             found = state.actions.get(str(action.key))
             if found is not None and found.is_complete and found.mode is Mode.SCAN_ONLY:
                 return False
             state.actions[str(action.key)] = ActionState(Mode.SCAN_ONLY, reason, is_complete=True)
+            if reason is Degraded.LOST_LOG:
+                state.wanted_ns = max(state.wanted_ns, now_ns)
             return True
 
         self.records.change_bucket(action.bucket, change)
@@ -408,10 +467,19 @@ class Worker:
         return Handled.RESOLVED
 
 
+def bucket_of(name: str) -> str:
+    """Return the bucket of an action by its name in a cursor."""
+    return name.partition("/")[0]
+
+
 def pending_stream(action: Action) -> str:
     return f"pending/{cursors.name_of(action)}"
 
 
 def is_about(event: Event, live: Live) -> bool:
     new, one = event.change.new, live.version
-    return new is not None and (new.mtime_ns, new.size, new.content) == (one.mtime_ns, one.size, live.content)
+    if new is None:
+        return False
+    if not new.mtime_ns:  # a notification, which may not have all of it
+        return new.size in (UNKNOWN_SIZE, one.size) and new.content in ("", live.content)
+    return (new.mtime_ns, new.size, new.content) == (one.mtime_ns, one.size, live.content)

@@ -15,6 +15,7 @@ the first that fails answers with one of S3's codes:
 import asyncio
 import errno
 import itertools
+import json
 import logging
 import os
 import re
@@ -22,9 +23,9 @@ import secrets as _secrets  # noqa: TID251  request ids are not part of any prot
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -53,6 +54,8 @@ from fencepost.impl.store.files.disk import WouldWait
 
 PUT_BYTES_MAX = 5 << 30
 """S3's limit on one put."""
+WAIT_S_MAX, POLL_S = 20.0, 0.5
+"""How long a request beside S3 may wait for an answer that is worth it, and how often that is looked for."""
 SMALL_BYTES_MAX = 1 << 16
 """The largest body that the event loop copies and sends at once."""
 _AT_ONCE = getattr(os, "RWF_NOWAIT", 0)
@@ -71,6 +74,15 @@ class _Request(Message):
     key: str
 
 
+class Extension(Protocol):
+    """Requests beside S3, below a name that no bucket can have."""
+
+    place: str
+
+    def answer(self, bucket: str, operation: str, body: bytes) -> tuple[Mapping[str, Any], float]:
+        """Return the answer, and for how many seconds the client would wait for another one."""
+
+
 class ObjectServer(Service):
     """An ASGI callable. `domain` is the host below which buckets have names of their own, if any."""
 
@@ -83,7 +95,9 @@ class ObjectServer(Service):
         limits: Limits | None = None,
         tokens: Tokens[Holder] | None = None,
         recording: HttpRecording | None = None,
+        extension: Extension | None = None,
     ) -> None:
+        self.extension = extension
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
         )
@@ -91,6 +105,7 @@ class ObjectServer(Service):
         self._credentials = credentials
         self._domain = domain
         self._log = logging.getLogger("fencepost.objects")
+        self._access = logging.getLogger("fencepost.objects.access")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
         self._rest = Rest(self, buckets, credentials, self._log, tokens)
         self._records = recording is not None
@@ -148,6 +163,11 @@ class ObjectServer(Service):
                 body = _read_cached(content)
             answer = codec.write(call.operation, content.values, content.status)
             return codec.Answer(answer.status, answer.headers, body)
+
+    def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
+        super().count(method, path, query, status, begun)
+        if self._access.isEnabledFor(logging.INFO):
+            self._access.info("%s %a %d", method[:20], path[:200], status)
 
     async def _s3(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = self.new_id()
@@ -245,7 +265,29 @@ class _Exchange:
         client = self._scope.get("client")
         return client[0] if client else ""
 
+    async def _extend(self, extension: "Extension", request: _Request) -> None:
+        """Answer a request beside S3: /PLACE/v1/BUCKET/OPERATION, signed by one who may use the bucket."""
+        version, _, place = request.key.partition("/")
+        bucket, _, operation = place.partition("/")
+        if request.method != "POST" or version != "v1" or not bucket:
+            refuse("MethodNotAllowed")
+        _, signed = self._server.authenticate(replace(request, bucket=bucket, key=""), "DeleteObject")
+        body = await self._small_body(operation, request, signed)
+        clock = asyncio.get_running_loop().time
+        begun_s = clock()
+        while True:
+            found, wait_s = await self._server.in_thread(extension.answer, bucket, operation, body)
+            if clock() + POLL_S - begun_s > min(wait_s, WAIT_S_MAX):
+                break
+            await asyncio.sleep(POLL_S)
+        headers = {"Content-Type": "application/json"}
+        await self._answer(codec.Answer(200, headers, json.dumps(found).encode()))
+
     async def _serve(self, request: _Request) -> None:
+        extension = self._server.extension
+        if extension is not None and request.bucket == extension.place:
+            await self._extend(extension, request)
+            return
         call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
         caller, signed = self._server.authenticate(request, call.operation)
         if call.operation not in KNOWN:

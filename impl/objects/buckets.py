@@ -31,6 +31,7 @@ from fencepost.impl.objects.recorded import RecordedStore
 from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.objects.wire.conditions import require_done
 from fencepost.impl.objects.wire.errors import S3Error, refuse
+from fencepost.impl.store.errors import BrokenPromise
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.disk import WouldWait, open_cached
 from fencepost.impl.store.files.versions import Keep
@@ -139,6 +140,14 @@ class Buckets:
             if not token:
                 return
 
+    def names(self) -> list[str]:
+        """The names of all buckets, in order, also of those whose documents cannot be read."""
+        try:
+            found = [path.name for path in Path(self.root, _INTERNAL, _DOCUMENTS).iterdir()]
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if _is_name(name))
+
     def documents_changed_ns(self) -> int:
         """When a document was written or removed last; 0 before the first."""
         try:
@@ -180,7 +189,13 @@ class Buckets:
             refuse("NoSuchBucket", bucket_name=name)
         require_done(reply.outcome)
         assert reply.info is not None, "a get that is done has its info"
-        result = Document(**json.loads(reply.body)), reply.info.etag
+        try:
+            result = Document(**json.loads(reply.body)), reply.info.etag
+        except (ValueError, TypeError) as error:
+            raise BrokenPromise(
+                f"the settings of bucket {name} in {self.root} cannot be read ({error}); restore "
+                f"{_INTERNAL}/{_DOCUMENTS}{name} from a copy"
+            ) from None
         # A replaced file has another inode or another time of change, unless both changes happened within one
         # tick of the file system's clock. Then the document may be newer than `file`, so it is not kept.
         if self.env.now_ns() - found.st_ctime_ns > _TICKS_NS:

@@ -169,6 +169,7 @@ class Index:
                 "version": version,
                 "old": None if old is None else old.to_json(),
                 "new": None if new is None else new.to_json(),
+                "after_ns": rows.meta("newest_ns") or 0,
             }
             rows.add_event(self._next_ns(rows), self.node, json.dumps(event))
         return old, new
@@ -268,6 +269,11 @@ class Index:
         finally:
             os.close(fd)
 
+    def free(self, node: str) -> None:
+        """Let another process have the name of one that is gone, and left no events."""
+        (self._folder / "free").mkdir(parents=True, exist_ok=True)
+        (self._folder / "free" / node).touch()
+
     def forget_lock(self, name: str) -> None:
         """Remove the file of a lock that will not be used again."""
         (self._folder / name).unlink(missing_ok=True)
@@ -296,6 +302,19 @@ class Index:
         with self._reading() as rows:
             first = rows.first_event_ns()
             return first - 1 if first is not None else rows.meta("newest_ns") or 0
+
+    def settled(self) -> tuple[int, int]:
+        """The same time, and that of the last event which the log has up to then."""
+        with self._reading() as rows:
+            first = rows.first_event_ns()
+            if first is None:
+                newest: int = rows.meta("newest_ns") or 0
+                return newest, newest
+            for node in rows.nodes():
+                for ts_ns, text in rows.events(node)[:1]:
+                    if ts_ns == first:
+                        return first - 1, json.loads(text).get("after_ns", 0)
+        raise AssertionError("the outbox has its first event")
 
     def advance(self, ts_ns: int) -> None:
         """No event gets a time before this one, which a log has."""
@@ -342,8 +361,15 @@ class Index:
             fcntl.flock(self._writers_lock, fcntl.LOCK_UN)
 
     def _announce_node(self) -> None:
-        nodes = self._folder / "nodes"
-        nodes.mkdir(parents=True, exist_ok=True)
+        nodes, free = self._folder / "nodes", self._folder / "free"
+        for folder in (nodes, free):
+            folder.mkdir(parents=True, exist_ok=True)
+        # A name that is free again is taken first: a log has as many names as processes that wrote at a time.
+        for path in sorted(free.iterdir()):
+            with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                path.rename(self._folder / f"node-{path.name}")
+                self.node = path.name
+                break
         unlocked = self._folder / f"node-{self.node}"
         self._alive = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -364,7 +390,8 @@ class Index:
             for fd in (self._writers_lock, self._alive):
                 if fd >= 0:
                     os.close(fd)
-            (self._folder / "nodes" / self.node).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                (self._folder / "nodes" / self.node).rename(self._folder / "free" / self.node)
             self.forget_lock(f"log-{self.node}")
         self._start()
 

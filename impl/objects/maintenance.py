@@ -40,6 +40,7 @@ class Maintenance:
         self._refresh = refresh
         self._began_ns = buckets.env.now_ns()
         self._reconciled = self._collected = False
+        self._held_by = ""
         self._log = logging.getLogger("fencepost.objects")
         self._thread = Periodic("maintenance", self._run, interval_s, first_s=0.0)
 
@@ -59,10 +60,21 @@ class Maintenance:
         self._refresh()
         self._try("record changes", buckets.index.retry_owed)
         self._try("write the change log", lambda: buckets.log.flush(buckets.index))
+        self._try("remove old days of the change log", self._prune)
 
     def _collect_garbage(self) -> None:
         for name, removed in collect_garbage(self._buckets):
             self._log.warning("removed %d uploads of %s that were left for a day", removed, name)
+
+    def _prune(self) -> None:
+        pruned = self._buckets.log.prune_old()
+        if pruned is None or (pruned.days, pruned.held_by) == (0, self._held_by):
+            return
+        self._held_by = pruned.held_by
+        held = f"; more are kept for the reader {pruned.held_by}" if pruned.held_by else ""
+        self._log.warning(
+            "removed %d days of the change log, which begins with %s now%s", pruned.days, pruned.begins, held
+        )
 
     def _reconcile(self) -> None:
         found = reconcile(self._buckets, unless_since_ns=self._began_ns)

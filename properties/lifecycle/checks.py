@@ -98,10 +98,13 @@ class LifecycleState:
         return json.loads(body) if body else {"actions": {}, "walk": None}
 
     @cached_property
+    def blockers(self) -> Sequence[Mapping[str, Any]]:
+        return [json.loads(body) for key, body in self.contents.items() if "/blockers/" in key]
+
+    @cached_property
     def blocked(self) -> Mapping[str, str]:
         """The item at which each stream waits."""
-        found = [json.loads(body) for key, body in self.contents.items() if "/blockers/" in key]
-        return {one["stream"]: one["item"] for one in found}
+        return {one["stream"]: one["item"] for one in self.blockers}
 
     @cached_property
     def pending(self) -> set[tuple[str, str]]:
@@ -260,6 +263,20 @@ def on_time(state: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
                     yield f"{key} was due when a sweep began at {one.at_s} s, and is not deleted"
 
 
+def returns_by_itself(state: LifecycleState, _: Outcomes) -> Iterator[str]:
+    """Once the log reaches back as far as an action needs, and a walk has ended since."""
+    back_ns = max(TIMING.day_ns, TIMING.lookback_ns)
+    for rule in rules_of(state.bucket.rules):
+        (key,) = rule.actions()
+        mode, reason, _ = state.record["actions"].get(str(key), ("", "", False))
+        walked_ns = state.record.get("walked_ns") or 0
+        begins_ns = max((ns(begins_s) for begins_s in state.bucket.begins.values()), default=0)
+        (delay_ns,) = delays(rule, Kind.EXPIRATION_DAYS, TIMING)
+        needed_ns = begins_ns + delay_ns + back_ns
+        if (mode, reason) == ("scan_only", "LOST_LOG") and walked_ns >= needed_ns and not state.bucket.gone:
+            yield f"{name_of(rule)} is left to scans, and the log has all that it needs"
+
+
 def eventually_expired(state: LifecycleState, _: Outcomes) -> Iterator[str]:
     """Soon, where events are followed and nothing is blocked; after a routine walk in any case."""
     driven = [rule for rule in rules_of(state.bucket.rules) if rule.is_enabled]
@@ -315,6 +332,15 @@ def isolation(state: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
             yield f"{stream} does not name {name} any more, whose rule nobody changed"
 
 
+def shared_goes_on(state: LifecycleState, _: Outcomes) -> Iterator[str]:
+    """No object stops a sweep for actions that do not concern it."""
+    for blocker in state.blockers:
+        serves = Saved.read(state.contents.get(blocker["stream"])).serves
+        for rule in rules_of(state.bucket.rules):
+            if name_of(rule) in serves and not blocker["key"].startswith(rule.prefix):
+                yield f"{name_of(rule)} waits for {blocker['key']}, which it does not concern"
+
+
 def sustained_is_shown(state: LifecycleState, outcomes: Outcomes) -> Iterator[str]:
     tried = [one.stream for one in outcomes.passes if one.handled == "retry"]
     for stream in sorted({*tried} - state.blocked.keys()):
@@ -352,11 +378,13 @@ CHECKS: Mapping[str, Check] = {
         lock_respected,
         on_time,
         eventually_expired,
+        returns_by_itself,
         one_worker,
         passed_once,
         operator_only_skip,
         blocker_is_seen,
         isolation,
+        shared_goes_on,
         sustained_is_shown,
         blocked_for_cause,
         always_worked_off,

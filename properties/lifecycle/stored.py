@@ -8,7 +8,7 @@ Times are in seconds since `START_NS`; a process knows the time that its last re
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -280,6 +280,9 @@ class StoredBucket:
             return None
         events = self.known.events.get(shard)
         return position(ns(events[-1][0]), events[-1][1]) if events else before(0)
+
+    def hold(self, needed: Mapping[str, int]) -> None:
+        """It is cut by users, whatever its reader needs."""
 
     def settled_ns(self, shard: str) -> int:
         return ns(self.known.settled_s(shard))

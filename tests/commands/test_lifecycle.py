@@ -280,3 +280,30 @@ def test_a_url_may_name_several_endpoints(url: str, expected: list[str]) -> None
 def _pass_a_second() -> None:
     """A store shows whole seconds, so an object is due a second later at most."""
     SystemEnvironment().sleep(1.1)
+
+
+# Sources of events.
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--events", "sqs://q"), "is no source of its own name"),
+        (("--events", "a=ftp://q"), "is no queue"),
+        (("--events", "a=sqs://q/path"), "is no queue"),
+        (("--events", "a=sqs://q", "--events", "a=sqs://r"), "is no source of its own name"),
+        (("--events", "../a=sqs://q"), "is no source of its own name"),
+        (("--events", "a=http"), "go together"),
+        (("--receive", "127.0.0.1:0"), "go together"),
+        (("--events", "a=http", "--receive", "127.0.0.1:0"), "go together"),
+    ],
+)
+def test_a_source_that_makes_no_sense_is_one_line(words: tuple[str, ...], line: str, ran: Run) -> None:
+    code, _, err = ran("lifecycle", "run", "s3://b-one?endpoint=http://127.0.0.1:1", "--once", *words)
+    assert (code, line in err) == (2, True)
+    assert "Traceback" not in err
+
+
+def test_a_directory_has_its_own_log(tmp_path: Path, ran: Run) -> None:
+    code, _, err = ran("lifecycle", "run", str(tmp_path), "--once", "--events", "a=sqs://q")
+    assert (code, "a directory has its own log" in err) == (2, True)

@@ -14,19 +14,26 @@ from fencepost.model.cursor import Cursor
 from fencepost.model.lifecycle import LATE, Lifecycle
 from fencepost.model.lifecycle_blockers import LifecycleBlockers
 from fencepost.model.lifecycle_merged import LifecycleMerged
+from fencepost.model.lifecycle_notified import LifecycleNotified
 from fencepost.model.lifecycle_observed import LifecycleObserved
 from fencepost.model.lifecycle_seeding import LifecycleSeeding
 from tests.model.counterexamples import steps, verdicts
 
 ROOT = Path(__file__).parents[2]
-MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleSeeding, LifecycleBlockers)
+MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleSeeding, LifecycleBlockers, LifecycleNotified)
 
 
 # They hold.
 
 
 @pytest.mark.parametrize(
-    ("machine", "distinct"), [(Lifecycle, 423_478), (LifecycleSeeding, 140_968), (LifecycleBlockers, 8_196)]
+    ("machine", "distinct"),
+    [
+        (Lifecycle, 423_478),
+        (LifecycleSeeding, 141_098),
+        (LifecycleBlockers, 8_196),
+        (LifecycleNotified, 944_486),
+    ],
 )
 def test_everything_holds_at_the_default_size(machine: type[Machine], distinct: int) -> None:
     result = check(machine)
@@ -49,6 +56,8 @@ CONFIGURATIONS: dict[str, tuple[type[Machine], dict[str, int]]] = {
         {"departs": 1, "actions": 2, "ticks": 2, "losses": 0, "reseeds": 0},
     ),
     "outages come again": (LifecycleBlockers, {"outages": 2}),
+    "a notification is lost": (LifecycleNotified, {"lost": 1}),
+    "several actions share a sweep": (LifecycleBlockers, {"shared": 1}),
 }
 
 
@@ -84,6 +93,7 @@ NEEDED: dict[type[Machine], dict[str, tuple[str, int]]] = {
         "delay-back": ("cursor_honest", 10),
         "rewind-for-new-only": ("replays_for_new_only", 12),
         "loss-degrades": ("no_silent_loss", 10),
+        "returns-by-walk": ("returns_by_itself", 13),
         "drained-per-stream": ("no_silent_loss", 12),
         "drained-marker": ("no_silent_loss", 10),
         "drained-position": ("no_silent_loss", 12),
@@ -98,6 +108,16 @@ NEEDED: dict[type[Machine], dict[str, tuple[str, int]]] = {
         "count-cleared": ("blocked_for_cause", 6),
         "try-limit": ("sustained_is_shown", 3),
         "blocker-guards": ("blocker_stands", 3),
+        "hand-over": ("shared_goes_on", 1),
+        "forget-first": ("operator_only_skip", 1),
+    },
+    LifecycleNotified: {
+        "append-before-acknowledge": ("cursor_honest", 3),
+        "append-once": ("cursor_honest", 7),
+        "arrival-order": ("cursor_honest", 10),
+        "wait-in-list": ("cursor_honest", 6),
+        "live-evaluation": ("no_early_delete", 5),
+        "walks-go-on": ("walked_if_lost", 3),
     },
 }
 
@@ -177,7 +197,7 @@ def test_the_observed_machine_holds_where(sizes: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(
     ("machine", "pairs"),
-    [(Lifecycle, 423_478), (LifecycleSeeding, 892_937), (LifecycleBlockers, 8_196), (Cursor, 167_053)],
+    [(Lifecycle, 423_478), (LifecycleSeeding, 919_047), (LifecycleBlockers, 8_196), (Cursor, 167_053)],
 )
 def test_a_machine_refines_the_observed_one(machine: type[Machine], pairs: int) -> None:
     found = proof(check(machine))

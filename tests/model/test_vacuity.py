@@ -59,6 +59,7 @@ SMALL = [
         "lifecycle-merged",
         "lifecycle-seeding",
         "lifecycle-blockers",
+        "lifecycle-notified",
         "publish-observed",
         "ingest-observed",
     )

@@ -22,6 +22,7 @@ import pytest
 
 from fencepost.impl.objects.buckets import Buckets
 from tests.impl.objects.serving import client as client_of
+from tests.impl.objects.serving import secret as secret_of
 from tests.servers.lifecycle_kills import User, Workers, left_alone
 from tests.servers.lifecycle_watch import OURS, Watched, watch
 from tests.servers.processes import objects_process
@@ -213,6 +214,29 @@ def test_everything_on_a_directory_of_objects(tmp_path: Path) -> None:
         locked.held -= {version_of(locked, "held")}
         command("scan", str(tmp_path / "data"), "--bucket", locked.bucket, *FAST)  # also of the one that runs
         watch([locked], lambda: ("delete-version", "held") in locked.gone, alive)
+
+
+def test_buckets_of_our_server_are_followed_from_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through HTTP alone: by the log, with deletions under the guard of the server."""
+    for name, value in (("AWS_ACCESS_KEY_ID", "root"), ("AWS_SECRET_ACCESS_KEY", secret_of("root"))):
+        monkeypatch.setenv(name, value)
+    with objects_process(tmp_path / "data", 1) as (_, address):
+        client = client_of(address)
+        made = [make(client, PLAIN), make(client, VERSIONS, versioned=True)]
+        urls = [f"s3://{one.bucket}?endpoint={address}" for one in made]
+        state = ("--state-store", f"file://{tmp_path}/state")
+        with running(urls[0]) as first, running(urls[1], *state) as second:
+            done = [fill_plain(made[0]), fill_versions(made[1])]
+
+            def alive() -> None:
+                first()
+                second()
+
+            watch(made, lambda: sum(act() for act in done) == len(done), alive)
+            shown = command("status", urls[0], *FAST)["buckets"][0]["actions"]
+            assert {one["mode"] for one in shown} == {"event_driven"}
 
 
 def test_workers_that_are_killed_forget_nothing_and_delete_nothing_early(tmp_path: Path) -> None:

@@ -240,6 +240,12 @@ class FileStore(Store):
                 return VersionsPage([], [], False)
             return session.versions.page(prefix, delimiter, after, limit)
 
+    def keys(self, after: str, limit: int) -> list[str]:
+        """Keys behind `after` that have a version, in order, also those whose files cannot be read."""
+        with self._failures("list keys"):
+            session = self._opened(writes=False)
+            return [] if session is None else session.versions.keys(after, limit)
+
     def held(self, key: str) -> list[Held]:
         """Every version and delete marker of `key`, the newest first."""
         with self._failures(f"read {key!r}"):

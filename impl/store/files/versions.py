@@ -28,6 +28,7 @@ import contextlib
 import enum
 import fcntl
 import heapq
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -514,6 +515,18 @@ class Versions:
             if len(rows) > room:
                 return Page(versions, groups, True)
         return Page(versions, groups, False)
+
+    def keys(self, after: str, limit: int) -> list[str]:
+        """Return keys behind `after` that have a file, in order. None of the files is read: it may be
+        damaged."""
+
+        def listed() -> list[str]:
+            tree = self._tree()
+            listers = [self._lister, *([tree.lister] if tree is not None else [])]
+            walks = [Walk(lister, ask.List(after=after)) for lister in listers]
+            return [*itertools.islice(self._keys(walks, "", (after, "")), limit)]
+
+        return self._lister.steadily(listed)
 
     def _keys(self, walks: list[Walk], prefix: str, after: tuple[str, str]) -> Iterator[str]:
         """Every key that has a version, once, in order."""

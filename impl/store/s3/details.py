@@ -70,10 +70,24 @@ class Details:
         found = self._of_bucket("get_object_lock_configuration")
         return bool(found.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") == "Enabled")
 
+    def server(self) -> str:
+        """The name that the server gives itself; empty where it gives none."""
+        found = self._of_bucket("head_bucket").get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        return str(found.get("server", ""))
+
     def lifecycle(self) -> list[dict[str, Any]]:
         """The rules that the store itself has."""
         rules: list[dict[str, Any]] = self._of_bucket("get_bucket_lifecycle_configuration").get("Rules", [])
         return rules
+
+    def put_lifecycle(self, rules: list[dict[str, Any]]) -> None:
+        """Replace the rules that the store itself has; without any, remove them."""
+        if rules:
+            self._send(
+                "put_bucket_lifecycle_configuration", ask.List(), {"LifecycleConfiguration": {"Rules": rules}}
+            )
+        else:
+            self._send("delete_bucket_lifecycle", ask.List(), {})
 
     def _of_bucket(self, operation: str) -> Mapping[str, Any]:
         return self._send(operation, ask.List(), {}, not_offered=True) or {}
@@ -82,7 +96,7 @@ class Details:
         self,
         operation: str,
         request: ask.Request[Any],
-        parameters: Mapping[str, str],
+        parameters: Mapping[str, Any],
         *,
         nothing: tuple[str, ...] = (),
         not_offered: bool = False,

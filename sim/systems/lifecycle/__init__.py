@@ -30,6 +30,7 @@ SYSTEM = System(
         "lifecycle-merged": "fencepost.model.lifecycle_merged:LifecycleMerged",
         "lifecycle-seeding": "fencepost.model.lifecycle_seeding:LifecycleSeeding",
         "lifecycle-blockers": "fencepost.model.lifecycle_blockers:LifecycleBlockers",
+        "lifecycle-notified": "fencepost.model.lifecycle_notified:LifecycleNotified",
     },
     checks="fencepost.properties.lifecycle.checks:CHECKS",
     program=f"{_HERE}.scenarios:program",

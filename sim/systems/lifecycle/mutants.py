@@ -117,6 +117,11 @@ def loss_degrades(_is_lost: bool) -> bool:
     return False
 
 
+def returns_by_walk(_reaches_back: bool) -> bool:
+    """Never return: an operator has to."""
+    return False
+
+
 def lag_degrades(_is_late: bool) -> bool:
     """Hope to catch up."""
     return False
@@ -155,6 +160,16 @@ def blocker_before_pause() -> bool:
 def one_stream_pauses(blockers: Blockers, _stream: str) -> bool:
     """Pause all streams."""
     return bool(blockers.every())
+
+
+def hand_over(_is_shared: bool) -> bool:
+    """Block the sweep, whatever it serves."""
+    return False
+
+
+def forget_first(_forget: Any, _names: Any) -> bool:
+    """Leave the event to a walk that nothing makes begin."""
+    return False
 
 
 def blocker_guards(_is_blocked: bool) -> bool:
@@ -204,6 +219,7 @@ MUTANTS = {
     "delay-back": Mutant(delay_back, "beginning"),
     "rewind-for-new-only": Mutant(rewind_for_new_only, "interrupted"),
     "loss-degrades": Mutant(loss_degrades, "pruned"),
+    "returns-by-walk": Mutant(returns_by_walk, "regained"),
     "lag-degrades": Mutant(lag_degrades, "lagging"),
     "drained-marker": Mutant(drained_marker, "departing"),
     "drained-per-stream": Mutant(drained_per_stream, "departing"),
@@ -212,6 +228,8 @@ MUTANTS = {
     "drop-after-block": Mutant(drop_after_block, "blocked"),
     "blocker-before-pause": Mutant(blocker_before_pause, "blocked"),
     "one-stream-pauses": Mutant(one_stream_pauses, "beside"),
+    "hand-over": Mutant(hand_over, "shared"),
+    "forget-first": Mutant(forget_first, "shared"),
     "blocker-guards": Mutant(blocker_guards, "repaired"),
     "no-automatic-skip": Mutant(no_automatic_skip, "blocked"),
     "count-durable": Mutant(count_durable, "blocked"),

@@ -201,6 +201,14 @@ def pruned(run: ScenarioRun) -> None:
     run.worker(ages(DAY))
 
 
+def regained(run: ScenarioRun) -> None:
+    """The log lost an event, and reaches back far enough again: a worker walks while a user writes."""
+    lost = then(at(4), lambda contents: contents.lose("x", 2))
+    run.found([DAY], write(), lost, ages(DAY), then(at(12), write("k2")))
+    run.user(then(at(13), write("k2")), at(17))
+    run.worker("walk", ages(DAY))
+
+
 def lagging(run: ScenarioRun) -> None:
     """An event is almost as old as any that the log keeps, and was not read."""
     run.found([DAY], write(), at(9))
@@ -244,6 +252,14 @@ def beside(run: ScenarioRun) -> None:
     run.worker(ages(DAY, "y"))
 
 
+def shared(run: ScenarioRun) -> None:
+    """Two rules share a sweep, and an object of one of them cannot be worked on, until a user repairs it."""
+    run.found([DAY, OTHER], write("k1"), write("other/k2"), then(at(4), poison("k1")), ages(DAY))
+    run.failed_before = (("k1", "fails"),)
+    run.user(poison())
+    run.worker(ages(DAY), ages(DAY))
+
+
 def repaired(run: ScenarioRun) -> None:
     """An item that could not be worked on is repaired after it was blocked."""
     run.found([DAY], write(), then(at(4), poison("k")), ages(DAY), ages(DAY))
@@ -268,12 +284,14 @@ SCENARIOS: dict[str, Setup] = {
     "failing-again": failing_again,
     "returning": returning,
     "pruned": pruned,
+    "regained": regained,
     "lagging": lagging,
     "reseeded": reseeded,
     "departing": departing,
     "departed": departed,
     "blocked": blocked,
     "beside": beside,
+    "shared": shared,
     "repaired": repaired,
 }
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -288,7 +306,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rivals": {"leased": True},
     "pruned": {"fresh_log": True},
     "same-time": {"notes_taken": True, "notes_failures": True},
-    **{key: {"notes_failures": True} for key in ("blocked", "repaired")},
+    **{key: {"notes_failures": True} for key in ("blocked", "shared", "repaired")},
 }
 
 

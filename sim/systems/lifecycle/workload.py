@@ -22,7 +22,7 @@ Counters:
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -78,6 +78,9 @@ class KeptLog:
 
     def ends(self, shard: str) -> str | None:
         return None
+
+    def hold(self, needed: Mapping[str, int]) -> None:
+        """It is cut by age, whatever its reader needs."""
 
     def begins_ns(self, shard: str) -> int:
         if self.retention_ns is None:

@@ -8,7 +8,7 @@ from fencepost.impl.lifecycle.operate import Refused
 from fencepost.impl.lifecycle.policy import Degraded, Mode
 from fencepost.impl.lifecycle.worker import Handled
 
-from .given import BUCKET, DAY, START, Given, S
+from .given import BUCKET, DAY, START, TIMING, Given, S
 
 
 def blocked(*keys: str) -> tuple[Given, Blocker]:
@@ -164,9 +164,22 @@ def state(given: Given) -> tuple[Mode, Degraded]:
     return found.mode, found.reason
 
 
-def test_a_loss_is_accepted_with_a_reason_or_stays() -> None:
+def test_a_loss_stays_until_a_walk_proves_that_nothing_is_missed() -> None:
+    """The log has to reach back as far as the action looks, and a walk to begin after that."""
     given = lost()
-    given.works(20)
+    begins_ns = given.log.begins_ns("x")
+    while state(given) == (Mode.SCAN_ONLY, Degraded.LOST_LOG):
+        given.works(1)
+    assert state(given) == (Mode.EVENT_DRIVEN, Degraded.NONE)
+    walked_ns = given.worker.records.bucket(BUCKET).walked_ns
+    assert walked_ns is not None
+    assert walked_ns - begins_ns >= DAY + TIMING.lookback_ns
+    assert given.keys == []
+
+
+def test_a_loss_is_accepted_with_a_reason() -> None:
+    given = lost()
+    given.works(1)
     with pytest.raises(Refused, match="accept that"):
         given.operator.reseed()
     with pytest.raises(Refused, match="accept that"):
@@ -175,6 +188,8 @@ def test_a_loss_is_accepted_with_a_reason_or_stays() -> None:
     (done,) = given.operator.reseed(is_lost_accepted=True, reason="old days")
     assert (done.bucket, done.reason) == (BUCKET, Degraded.LOST_LOG)
     given.works(2)
+    assert state(given) == (Mode.SCAN_ONLY, Degraded.RETENTION_BELOW_HORIZON)  # the log is as young as before
+    given.works(20)
     assert state(given) == (Mode.EVENT_DRIVEN, Degraded.NONE)
     assert given.action() in given.cursor().serves
     assert given.keys == []  # its walk deleted what the events had missed

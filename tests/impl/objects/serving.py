@@ -13,6 +13,7 @@ from botocore.config import Config
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.server import Server, listener
 from fencepost.impl.http.tokens import Holder, Tokens
+from fencepost.impl.lifecycle.served import ServedLifecycle
 from fencepost.impl.objects.app import ObjectServer
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Credentials
@@ -39,7 +40,15 @@ def served(
     buckets = Buckets(str(root), disk=disk)
     known = credentials or Credentials(ROOT_TOKEN)
     bounds = Limits(**{"client_requests": 64, **limits})
-    service = ObjectServer(buckets, known, domain=domain, limits=bounds, tokens=tokens, recording=recording)
+    service = ObjectServer(
+        buckets,
+        known,
+        domain=domain,
+        limits=bounds,
+        tokens=tokens,
+        recording=recording,
+        extension=ServedLifecycle(buckets),
+    )
     maintenance = Maintenance(buckets)
     bound = listener("127.0.0.1", 0)
     server = Server(service, on_listening=lambda _: started.set())

@@ -1,5 +1,6 @@
 """The audit of the worker of lifecycles: it holds, and it sees every broken safeguard."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from fencepost.model.cursor import Cursor
 from fencepost.model.lifecycle import Lifecycle
 from fencepost.model.lifecycle_blockers import LifecycleBlockers
 from fencepost.model.lifecycle_merged import LifecycleMerged
+from fencepost.model.lifecycle_notified import LifecycleNotified
 from fencepost.model.lifecycle_seeding import LifecycleSeeding
 from fencepost.properties.lifecycle.checks import CHECKS, STEPS
 from fencepost.sim.explore import AuditOutcome, audit
@@ -24,6 +26,15 @@ MACHINES: tuple[type[Machine], ...] = (Lifecycle, LifecycleMerged, LifecycleSeed
 OF_THE_CURSOR = {"strict-past", "whole-positions"}
 """The safeguards of `Cursor` that a log has a part in; `impl/cursor` has the others, and its own tests."""
 
+OF_NOTIFICATIONS = {
+    "append-before-acknowledge": "test_nothing_is_acknowledged_before_it_is_in_the_journal",
+    "append-once": "test_of_two_receivers_of_one_moment_both_have_their_entries",
+    "arrival-order": "test_positions_are_the_order_of_arrival",
+    "wait-in-list": "test_an_object_whose_clock_is_ahead_waits_in_the_list",
+    "live-evaluation": "test_whatever_the_order_everything_expires_and_nothing_early",
+    "walks-go-on": "test_what_nobody_notified_is_found_by_a_walk",
+}
+"""The safeguards of `LifecycleNotified`, each with the test that fails without it."""
 WITHOUT_A_MODEL = {"lag-degrades"}
 """It needs a clock of the log: docs/decisions/0022."""
 
@@ -63,7 +74,15 @@ def test_every_scenario_holds_with_a_crash_and_a_lost_reply(scenario: str) -> No
 def test_a_verdict_names_the_properties_that_it_covers() -> None:
     stated, others = SYSTEM.judged_properties()
     assert stated == ["seed_before_activate", "blocker_stands", "blocked_for_cause"]
-    assert set(stated) | set(others) == {name for machine in MACHINES for name in properties(machine)}
+    machines = (*MACHINES, LifecycleNotified)
+    assert set(stated) | set(others) == {name for machine in machines for name in properties(machine)}
+
+
+def test_each_safeguard_of_notifications_has_its_test() -> None:
+    """Receivers are no part of the audited worker."""
+    assert set(OF_NOTIFICATIONS) == set(LifecycleNotified.safeguards)
+    source = (Path(__file__).parents[2] / "impl/lifecycle/test_journal.py").read_text()
+    assert [name for name in OF_NOTIFICATIONS.values() if f"def {name}(" not in source] == []
 
 
 QUICK = ("identity", "delay-back", "blocker-guards")
