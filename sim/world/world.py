@@ -551,6 +551,7 @@ class World(Declaring):
         if run.variables is not None:
             run.variables.end()
         places.leave(run)
+        del run.env, run.store
         finalizers.let_go()
 
     def state(self, memories: tuple[Any, ...]) -> Any:
