@@ -200,7 +200,9 @@ def main() -> None:
         "bare_greenlet_switch_us": round(median([bare_switch_us() for _ in range(5)]), 3),
         "step_us": round(median([step_us() for _ in range(5)]), 2),
         "bar_step_us": 15,
-        "single_runs_of_10_requests_per_cpu_second": round(runs_per_cpu_second(lambda w, e: by_rule(w, e, -1))),
+        "single_runs_of_10_requests_per_cpu_second": round(
+            runs_per_cpu_second(lambda world, enabled: by_rule(world, enabled, -1))
+        ),
         "reduced_10_requests": repeated(lambda: ReducedSearch(ten)),
         "plain_10_requests": repeated(lambda: Plain(ten)),
         "reduced_10_requests_of_threads": repeated(lambda: ReducedSearch(threads, merge=False)),

@@ -20,7 +20,7 @@ import bisect
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unsupported
@@ -85,7 +85,7 @@ class Bucket:
         ask.AbortUpload: "_abort_upload",
         ask.ListUploads: "_list_uploads",
     }
-    """By kind of request, the name of the method that answers it: methods that a bucket kept would be a cycle."""
+    """By kind of request, the method that answers it; its name, because bound methods would be a cycle."""
 
     def __init__(self, *, versioned: bool = False, part_bytes_min: int = PART_BYTES_MIN) -> None:
         self.versioned = versioned

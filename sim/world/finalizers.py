@@ -6,9 +6,9 @@ its end. A request that a finalizer sends after a complete run is a violation: i
 some time that nothing orders. After a crash, and after a run that was given up, it is refused without a
 violation, because a process that crashes runs no finalizers.
 
-Such a collection looks at the objects of one run only, and resets the count that would start a larger one. What
-a run keeps alive until its world is gone would therefore stay for ever, so `let_go` collects older objects
-from time to time.
+Such a collection looks at the objects of one run only, and resets the count that would start a larger one.
+What a run keeps alive until its world is gone would therefore stay for ever, so `let_go` collects older
+objects from time to time.
 """
 
 import gc
@@ -20,8 +20,8 @@ from fencepost.sim.world.run import RunState
 
 PROPERTY = "nothing leads out of the world"
 OLDER_RUNS, ALL_RUNS = 256, 16_384
-"""Runs between two collections of what they left behind, and runs before the first of all objects, which takes
-longer the more there are: the next ones are after twice as many runs each.
+"""Runs between two collections of what they left behind, and runs before the first collection of all objects.
+The next ones of these, which take longer, come after twice as many runs each.
 """
 _off = False
 _runs = 0

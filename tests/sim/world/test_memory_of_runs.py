@@ -1,4 +1,4 @@
-"""A search makes thousands of runs a second: what a run leaves behind must not stay until the memory is full."""
+"""A search makes thousands of runs a second: what a run leaves behind must not fill the memory."""
 
 import gc
 import threading
@@ -82,7 +82,7 @@ def cyclic(world: World) -> None:
 def test_a_run_that_the_program_keeps_in_a_cycle_is_freed_after_some_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The collection at the end of a run looks at the objects of that run, which its world keeps until then."""
+    """The collection at the end of a run looks at the objects of that run, which its world still keeps."""
     monkeypatch.setattr(finalizers, "OLDER_RUNS", 16)
     gc.collect()
     assert alive_after(cyclic) <= 2 * 16
