@@ -564,7 +564,7 @@ class World(Declaring):
                 memories[process.index] if process.pending is not None else _ending(process),
                 crashes and process.effective,
                 process.retried,
-                process.rounds.state(),
+                process.rounds.period and process.rounds.state(),  # most have none: no call for them
                 process.blocked and True,
                 process.naps and (process.naps, process.nap_reads),
                 process.skew_ns,
@@ -583,7 +583,7 @@ class World(Declaring):
             (run.clock_ns, run.ticks_left, run.observed),
             tuple(processes),
             tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
-            tuple([(topic, plain(notes)) for topic, notes in sorted(run.noted.items())]),
+            tuple([(topic, plain(notes)) for topic, notes in sorted(run.noted.items())]) if run.noted else (),
             plain(run.channels) if run.channels else None,
             self.judge.state(),
             None if run.files is None else (run.files.state(), run.stays_on, len(run.survivors or ())),
