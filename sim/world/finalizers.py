@@ -7,8 +7,8 @@ some time that nothing orders. After a crash, and after a run that was given up,
 violation, because a process that crashes runs no finalizers.
 
 Such a collection looks at the objects of one run only, and resets the count that would start a larger one.
-Objects that a run keeps alive until its world is gone would therefore stay for ever, so `let_go` collects older
-objects from time to time.
+Objects that a run keeps alive until its world is gone would therefore stay for ever, so `let_go` collects
+older objects from time to time.
 """
 
 import gc

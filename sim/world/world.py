@@ -117,12 +117,18 @@ class World(Declaring):
 
     def store(self) -> Store:
         """Return the store of this world. All processes may share it."""
-        return self.run.store
+        return self._lasting().store
 
     @property
     def env(self) -> Environment:
         """Clock, randomness and identifiers of the world."""
-        return self.run.env
+        return self._lasting().env
+
+    def _lasting(self) -> RunState:
+        """Return the run, unless it is over."""
+        if not hasattr(self.run, "store"):
+            raise Misuse("this world's run is over; use the world that the program was called with last")
+        return self.run
 
     def boto3_client(self, service: str = "s3", **options: Any) -> Any:
         """Return a client of the SDK that this world answers; `options` as for `boto3.client`.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ANYTHING
+from fencepost.impl.store.errors import Misuse
 from fencepost.sim.explore import Plain, Setting
 from fencepost.sim.world import Budget, World, finalizers
 from fencepost.sim.world.run import RunState
@@ -72,6 +73,21 @@ def test_a_run_that_is_over_is_freed_without_the_garbage_collector(program: Call
         assert alive_after(program) <= 3, "the last ones"
     finally:
         gc.enable()
+
+
+def test_a_world_whose_run_is_over_cannot_be_used() -> None:
+    """A program that keeps one would send requests that are no steps of the run that goes on."""
+    kept: list[World] = []
+
+    def program(world: World) -> None:
+        kept.append(world)
+        plain(world)
+
+    alive_after(program)
+    with pytest.raises(Misuse, match="this world's run is over"):
+        kept[0].store()
+    with pytest.raises(Misuse, match="this world's run is over"):
+        _ = kept[0].env
 
 
 def cyclic(world: World) -> None:
