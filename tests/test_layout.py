@@ -65,9 +65,20 @@ def test_every_folder_with_code_is_packaged() -> None:
     assert set(settings["packages"]) == expected
 
 
-@pytest.mark.parametrize("words", [["-c", "import fencepost"], ["-m", "fencepost", "--help"]])
-def test_starting_loads_no_heavy_library(words: list[str]) -> None:
-    """Start-up under a second, and no Java, SDK or plotting needed to read the help."""
+NATIVE = """
+def program(world):
+    world.spawn(world.store().head, "k", name="a")
+"""
+"""An audit of a program that uses the store interface and no SDK."""
+
+
+@pytest.mark.parametrize(
+    "words", [["-c", "import fencepost"], ["-m", "fencepost", "--help"], ["-m", "fencepost", "audit", NATIVE]]
+)
+def test_starting_loads_no_heavy_library(words: list[str], tmp_path: Path) -> None:
+    """Start-up under a second, and no Java, SDK or plotting needed to read the help or to audit."""
+    (tmp_path / "native.py").write_text(NATIVE)
+    words = [f"{tmp_path}/native.py:program" if word == NATIVE else word for word in words]
     heavy = ("pyspark", "boto3", "botocore", "matplotlib", "hypothesis", "networkx", "numpy", "pyarrow")
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", *words], capture_output=True, text=True, check=True, cwd=ROOT

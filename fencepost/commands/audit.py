@@ -25,8 +25,6 @@ from rich.text import Text
 
 from fencepost import results
 from fencepost.commands import hash_seed
-from fencepost.commands.audit_base import compare_with_base
-from fencepost.commands.audit_mutate import find_mutant, mutate
 from fencepost.commands.changed_code import changed_code, find_repository
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.messages import say
@@ -257,6 +255,8 @@ def command(system: tuple[str, ...], listing: bool, listing_promises: bool, **op
     json_file, verbose = options["json_file"], options["verbose"]
     console = console_for(stderr=json_file == "-")
     if options["base"] is not None and not options["mutate"]:
+        from fencepost.commands.audit_base import compare_with_base  # with the reports of code hosts
+
         return compare_with_base(
             system,
             options["base"],
@@ -270,6 +270,8 @@ def command(system: tuple[str, ...], listing: bool, listing_promises: bool, **op
             mutants = _mutants(options, session) if options["mutants"] else _mutate(options, session)
         return finish(mutants, mutants_text(mutants, verbose=verbose), json_file)
     if options["mutant"] and is_own(options["system"]):
+        from fencepost.commands.audit_mutate import find_mutant
+
         program = find_mutant(options["system"], options["mutant"])
     else:
         program = find_system(options["system"], options["mutant"])
@@ -579,6 +581,7 @@ def mutant_row_of(name: str, mutant: str | None, options: Mapping[str, Any]) -> 
 
 def _mutate(options: Mapping[str, Any], session: Any) -> MutantsResult:
     """Every mutation of the user's modules, or of changed lines, and the program; one row each."""
+    from fencepost.commands.audit_mutate import mutate
 
     def elsewhere(found: list[Mutation], path: Path, seconds: float) -> Iterator[Row]:
         from fencepost.commands.cluster import MutationRow, subject_of

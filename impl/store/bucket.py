@@ -20,7 +20,7 @@ import bisect
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import ClassVar, cast
 
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.errors import Misuse, Unsupported
@@ -72,6 +72,20 @@ class Bucket:
     version_info: type[ask.VersionInfo] = ask.VersionInfo
     upload_info: type[ask.UploadInfo] = ask.UploadInfo
     etag_of: Callable[[bytes], str] = staticmethod(fingerprint)
+    answering: ClassVar[Mapping[type, str]] = {
+        ask.Put: "_put",
+        ask.Get: "_get",
+        ask.Head: "_head",
+        ask.Delete: "_delete",
+        ask.List: "_list",
+        ask.ListVersions: "_list_versions",
+        ask.CreateUpload: "_create_upload",
+        ask.UploadPart: "_upload_part",
+        ask.CompleteUpload: "_complete_upload",
+        ask.AbortUpload: "_abort_upload",
+        ask.ListUploads: "_list_uploads",
+    }
+    """By kind of request, the method that answers it; its name, because bound methods would be a cycle."""
 
     def __init__(self, *, versioned: bool = False, part_bytes_min: int = PART_BYTES_MIN) -> None:
         self.versioned = versioned
@@ -80,23 +94,10 @@ class Bucket:
         self._keys: list[str] = []
         self._uploads: dict[str, _Upload] = {}
         self._count = 0
-        self._answers: dict[type, Callable[[Any, int], Reply]] = {
-            ask.Put: self._put,
-            ask.Get: self._get,
-            ask.Head: self._head,
-            ask.Delete: self._delete,
-            ask.List: self._list,
-            ask.ListVersions: self._list_versions,
-            ask.CreateUpload: self._create_upload,
-            ask.UploadPart: self._upload_part,
-            ask.CompleteUpload: self._complete_upload,
-            ask.AbortUpload: self._abort_upload,
-            ask.ListUploads: self._list_uploads,
-        }
 
     def answer(self, request: Request[R], now_ns: int) -> R:
         check(request)
-        return cast(R, self._answers[type(request)](request, now_ns))
+        return cast(R, getattr(self, self.answering[type(request)])(request, now_ns))
 
     def contents(self) -> dict[str, bytes]:
         """Every current object: key to bytes, in key order."""

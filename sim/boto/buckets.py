@@ -6,8 +6,8 @@ and what S3 refuses that the interface cannot express. Requests arrive here as S
 stricter rules of the interface for keys and metadata do not apply.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from fencepost.impl.store import requests as req
 from fencepost.impl.store.bucket import fingerprint
@@ -27,35 +27,36 @@ NULL = "null"
 class Buckets(WorldBucket):
     """Takes the place of the world's bucket."""
 
+    answering: ClassVar[Mapping[type, str]] = {
+        **WorldBucket.answering,
+        sdk.ReadSource: "_read_source",
+        sdk.Copy: "_copy",
+        sdk.CopyPart: "_copy_part",
+        sdk.ListParts: "_list_parts",
+    }
+    about: ClassVar[Mapping[type, str]] = {
+        sdk.HeadBucket: "_head_bucket",
+        sdk.ListBuckets: "_list_buckets",
+        sdk.CreateBucket: "_create_bucket",
+        sdk.DeleteBucket: "_delete_bucket",
+        sdk.KeepVersions: "_keep_versions",
+    }
+    """The same for requests about buckets, which have no time."""
+
     def __init__(self, plain: WorldBucket) -> None:
         super().__init__(versioned=plain.versioned, part_bytes_min=plain._part_bytes_min)
         self.keeps: dict[str, bool] = {}
         """The buckets there are, and whether they keep versions."""
         self._by_default = plain.versioned
-        self._about: dict[type, Callable[[Any], BucketReply]] = {
-            sdk.HeadBucket: self._head_bucket,
-            sdk.ListBuckets: self._list_buckets,
-            sdk.CreateBucket: self._create_bucket,
-            sdk.DeleteBucket: self._delete_bucket,
-            sdk.KeepVersions: self._keep_versions,
-        }
-        self._answers.update(
-            {
-                sdk.ReadSource: self._read_source,
-                sdk.Copy: self._copy,
-                sdk.CopyPart: self._copy_part,
-                sdk.ListParts: self._list_parts,
-            }
-        )
 
     def answer(self, request: Any, now_ns: int) -> Any:
-        about = self._about.get(type(request))
+        about = self.about.get(type(request))
         if about is not None:
-            return about(request)
+            return getattr(self, about)(request)
         before = self.versioned
         self.versioned = self.keeps_versions(request.subject)
         try:
-            return self._answers[type(request)](request, now_ns)
+            return getattr(self, self.answering[type(request)])(request, now_ns)
         finally:
             self.versioned = before
 

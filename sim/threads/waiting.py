@@ -29,6 +29,10 @@ class Caller:
         self.run = run
         self.process = process
 
+    def let_go(self) -> None:
+        """Drop what leads back to the run that is over, see `Process.let_go`."""
+        del self.run, self.process
+
     def alone(self) -> bool:
         """Return True if its process never had another thread that could notice its actions."""
         return self.process.machine.threads is None

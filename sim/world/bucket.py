@@ -40,7 +40,7 @@ class WorldBucket(Bucket):
         """Answer a request that was found valid before."""
         if type(self) is not WorldBucket:
             return self.answer(request, now_ns)  # a subclass does more
-        return self._answers[type(request)](request, now_ns)
+        return getattr(self, self.answering[type(request)])(request, now_ns)
 
     def take_ticket(self, ticket: int) -> None:
         """Set the number of the next request."""

@@ -248,6 +248,7 @@ class Executor:
             run.kill(process)
         if run.setup is not None:
             run.kill(run.setup)
+        del self.requests, self.files, self.threads  # they lead back here, see `Process.let_go`
 
     # Steps of a process that are no requests.
 

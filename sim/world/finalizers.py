@@ -5,6 +5,10 @@ in the middle of any later run. So the collector is off during a run, and collec
 its end. A request that a finalizer sends after a complete run is a violation: in reality it would be sent at
 some time that nothing orders. After a crash, and after a run that was given up, it is refused without a
 violation, because a process that crashes runs no finalizers.
+
+Such a collection looks at the objects of one run only, and resets the count that would start a larger one.
+Objects that a run keeps alive until its world is gone would therefore stay for ever, so `let_go` collects
+older objects from time to time.
 """
 
 import gc
@@ -15,7 +19,12 @@ from fencepost.sim.world.present import is_library_file
 from fencepost.sim.world.run import RunState
 
 PROPERTY = "nothing leads out of the world"
+OLDER_RUNS, ALL_RUNS = 256, 16_384
+"""Runs between two collections of what they left behind, and runs before the first collection of all objects.
+The next ones of these, which take longer, come after twice as many runs each.
+"""
 _off = False
+_runs = 0
 
 
 def hold() -> None:
@@ -28,10 +37,13 @@ def hold() -> None:
 
 def let_go() -> None:
     """A run is over."""
-    global _off
+    global _off, _runs
     if _off:
         _off = False
         gc.enable()
+        _runs += 1
+        if _runs % OLDER_RUNS == 0:
+            gc.collect(2 if _runs >= ALL_RUNS and not _runs & (_runs - 1) else 1)
 
 
 def collect(run: RunState) -> None:

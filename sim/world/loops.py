@@ -184,6 +184,8 @@ class Loops:
         """Loops in vain that did not end, in runs that begin now."""
         self._starving: dict[str, frozenset[str]] = {}
         """By process: first operations of the rounds of endless loops with effects."""
+        self.has_starving = False
+        """True if there are such loops: an attribute, because every step reads it."""
         self._found: set[Key] = set()
         self._found_starving: set[tuple[str, str]] = set()
 
@@ -219,6 +221,7 @@ class Loops:
             self._endless |= self._found
             for name, op in self._found_starving:
                 self._starving[name] = self._starving.get(name, frozenset()) | {op}
+            self.has_starving = bool(self._starving)
         return new
 
     def held(self) -> tuple[frozenset[Key], frozenset[tuple[str, str]]]:
@@ -232,10 +235,6 @@ class Loops:
         """Return True if a round of an endless loop with effects begins with this operation."""
         heads = self._starving.get(process.name)
         return heads is not None and head(op) in heads
-
-    @property
-    def has_starving(self) -> bool:
-        return bool(self._starving)
 
     def packed(self) -> list[Any]:
         """As plain data."""

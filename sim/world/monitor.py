@@ -260,6 +260,8 @@ class Monitor:
 
     def state(self) -> tuple[Any, ...]:
         """Return everything on which later judgements depend, hashable."""
+        if not (self.followers or self.folds or self.promises):
+            return self.judgement()
         return (
             self.judgement(),
             tuple([follower.state() for _, follower in self.followers]),

@@ -109,8 +109,7 @@ _loading = False
 def _load(name: str, import_: Any) -> Any:
     """A module is loaded with the real things: extension modules accept no other classes.
 
-    Bindings in a module of the user are replaced as soon as it is loaded; bindings in a library, before the
-    next run.
+    Bindings in what was loaded are replaced at once: a process may import its SDK in the middle of a run.
     """
     global _loading
     if not _applied or _loading:
@@ -120,9 +119,11 @@ def _load(name: str, import_: Any) -> Any:
     try:
         return _real_load(name, import_)
     finally:
-        for module in [sys.modules[found] for found in sys.modules.keys() - known]:
-            if is_users(module):
-                _of_program.extend(_kept(module))
+        loaded = [sys.modules[found] for found in sys.modules.keys() - known]
+        if not all(map(is_users, loaded)):
+            _search()
+        for module in filter(is_users, loaded):
+            _of_program.extend(_kept(module))
         _loading = False
         _put()
 

@@ -466,6 +466,13 @@ class Process:
         self.release()
         self.pending = None
 
+    def let_go(self) -> None:
+        """Drop what leads back to the run that is over: only the garbage collector would free a cycle."""
+        self.fn, self.args, self.kwargs, self.trace = _over, (), {}, ()
+        if self.caller is not None:
+            self.caller.let_go()
+        self.caller = self.thread = self.leave = self.sync = None
+
     def stop(self, state: str) -> None:
         """Stop after a crash: `down`, or `off` until power is back."""
         self.state = state
@@ -732,6 +739,10 @@ class Flight:
         """Send the request again: the first reply was lost below the code."""
         self.retried = True
         self.born |= place
+
+
+def _over() -> NoReturn:
+    raise AssertionError("the run of this process is over")
 
 
 def _work(process: Process) -> None:

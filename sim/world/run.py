@@ -577,6 +577,9 @@ class RunState:
         for close in self.closing:
             close()
         self.closing.clear()
+        for process in {*self.strands, *(step[2] for step in self.trace)}:
+            if process is not None:
+                process.let_go()
 
     def answer_directly(self, request: Request[Any]) -> Any:
         """Answer a request of the program that sets the world up, or of a check; it is no step."""

@@ -117,12 +117,18 @@ class World(Declaring):
 
     def store(self) -> Store:
         """Return the store of this world. All processes may share it."""
-        return self.run.store
+        return self._lasting().store
 
     @property
     def env(self) -> Environment:
         """Clock, randomness and identifiers of the world."""
-        return self.run.env
+        return self._lasting().env
+
+    def _lasting(self) -> RunState:
+        """Return the run, unless it is over."""
+        if not hasattr(self.run, "store"):
+            raise Misuse("this world's run is over; use the world that the program was called with last")
+        return self.run
 
     def boto3_client(self, service: str = "s3", **options: Any) -> Any:
         """Return a client of the SDK that this world answers; `options` as for `boto3.client`.
@@ -551,6 +557,7 @@ class World(Declaring):
         if run.variables is not None:
             run.variables.end()
         places.leave(run)
+        del run.env, run.store
         finalizers.let_go()
 
     def state(self, memories: tuple[Any, ...]) -> Any:
@@ -563,7 +570,7 @@ class World(Declaring):
                 memories[process.index] if process.pending is not None else _ending(process),
                 crashes and process.effective,
                 process.retried,
-                process.rounds.state(),
+                process.rounds.period and process.rounds.state(),  # most have none: no call for them
                 process.blocked and True,
                 process.naps and (process.naps, process.nap_reads),
                 process.skew_ns,
@@ -582,7 +589,7 @@ class World(Declaring):
             (run.clock_ns, run.ticks_left, run.observed),
             tuple(processes),
             tuple(sorted(flights)) if len(flights) > 1 else tuple(flights),
-            tuple([(topic, plain(notes)) for topic, notes in sorted(run.noted.items())]),
+            tuple([(topic, plain(notes)) for topic, notes in sorted(run.noted.items())]) if run.noted else (),
             plain(run.channels) if run.channels else None,
             self.judge.state(),
             None if run.files is None else (run.files.state(), run.stays_on, len(run.survivors or ())),

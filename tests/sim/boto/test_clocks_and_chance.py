@@ -8,6 +8,7 @@ import platform
 import random
 import secrets
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -315,6 +316,38 @@ def test_a_module_that_is_imported_in_the_middle_of_a_run_is_the_worlds_too(
     assert {(when, also) for _, when, also, *_ in seen} == {(START + 7, START + 7)}
     assert len(seen) == 6
     assert len(set(seen)) == 2, "each process draws the same in every run"
+
+
+SDK_IN_THE_CODE = """
+import sys
+from fencepost.sim.explore import ReducedSearch, Setting
+from fencepost.sim.world import NO_FAULTS
+
+def work():
+    import boto3
+    s3 = boto3.client("s3", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="s")
+    assert [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]] == []
+
+def program(world):
+    for name in ("ann", "bob"):
+        world.spawn(work, name=name)
+
+found = []
+for _ in range(2):
+    search = ReducedSearch(Setting(program, NO_FAULTS))
+    assert found or "boto3" not in sys.modules, "the first run imports it"
+    search.explore()
+    found.append((search.runs, search.steps, [str(failure.violation) for failure in search.failures]))
+print(found[0] == found[1], found)
+"""
+
+
+def test_an_sdk_that_a_process_imports_is_the_worlds_in_the_run_that_imports_it(tmp_path: Path) -> None:
+    """A function that imports boto3 itself must not reach the network in the first run."""
+    code = tmp_path / "sdk_in_the_code.py"
+    code.write_text(SDK_IN_THE_CODE)
+    done = subprocess.run([sys.executable, code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True [(1, 4, []), (1, 4, [])]\n"
 
 
 def test_processes_have_ids_and_hosts_of_their_own() -> None:
