@@ -385,7 +385,21 @@ def _sum(one: Terms, factor: float, other: Terms, other_factor: float) -> Terms:
     return tuple((source, each) for source, each in found.items() if each)
 
 
-class _Float(Tracked, float):
+class _Number(Tracked):
+    """A number, which may be shown as a part of a name."""
+
+    def __repr__(self) -> str:
+        _learn_change(self, self.grain_ns)
+        return repr(self._plain())
+
+    __str__ = __repr__
+
+    def __format__(self, form: str) -> str:
+        _learn_change(self, self.grain_ns)
+        return format(self._plain(), form)
+
+
+class _Float(_Number, float):
     def _plain(self) -> float:
         return float.__pos__(self)
 
@@ -410,7 +424,7 @@ class _Float(Tracked, float):
         return self._plain()
 
 
-class _Int(Tracked, int):
+class _Int(_Number, int):
     def _plain(self) -> int:
         return int.__pos__(self)
 
@@ -504,7 +518,7 @@ def _learn_change(of: Any, grain_ns: float) -> None:
     if isinstance(shown, _real_datetime):
         since_ns = (shown - shown.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds() * 1e9
     else:
-        since_ns = (source.at_ns + source.skew_ns) % _DAY_NS
+        since_ns = source.at_ns + source.skew_ns
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the line that shows it
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back

@@ -32,6 +32,9 @@ SHOWN: dict[str, Callable[[], Any]] = {
     "hour by itself": lambda: dt.datetime.now(UTC).hour,
     "yesterday": lambda: f"{dt.datetime.now(UTC) - dt.timedelta(days=1):%Y%m%d}",
     "time.strftime": lambda: time.strftime("%Y-%m-%d"),
+    "whole hours": lambda: f"{int(time.time()) // 3600}",
+    "whole weeks": lambda: str(time.time() // 604_800),
+    "whole days, padded": lambda: f"{time.time_ns() // (86_400 * 10**9):08d}",
     "another zone": lambda: f"{dt.datetime.now(dt.timezone(dt.timedelta(hours=5, minutes=30))):%Y-%m-%d}",
 }
 
