@@ -58,7 +58,7 @@ def test_a_name_that_changes_with_time_is_tried_before_and_after(form: str) -> N
     assert [one.property for one in found.counterexamples] == ["one name"]
 
 
-def test_a_folder_of_the_day_of_a_host_whose_clock_is_wrong() -> None:
+def test_a_folder_of_the_day_of_a_host_whose_clock_is_skewed() -> None:
     """Two hosts name the same day by different names around midnight."""
 
     def declare(world: World) -> None:

@@ -145,7 +145,7 @@ def observed(stored: bytes, seen: Observation | None) -> bytes | None:
 
 
 def looked(text: str, seeds: range) -> tuple[int, list[str]]:
-    """How often the promise was broken, and where `state` or `orders` is not enough."""
+    """Return how many programs break the promise, and where `state` or `orders` is not enough."""
     broken, found = 0, []
     for seed in seeds:
         start = random_state(Random(f"{text} {seed}"), TEXTS[text])

@@ -1,7 +1,7 @@
 """Random runs as traces: a promise is judged as in the true order of effects, as far as the trace shows it.
 
 The runs are those of the promises' own tests, without a world. If this fails, `replay --promise` takes a good
-run for a broken one, or overlooks a broken run that leaves no doubt.
+run for a broken one, or overlooks a broken one whose trace shows all of it.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ NAMES = {READ: "get", LOOK: "head", DELETE: "delete"}
 
 
 def plain(state: State) -> State:
-    """The same program from an empty store, without faults: its trace leaves no doubt."""
+    """The same program from an empty store, without faults: its trace shows all of it."""
     actors = [
         replace(one, left=tuple((*step[:3], False) for step in one.left if step[0] not in ("crash", "late")))
         for one in state.actors
@@ -105,22 +105,22 @@ def judged(text: str, events: list[Event], folder: Path) -> str:
 
 
 def cases(
-    text: str, seeds: range, *, doubtless: bool
+    text: str, seeds: range, *, sequential: bool
 ) -> Iterator[tuple[int, list[Observation], list[Event]]]:
     for seed in seeds:
         draw = Random(f"trace {text} {seed}")
         state = random_state(draw, TEXTS[text])
-        state = plain(state) if doubtless else replace(state, store=())
+        state = plain(state) if sequential else replace(state, store=())
         seen = walked(state, draw)
-        if events := events_of(seen, draw, 0 if doubtless else 4):
+        if events := events_of(seen, draw, 0 if sequential else 4):
             yield seed, seen, events
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_trace_without_doubts_is_judged_as_its_run(text: str, tmp_path: Path) -> None:
-    """The one doubt that is left is the end of a process, which no trace shows."""
+def test_a_sequential_trace_is_judged_as_its_run(text: str, tmp_path: Path) -> None:
+    """Only the end of a process is not known, which no trace shows."""
     found = set()
-    for seed, seen, events in cases(text, range(25), doubtless=True):
+    for seed, seen, events in cases(text, range(25), sequential=True):
         sure = {is_broken(text, seen, crash=crash) for crash in (False, True)}
         expected = "undecided" if len(sure) > 1 else "violated" if True in sure else "holds"
         assert judged(text, events, tmp_path) == expected, seed
@@ -130,12 +130,12 @@ def test_a_trace_without_doubts_is_judged_as_its_run(text: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_run_that_keeps_its_promise_breaks_it_in_no_trace(text: str, tmp_path: Path) -> None:
-    for seed, seen, events in cases(text, range(40), doubtless=False):
+    for seed, seen, events in cases(text, range(40), sequential=False):
         assert is_broken(text, seen) or judged(text, events, tmp_path) != "violated", seed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_many_runs_that_keep_their_promise_break_it_in_no_trace(text: str, tmp_path: Path) -> None:
-    for seed, seen, events in cases(text, range(1_000, 1_500), doubtless=False):
+    for seed, seen, events in cases(text, range(1_000, 1_500), sequential=False):
         assert is_broken(text, seen) or judged(text, events, tmp_path) != "violated", seed

@@ -105,7 +105,7 @@ class Program:
             answers.append((kind, key, reply.outcome.value if learnt else "", read))
 
 
-def told(seen: Observation) -> Answer:
+def answer_of(seen: Observation) -> Answer:
     """An acknowledged observation, in the words of the process."""
     outcome = seen.outcome or ("done" if seen.exists or seen.kind == LIST else "missing")
     read = seen.listed if seen.kind == LIST else seen.body if seen.kind == READ else None
@@ -142,7 +142,7 @@ def compare(program: Program, world: World) -> None:
         elif seen.kind == REFUSED and seen.outcome in ("exists", "changed", "missing"):
             assert (seen.key in store) == (seen.outcome != "missing")
         if seen.kind not in (END, SENT) and seen.acknowledged:
-            known[seen.process][-1].append(told(seen))
+            known[seen.process][-1].append(answer_of(seen))
     assert store == dict(world.bucket.bodies(""))
     for name, lives in program.own.items():
         # A process may crash between an answer and the line that writes it down.
@@ -152,7 +152,7 @@ def compare(program: Program, world: World) -> None:
 
 
 def learnt(life: list[Answer]) -> list[Answer]:
-    """The answers that say something of an object, as `told`."""
+    """The answers that say something of an object, in the form of `answer_of`."""
     nothing = ("", "throttled", "conflict")
     kept = [one for one in life if one[2] not in nothing or (one[2] and one[0] in CHANGING)]
     return [("a/" if kind == "list" else key, outcome, read) for kind, key, outcome, read in kept]
