@@ -44,12 +44,20 @@ class Serializable(Promise):
         self._ended: set[Transaction] = set()
         self._open: set[str] = set()
         """Strands between a note that begins a transaction and the one that ends it."""
+        self._listed: set[tuple[Transaction, str]] = set()
+        """Transaction and prefix: keys below that are met later did not exist when it listed them."""
 
     def _present(self, strand: str) -> Transaction:
         return strand, self._numbers.get(strand, 0)
 
     def _versions(self, key: str) -> list[Transaction]:
-        return self._writers.setdefault(key, [("", 0)])
+        found = self._writers.get(key)
+        if found is None:
+            found = self._writers[key] = [("", 0)]
+            for transaction, prefix in self._listed:
+                if key.startswith(prefix):
+                    self._reads.setdefault(transaction, {})[key] = 0
+        return found
 
     def observe(self, seen: Observation) -> str | None:
         kind, mine = seen.kind, self._present(seen.strand)
@@ -59,11 +67,14 @@ class Serializable(Promise):
             return self._cycle() if seen.key == "commit" else None
         if kind in (END, CRASH):
             self._end(mine, committed=kind == END and not seen.failed)
+            self._open = {strand for strand in self._open if not _ends_with(strand, seen)}
             return self._cycle()
         if kind == LIST:
             for key in self._writers:
                 if key.startswith(seen.key) and seen.acknowledged and self.target.holds(key):
                     self._reads.setdefault(mine, {})[key] = len(self._versions(key)) - 1
+            if seen.acknowledged:
+                self._listed.add((mine, seen.key))
             return None
         if not self.target.holds(seen.key):
             return None
@@ -80,6 +91,7 @@ class Serializable(Promise):
             self._ended.add(mine)
         else:
             self._reads.pop(mine, None)
+            self._listed = {one for one in self._listed if one[0] != mine}
         self._numbers[mine[0]] = mine[1] + 1
 
     def _cycle(self) -> str | None:
@@ -111,7 +123,14 @@ class Serializable(Promise):
             tuple(sorted((key, tuple(writers)) for key, writers in self._writers.items())),
             tuple(sorted((at, tuple(sorted(reads.items()))) for at, reads in self._reads.items())),
             tuple(sorted(self._ended)),
+            tuple(sorted(self._open)),
+            tuple(sorted(self._listed)),
         )
+
+
+def _ends_with(strand: str, seen: Observation) -> bool:
+    """Return True if a strand is over with this end or crash; a crash ends all threads of its process."""
+    return strand == seen.strand or (seen.kind == CRASH and strand.startswith(f"{seen.process}/"))
 
 
 def _cycle_in(edges: Mapping[Transaction, set[Transaction]]) -> list[Transaction] | None:

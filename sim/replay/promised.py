@@ -6,14 +6,16 @@ early and reads late, the reverse, some that are drawn, and those in which the r
 comes first or last. A promise is broken only if it is broken in each of them; if one keeps it, the trace does
 not decide.
 
-Doubts are resolved in favour of the trace. A write without an answer took effect if a later read
-of the key shows its hash, and did not otherwise. Listings have no contents in a trace and are left out. The
-end of a process is not recorded, so nothing is claimed of what should have happened by the end; a process
-that begins another life has crashed. Bodies are known where the recorder kept them (the trace field
-`json`), else contents are compared by hash.
+Doubts are resolved in favour of the trace. A write without an answer took effect if a later read of the key
+shows its hash, which no other write had. Otherwise each order is judged with and without the writes and
+deletes that have no answer, and the drawn orders with some of them. Listings have no contents in a trace and
+are left out. The end of a process is not recorded, so nothing is claimed of what should have happened by the
+end. A process that begins another life has crashed, and each may have crashed after its last request. Bodies
+are known where the recorder kept them (the trace field `json`), else contents are compared by hash.
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,13 +66,26 @@ class _Request:
     etag: str = ""
     text: str = ""
 
+    @property
+    def changes(self) -> bool:
+        return self.kind in _WRITES or self.kind == "delete"
+
+    @property
+    def answered(self) -> bool:
+        return self.outcome not in ("", "unknown")
+
 
 Order = Callable[[_Request], int]
+Lands = Callable[[_Request], bool]
+"""Tells of a change without an answer if it took effect."""
+Fate = tuple[Lands, bool]
+"""Which changes took effect, and whether each process crashed after its last request."""
+_EITHER = (False, True)
 ORDERS: tuple[Order, ...] = (
     lambda one: one.end,
     lambda one: one.begin,
-    lambda one: one.begin if one.kind in _WRITES or one.kind == "delete" else one.end,
-    lambda one: one.end if one.kind in _WRITES or one.kind == "delete" else one.begin,
+    lambda one: one.begin if one.changes else one.end,
+    lambda one: one.end if one.changes else one.begin,
 )
 
 
@@ -131,10 +146,13 @@ def _body(words: str) -> bytes | None:
 
 def _judge(text: str, run: str, requests: Sequence[_Request]) -> PromiseVerdict:
     first: PromiseVerdict | None = None
-    orders = [*ORDERS, *(_drawn(number) for number in range(DRAWN))]
+    doubtful = any(not one.answered and one.changes for one in requests)
+    fates: list[Fate] = [(lands, crash) for lands in ([_never, _always][: 1 + doubtful]) for crash in _EITHER]
+    ways = [(order, *fate) for order in ORDERS for fate in fates]
+    ways += [(_drawn(number), _drawn_landing(number), bool(number % 2)) for number in range(DRAWN)]
     moved: set[int] = set()
-    while orders:
-        broken = _in_order(parse(text), orders.pop(0), requests)
+    while ways:
+        broken = _in_order(parse(text), *ways.pop(0), requests)
         if broken is None:
             if first is None:
                 return PromiseVerdict(text, "holds", run)
@@ -145,7 +163,7 @@ def _judge(text: str, run: str, requests: Sequence[_Request]) -> PromiseVerdict:
         first = first or PromiseVerdict(text, "violated", run, seq, event, reason)
         if at is not None and at.begin not in moved and len(moved) < DRAWN:
             moved.add(at.begin)
-            orders += [_first(at), _last(at)]
+            ways += [(order, *fate) for order in (_first(at), _last(at)) for fate in fates]
     assert first is not None, "there are orders"
     return first
 
@@ -160,6 +178,18 @@ def _drawn(number: int) -> Order:
     return order
 
 
+def _drawn_landing(number: int) -> Lands:
+    return lambda one: bool(zlib.crc32(f"landed {number} {one.begin}".encode()) & 1)
+
+
+def _never(_: _Request) -> bool:
+    return False
+
+
+def _always(_: _Request) -> bool:
+    return True
+
+
 def _first(early: _Request) -> Order:
     """An order in which this request comes as early as possible, and all others late."""
     return lambda one: one.begin if one is early else one.end
@@ -170,23 +200,29 @@ def _last(late: _Request) -> Order:
 
 
 def _in_order(
-    promise: Promise, order: Order, requests: Sequence[_Request]
+    promise: Promise, order: Order, lands: Lands, crash: bool, requests: Sequence[_Request]
 ) -> tuple[str, _Request | None] | None:
     """The reason why a promise is broken in this order, and the request; None if it is kept."""
     promise.begin({})
-    shown = {(one.key, one.digest) for one in requests if one.kind == "get" and one.outcome == "done"}
+    writes = Counter((one.key, one.digest) for one in requests if one.kind in _WRITES)
+    read = {(one.key, one.digest) for one in requests if one.kind == "get" and one.outcome == "done"}
+    shown = {mark for mark in read if writes[mark] == 1}
     exists: set[str] = set()
     lives: dict[str, int] = {}
-    for one in _sorted(order, requests):
+    placed = _sorted(order, requests)
+    last = {one.process: one for one in placed}
+    for one in placed:
         if one.life > lives.get(one.process, one.life):
             why = promise.observe(Observation(CRASH, one.process, one.process, lives[one.process]))
             if why:
                 return why, one
-        lives[one.process] = one.life
-        seen = _observed(one, shown, exists)
+        lives[one.process] = max(one.life, lives.get(one.process, one.life))
+        seen = _observed(one, shown, exists, lands)
         why = promise.observe(seen) if seen is not None else None
         if why:
             return why, one
+        if crash and last[one.process] is one:
+            promise.observe(Observation(CRASH, one.process, one.process, one.life))
     why = promise.finish(whole=False)
     return (why, None) if why else None
 
@@ -198,7 +234,8 @@ def _sorted(order: Order, requests: Sequence[_Request]) -> list[_Request]:
     placed: list[tuple[int, _Request]] = []
     for one in sorted(requests, key=lambda one: one.begin):
         place = max(order(one), latest.get(one.process, 0))
-        latest[one.process] = place
+        if one.answered:
+            latest[one.process] = place  # what has no answer may land after the requests that follow
         placed.append((place, one))
         if one.kind in _WRITES and one.outcome == "done" and one.etag:
             made[one.key, one.etag.strip('"')] = place
@@ -209,7 +246,9 @@ def _sorted(order: Order, requests: Sequence[_Request]) -> list[_Request]:
     return [one for _, _, one in sorted(named, key=lambda found: found[:2])]
 
 
-def _observed(one: _Request, shown: set[tuple[str, str]], exists: set[str]) -> Observation | None:
+def _observed(
+    one: _Request, shown: set[tuple[str, str]], exists: set[str], lands: Lands
+) -> Observation | None:
     common: dict[str, Any] = {
         "process": one.process,
         "strand": one.process,
@@ -219,11 +258,10 @@ def _observed(one: _Request, shown: set[tuple[str, str]], exists: set[str]) -> O
         "condition": one.condition,
         "t_ns": one.t_ns,
     }
-    changes = one.kind in _WRITES or one.kind == "delete"
-    asked = "delete" if one.kind == "delete" else "write" if changes else ""
+    asked = "delete" if one.kind == "delete" else "write" if one.changes else ""
     done = one.outcome == "done"
-    if one.outcome in ("", "unknown") and one.kind in _WRITES:
-        done = (one.key, one.digest) in shown  # somebody read it
+    if one.changes and not one.answered:
+        done = (one.kind in _WRITES and (one.key, one.digest) in shown) or lands(one)  # somebody read it
         common["acknowledged"] = False
     if done and one.kind in _WRITES:
         exists.add(one.key)
@@ -233,8 +271,10 @@ def _observed(one: _Request, shown: set[tuple[str, str]], exists: set[str]) -> O
             return None
         exists.discard(one.key)
         return Observation(DELETE, asked=asked, **common)
-    if changes:
-        return Observation(REFUSED, asked=asked, **common) if one.outcome in _REFUSALS else None
+    if one.changes:
+        if one.outcome not in _REFUSALS:
+            return None
+        return Observation(REFUSED, asked=asked, body=one.body, digest=one.digest, **common)
     if one.kind in ("get", "head") and one.outcome in ("done", "missing"):
         kind = READ if one.kind == "get" else LOOK
         is_there = one.outcome == "done"

@@ -150,6 +150,8 @@ def _strftime(form: str, *given: Any) -> str:
         return str(_real["strftime"](form, *given))
     kind = kind_of(sys._getframe(1))
     moment = None if kind == REAL else _wall(run, kind) / 1e9
+    if moment is not None and kind == STEP:
+        times.note_text(_real_datetime.fromtimestamp(moment, datetime.UTC).astimezone(), form)
     return str(_real["strftime"](form, _real["localtime"](moment)))
 
 

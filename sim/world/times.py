@@ -16,6 +16,9 @@ Text, structures of time and numbers made by code written in C lose the sources.
 them again gets a source back if it equals a moment that the process has read, to the second, the minute, the
 hour or the day.
 
+A value that is cut off to a minute, an hour or a day may be the name of a folder. So showing it teaches how
+long it takes until it is another one.
+
 `int` and `float` make plain numbers. In the modules of the user these names are bound to classes that keep
 the sources, see `conversions`. Elsewhere the trail ends there, and the numbers that the calling function
 names are taken for lengths: its constants, its arguments, the globals and attributes in its code.
@@ -382,7 +385,21 @@ def _sum(one: Terms, factor: float, other: Terms, other_factor: float) -> Terms:
     return tuple((source, each) for source, each in found.items() if each)
 
 
-class _Float(Tracked, float):
+class _Number(Tracked):
+    """A number, which may be shown as a part of a name."""
+
+    def __repr__(self) -> str:
+        _learn_change(self, self.grain_ns)
+        return repr(self._plain())
+
+    __str__ = __repr__
+
+    def __format__(self, form: str) -> str:
+        _learn_change(self, self.grain_ns)
+        return format(self._plain(), form)
+
+
+class _Float(_Number, float):
     def _plain(self) -> float:
         return float.__pos__(self)
 
@@ -407,7 +424,7 @@ class _Float(Tracked, float):
         return self._plain()
 
 
-class _Int(Tracked, int):
+class _Int(_Number, int):
     def _plain(self) -> int:
         return int.__pos__(self)
 
@@ -479,9 +496,40 @@ def text(value: str, of: Any, form: str = "") -> str:
     """Return a text that shows the moment `of`."""
     if tracking() is None or type(value) is not str or not isinstance(of, Tracked):
         return value
+    _learn_change(of, _grain_of_form(form) if form else _GRAINS_OF_LENGTHS_NS.get(len(value), 0.0))
     made = _Text(value)
     made.of, made.form, made.unit_ns, made.terms, made.grain_ns = of, form, 1.0, (), 0.0
     return made
+
+
+_GRAINS_OF_LENGTHS_NS = {10: float(_DAY_NS), 13: 3600e9, 16: 60e9}
+"""Lengths to which a text of ISO 8601 cuts a moment off, by its characters: `2023-11-14`, `2023-11-14T22`."""
+
+
+def _learn_change(of: Any, grain_ns: float) -> None:
+    """Learn after how long a moment that is cut off to so much shows another value: another day, for example.
+
+    Such a value decides without a comparison, as the name of a folder does.
+    """
+    if grain_ns < _COARSE_NS or len(of.terms) != 1:
+        return
+    shown = of._plain()  # noqa: SLF001 - of this module
+    [(source, _)] = of.terms
+    if isinstance(shown, _real_datetime):
+        since_ns = (shown - shown.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds() * 1e9
+    else:
+        since_ns = source.at_ns + source.skew_ns
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the line that shows it
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    _teach(since_ns % grain_ns - grain_ns, of.terms, 0.0, frame)
+
+
+def note_text(value: dt.datetime, form: str) -> None:
+    """Record that the running process has read the wall clock as a text of this format."""
+    run = tracking()
+    if run is not None:
+        _learn_change(moment(run, value), _grain_of_form(form))
 
 
 def _read_text(value: Any, form: str) -> Any:
@@ -756,11 +804,15 @@ def _divide(self: Any, other: Any) -> Any:
     return self // other, rest
 
 
-def _showing(real: Callable[..., Any]) -> Callable[..., Any]:
+_GRAINS_OF_PARTS_NS = {"day": float(_DAY_NS), "hour": 3600e9}
+
+
+def _showing(real: Callable[..., Any], grain_ns: float = 0.0) -> Callable[..., Any]:
     """A method that shows a part of the value as plain data."""
 
     def show(self: Any, *args: Any, **kwargs: Any) -> Any:
         self._used()
+        _learn_change(self, grain_ns)
         return real(self._plain(), *args, **kwargs)
 
     return show
@@ -787,7 +839,8 @@ def _define() -> None:
     for name in ("timetuple", "utctimetuple", "time", "timetz", "weekday", "isoweekday", "isocalendar"):
         setattr(Moment, name, _showing(getattr(_real_datetime, name)))
     for name in ("year", "month", "day", "hour", "minute", "second", "microsecond"):
-        setattr(Moment, name, property(_showing(getattr(_real_datetime, name).__get__)))
+        part = getattr(_real_datetime, name).__get__
+        setattr(Moment, name, property(_showing(part, _GRAINS_OF_PARTS_NS.get(name, 0.0))))
     for name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
         setattr(_Text, name, _comparing_text(name))
     for name in ("__getitem__", "__add__", "replace", "strip", "rstrip", "lstrip", "lower", "upper"):

@@ -28,6 +28,12 @@ _EXPLORE = "tests/sim/explore/test_"
 _FILES = "tests/sim/filesystem/test_"
 _TRUST = "tests/trust/test_"
 
+_PROMISES = "tests/properties/promises/test_"
+_RULES = (f"{_PROMISES}promises.py", f"{_PROMISES}states.py")
+_KINDS = (
+    *("contents", "history", "lock", "log", "noted", "once", "queue"),
+    *("references", "register", "serializable", "targets"),
+)
 _CONTINUITY = (f"{_TRUST}replay_continuity.py", f"{_TRUST}continuity_mutations.py")
 
 AREAS: Mapping[str, Area] = {
@@ -158,11 +164,35 @@ AREAS: Mapping[str, Area] = {
         },
         (f"{_EXPLORE}liveness.py", f"{_EXPLORE}other_properties.py", f"{_TRUST}random_monitors.py"),
     ),
+    "strategy": Area(
+        "which searches of a program are run, in which order, and by which workers",
+        {
+            "sim/explore/portfolio.py": (f"{_TRUST}stages.py",),
+            "sim/explore/deepening.py": (f"{_EXPLORE}liveness.py", f"{_TRUST}stages.py"),
+            "sim/explore/endless.py": (f"{_TRUST}waits_and_loops.py", f"{_TRUST}random_waits.py"),
+            "sim/explore/pieces.py": (f"{_EXPLORE}pieces.py", f"{_EXPLORE}deadlines.py"),
+            "sim/explore/finer.py": ("tests/sim/threads/test_lines.py",),
+            "sim/explore/like.py": (f"{_EXPLORE}like.py",),
+            "sim/explore/rehearsal.py": (f"{_TRUST}isolation.py", f"{_EXPLORE}audit.py"),
+            "sim/explore/outcome_coverage.py": ("tests/commands/test_audit_promises.py",),
+        },
+        (f"{_EXPLORE}endless.py", "tests/commands/test_audit_stages.py"),
+    ),
+    "promises": Area(
+        "ready properties, in audits and on traces",
+        {
+            **{f"properties/promises/{name}.py": _RULES for name in _KINDS},
+            "sim/world/promised.py": (),
+            "sim/replay/promised.py": ("tests/sim/replay/test_promised.py",),
+        },
+        ("tests/sim/world/test_promised.py", f"{_TRUST}promised.py"),
+    ),
     "deadlines": Area(
         "lengths of pauses, learnt from comparisons with the clock",
         {
             "sim/world/deadlines.py": (),
             "sim/world/stamps.py": ("tests/sim/world/test_stamps.py",),
+            "sim/world/times.py": (f"{_TRUST}time_forms.py", "tests/sim/threads/test_clock_errors.py"),
         },
         (f"{_EXPLORE}deadlines.py", f"{_TRUST}time.py", f"{_TRUST}random_time.py"),
     ),

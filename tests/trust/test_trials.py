@@ -39,6 +39,8 @@ QUICK: list[Row] = [
     ("bounded_wait", "broken", ("--set", "tries=10"), "violated"),
     ("bounded_wait", "broken", ("--set", "tries=30"), "violated"),
     ("copy_onto_itself", "broken", (), "violated"),
+    ("day_folders", "broken", (), "violated"),
+    ("day_folders", "fixed", (), "holds"),
     LASSO,
     ("dirty_for_ever", "fixed", (), "holds"),
     ("first_to_report", "broken_asyncio", NONE, "violated"),

@@ -1,17 +1,23 @@
 """Schedules like a recorded one: a race that a trace has is run again, and what does not fit is left out."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, search
-from fencepost.sim.explore.like import RecordedStep
+from fencepost.sim.explore.like import Like, RecordedStep
 from fencepost.sim.explore.recorded import NoSteps, recorded_steps
+from fencepost.sim.explore.runs import Setting
+from fencepost.sim.explore.sampling import Sampled
 from fencepost.sim.trace import table_of, write_parquet
-from fencepost.sim.world import View, World
+from fencepost.sim.world import Budget, View, World
 from fencepost.sim.world.budget import NO_FAULTS
+from fencepost.sim.world.trace import events
+from tests.sim.world.test_observations import Compared, Program
 
 
 def program(world: World) -> None:
@@ -84,9 +90,52 @@ def test_what_does_not_fit_is_left_out() -> None:
     assert "of 4 recorded requests were followed at most" in found.bound
 
 
+class Recorded(Compared):
+    """Random schedules, of which each is kept with the final contents of the bucket."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.runs: list[tuple[list[Event], Any]] = []
+
+    def _after(self, world: World, ended: bool) -> None:
+        super()._after(world, ended)
+        own = (event for event in events(world, "r") if event.process != "setup" and event.phase != "landed")
+        self.runs.append(([replace(event, seq=seq) for seq, event in enumerate(own)], left_by(self, world)))
+
+
+class Repeated(Like):
+    """Schedules like a recorded one, and what they leave."""
+
+    def _after(self, world: World, ended: bool) -> None:
+        super()._after(world, ended)
+        self.left = [*getattr(self, "left", []), left_by(self, world)]
+
+
+def left_by(search: Sampled, world: World) -> Any:
+    """The contents of the bucket, and the answers that each process got in its last life."""
+    program = search.setting.program
+    assert isinstance(program, Program)
+    return dict(world.bucket.bodies("")), [lives[-1] for lives in program.own.values()]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_recorded_run_is_run_again_with_its_faults(seed: int, tmp_path: Path) -> None:
+    """If this fails, a lost reply or a refusal of a trace is elsewhere, or an order is wrong."""
+    budget = Budget(crash=0, reply_lost=1, request_lost=0, throttled=1, pause=0)
+    setting = Setting(Program(seed), budget, seed=seed)
+    found = Recorded(setting)
+    found.explore(lambda at: at.schedules >= 12)
+    for number, (seen, left) in enumerate(found.runs):
+        path = tmp_path / f"{number}.parquet"
+        write_parquet(path, table_of(seen))
+        again = Repeated(setting, recorded_steps([path], "", print))
+        again.explore(lambda at: at.schedules >= 4)
+        assert left in again.left, (seed, number)
+
+
 def test_the_steps_of_a_trace(tmp_path: Path) -> None:
     """Of the keys that were named; a process that begins another life was killed."""
-    events = [
+    seen = [
         Event("r", 0, 1, "p", 0, 0, "request", "put", "jobs/1", condition="absent"),
         Event("r", 1, 2, "p", 0, 0, "response", "put", "jobs/1", outcome="done"),
         Event("r", 2, 3, "p", 0, 1, "request", "put", "jobs/1"),
@@ -95,7 +144,7 @@ def test_the_steps_of_a_trace(tmp_path: Path) -> None:
         Event("r", 5, 6, "p", 1, 0, "response", "get", "jobs/1", outcome="done"),
     ]
     path = tmp_path / "trace.parquet"
-    write_parquet(path, table_of(events))
+    write_parquet(path, table_of(seen))
     found = recorded_steps([path], "^jobs/", print)
     assert [(one.kind, one.condition, one.outcome, one.killed) for one in found] == [
         ("put", "absent", "done", False),

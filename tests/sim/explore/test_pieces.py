@@ -14,12 +14,12 @@ import pytest
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.sim.explore import pieces
 from fencepost.sim.explore.checkpoint import BadCheckpoint, load, pack_coverage, save, unpack
-from fencepost.sim.explore.pieces import Piece, Together, cut, explored, split
+from fencepost.sim.explore.pieces import Piece, Together, adopt, cut, explored, knowledge_of, split
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.world import NO_FAULTS, Budget, World
-from fencepost.sim.world.stamps import STAMPED
+from fencepost.sim.world.stamps import STAMPED, UNTIMED
 from tests.depth import examples
 from tests.sim.explore.programs import MESSAGES, WATCHES, program_of, random_step
 
@@ -162,6 +162,30 @@ def test_pieces_count_every_step_once() -> None:
         assert total.summary() == alone.coverage.summary()
 
 
+def test_what_is_left_of_a_piece_is_not_explored_again() -> None:
+    """With no reduction, pieces that are cut again and again have as many schedules as one search."""
+
+    def program(world: World) -> None:
+        store = world.store()
+        for name in ("one", "other"):
+            world.spawn(lambda: [store.put(key, b"", when=ABSENT) for key in "ab"] and None, name=name)
+
+    setting = Setting(program, Budget(**{**NONE, "reply_lost": 1}))
+    options: dict[str, Any] = {"races": False, "sleep": False, "merge": False, "timed": STAMPED}
+
+    def schedules(runs: int) -> int:
+        left, found = split(ReducedSearch(setting, **options), 2), 0
+        while left and found < 1_000:
+            search = ReducedSearch(setting, **options)
+            unpack(search, left.pop())
+            search.explore(lambda at: at.runs >= runs)
+            found += search.schedules
+            left += [] if search.exhausted else cut(search)
+        return found
+
+    assert schedules(10**6) == schedules(7)
+
+
 class Disorderly:
     """Workers that end in an order of their own, and explore some pieces twice, as after a loss."""
 
@@ -197,6 +221,7 @@ def rivals(world: World, *, fails: bool) -> None:
 
     for name in ("ann", "bob", "cid"):
         world.spawn(add, name, name=name)
+    world.sometimes("all are counted", lambda view: view.get("count") == b"3")
     world.finally_("counts", lambda view: not fails or int(view.get("count")) >= len(view.notes("added")))
 
 
@@ -217,6 +242,7 @@ def test_any_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
             setting = Setting(partial(rivals, fails=fails), NO_FAULTS)
             whole = disorderly(setting, seed).whole
             steps = [str(step) for failure in whole.failures for step in failure.steps]
+            assert fails or not whole.coverage.findings()
             coverage = json.dumps(pack_coverage(whole.coverage), sort_keys=True)
             seen.add((whole.runs, whole.schedules, coverage, tuple(steps), whole.exhausted))
         assert len(seen) == 1
@@ -252,6 +278,38 @@ def test_a_search_in_pieces_goes_on_with_those_that_are_left(
     assert (whole.schedules, whole.runs) == (alone.schedules, alone.runs)
     assert whole.coverage.summary() == alone.coverage.summary()
     assert whole.explored() == 1.0
+
+
+def late_deadline(world: World) -> None:
+    """Only the last step compares times, so no piece knows of the deadline at its beginning."""
+    store = world.store()
+
+    def wait() -> None:
+        began = store.env.monotonic_ns()
+        for key in ("a", "b"):
+            store.put(key, b"", when=ANYTHING)
+        if store.get("b").done and store.env.monotonic_ns() - began > 3_600 * 10**9:
+            world.note("late")
+
+    world.spawn(wait, name="ann", restart=False)
+    world.spawn(lambda: store.put("b", b"", when=ANYTHING), name="bob", restart=False)
+
+
+def test_a_piece_that_learns_something_has_all_pieces_start_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many schedules are explored as where it is known from the beginning."""
+    monkeypatch.setattr(pieces, "RUNS_FIRST", 5)
+
+    def explored_with(knowledge: Any, timed: int) -> tuple[ReducedSearch, Setting]:
+        setting = Setting(late_deadline, Budget(**{**NONE, "pause": 1}))
+        if knowledge is not None:
+            adopt(setting, knowledge)
+        together = Together(setting, 1, timed, pool=lambda setting, _: Disorderly(setting, Random(1)))
+        return together.explore(lambda _: False), setting
+
+    found, setting = explored_with(None, UNTIMED)
+    known, _ = explored_with(knowledge_of(setting), found.timed)
+    assert setting.deadlines.tried
+    assert (found.schedules, found.exhausted) == (known.schedules, True)
 
 
 def test_a_piece_gives_the_same_in_every_worker() -> None:

@@ -2,20 +2,27 @@
 
 from pathlib import Path
 
+import pytest
+
 from fencepost.impl.store.events import Event
 from fencepost.sim.replay.promised import judge_promises
 from fencepost.sim.trace import table_of, write_parquet
 
 
 def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[str, str]:
-    """Lines read `process op phase kind key outcome hash`; each process counts its own events."""
+    """Lines read `process op phase kind key outcome hash etag`; each process counts its own events.
+
+    `a@1` is the second life of the process `a`.
+    """
     counts: dict[str, int] = {}
     events = []
     for t_ns, line in enumerate(lines, start=1):
-        process, op, phase, kind, key, outcome, digest = line.split()
+        name, op, phase, kind, key, outcome, digest, *etag = line.split()
+        process, _, life = name.partition("@")
         counts[process] = counts.get(process, -1) + 1
-        columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-")}
-        events.append(Event("r", counts[process], t_ns, process, 0, int(op), phase, kind, key, **columns))
+        columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-"), "etag": "".join(etag)}
+        named = ("r", counts[process], t_ns, process, int(life or 0), int(op))
+        events.append(Event(*named, phase, kind, key, **columns))
     path = tmp_path / "trace.parquet"
     write_parquet(path, table_of(events))
     (found,) = judge_promises([path], [promise], print)
@@ -56,6 +63,37 @@ def test_a_write_without_an_answer_counts_where_somebody_read_it(tmp_path: Path)
     base = [*put("a", 0, "jobs/1"), *put("a", 1, "done/1")]
     assert judged(tmp_path, *base, *lost)[0] == "holds"
     assert judged(tmp_path, *base, *lost, *read)[0] == "violated"
+
+
+def get(process: str, op: int, key: str, digest: str = "h") -> list[str]:
+    return [
+        f"{process} {op} request get {key} - -",
+        f"{process} {op} response get {key} done {digest}",
+    ]
+
+
+@pytest.mark.parametrize(("process", "verdict"), [("a", "violated"), ("a@1", "holds")])
+def test_another_life_has_forgotten_what_was_read(process: str, verdict: str, tmp_path: Path) -> None:
+    lines = [
+        *put("c", 0, "k", "x"),
+        *get("a", 0, "k", "x"),
+        *put("b", 0, "k", "y"),
+        *put(process, 1, "k", "z"),
+    ]
+    assert judged(tmp_path, *lines, promise="register")[0] == verdict
+
+
+def test_a_read_that_shows_an_etag_comes_after_the_write_that_made_it(tmp_path: Path) -> None:
+    """It was answered before the write was, and the writer after it had seen what it replaced."""
+    lines = [
+        *get("b", 0, "k", "x"),
+        "a 0 request put k - y",
+        "b 1 request get k - -",
+        "b 1 response get k done y e1",
+        "a 0 response put k done - e1",
+        *put("b", 2, "k", "z"),
+    ]
+    assert judged(tmp_path, *lines, promise="register")[0] == "holds"
 
 
 def test_what_the_recorder_dropped_decides_nothing(tmp_path: Path) -> None:
