@@ -93,8 +93,15 @@ class Judge:
         runs = len(seen.runs)
         verdict = np.zeros(runs, np.int8)
         verdict[ends.sets == DEAD], verdict[ends.sets == OUTSIDE] = 1, 2
-        # The model explains the runs that it rejects.
-        broken = {run: one for run, one in broken.items() if verdict[run] != 1 and run not in unreadable}
+        # The first violation counts; at one event the explanation is the model's.
+        decided = np.full(runs, len(seen))
+        rejected = np.flatnonzero(verdict == 1)
+        decided[rejected] = symbols.rows[symbols.starts[rejected] + ends.places[rejected]]
+        broken = {
+            run: one
+            for run, one in broken.items()
+            if run not in unreadable and (verdict[run] != 1 or (one.certain and one.row < decided[run]))
+        }
         broken = {run: one for run, one in broken.items() if one.certain or verdict[run] == 0}
         for run, one in broken.items():
             verdict[run] = 1 if one.certain else 2
