@@ -51,8 +51,8 @@ def test_every_kind_is_found_at_the_right_event_and_nothing_is_invented(base: li
 
 
 def test_the_first_violation_counts_where_the_model_finds_a_later_one() -> None:
-    """A process deletes a sidecar that it never saw. A later manifest has overtaken the plan, so the model alone
-    allows the deletion, and rejects a manifest that is created twice much later.
+    """A process deletes a sidecar that it never saw. A later manifest has overtaken the plan, so the model
+    alone allows the deletion, and rejects a manifest that is created twice much later.
     """
     run = driven(8, ("takeover",))[7]
     made = plant("sidecar-until-settled", run, random_choice(7))
