@@ -128,6 +128,9 @@ def command(listing: bool, **options: Any) -> int:
         except (TraceError, SparkAway) as error:
             raise BadRequest(str(error)) from error
         if options["out"]:
+            from fencepost.sim.replay.tables import write_violations
+
+            write_violations(result, folder / "violations.parquet")
             write_json(to_json(result), str(folder / "summary.json"))
     text = replay_text(result, verbose=options["verbose"], gaps=options["gaps"])
     return finish(result, text, options["json_file"])

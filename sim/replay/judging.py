@@ -22,6 +22,7 @@ from fencepost.properties.refinement.rules import Events, KeyKinds
 from fencepost.properties.refinement.symbols import SymbolReader, Symbols
 from fencepost.properties.refinement.text import firsts
 from fencepost.sim.replay.coverage import DrivenTransitions
+from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.replay.walk import Ends, VectorisedWalk
 from fencepost.sim.trace.schema import KINDS
 
@@ -30,20 +31,6 @@ POSSIBLE_MAX = 10
 IN_WORDS = ("process", "phase", "kind", "key", "condition", "trace_fields", "outcome")
 """The columns of an event that its text has."""
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
-VERDICTS = pa.schema(
-    [
-        ("run", pa.string()),
-        ("verdict", pa.string()),
-        ("events", pa.int64()),
-        ("read", pa.int64()),
-        ("seq", pa.int64()),
-        ("event", pa.string()),
-        ("reason", pa.string()),
-        ("state", pa.string()),
-        ("possible", pa.string()),
-    ]
-)
-"""A row a run. `events` counts all of them, `read` those that were read; the rest is empty when accepted."""
 
 
 @dataclass

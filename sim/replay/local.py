@@ -20,12 +20,13 @@ import pyarrow.parquet as pq
 from fencepost.sim.replay.continuity import EXTRA as CONTINUITY_EXTRA
 from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
-from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge, NoModel
+from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, Judge, NoModel
 from fencepost.sim.replay.parts import NO_CLOCKS, UNNAMED_GAP, Clocks, Part, clocks_of, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
 from fencepost.sim.replay.skewed import reconsidered
 from fencepost.sim.replay.statistics import EXTRA as STATISTICS_EXTRA
 from fencepost.sim.replay.statistics import RETRIES, Statistics, statistics
+from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.schema import Problem
 

@@ -103,7 +103,11 @@ def test_a_good_trace_holds_and_its_verdicts_are_a_table(tmp_path: Path, mine: s
     out = tmp_path / "out"
     ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine, "--out", str(out))
     assert (ended, found["verdict"], found["events"], found["grouped_by"]) == (0, "holds", 8, "prefix:2")
-    assert sorted(path.name for path in out.iterdir()) == ["summary.json", "verdicts.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "summary.json",
+        "verdicts.parquet",
+        "violations.parquet",
+    ]
     operations = found["statistics"]["operations"]  # type: ignore[index]
     assert operations["put"]["outcomes"] == {"done": 2}
 
