@@ -15,9 +15,19 @@ import pyarrow.compute as pc
 import pytest
 
 from bench.traces import random_choice
+from fencepost.model import Bool, Int, Machine, Model, action
 from fencepost.model.kernel.compiled import tape
 from fencepost.properties.publish import PublishRefinement
-from fencepost.properties.refinement import DEAD, OUTSIDE, Automaton, Refinement
+from fencepost.properties.refinement import (
+    DEAD,
+    OUTSIDE,
+    START,
+    Actions,
+    Automaton,
+    Keys,
+    Observation,
+    Refinement,
+)
 from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.properties.refinement.symbols import SymbolReader
 from fencepost.sim.replay.parts import in_order
@@ -116,3 +126,48 @@ def test_the_automaton_and_the_oracle_agree_on_many(system: str, seed: int) -> N
     found = compared(refinement_of(system), judged_runs(system, 5, 30, seed))
     assert found[ACCEPTED], found
     assert found[REJECTED] + found[BEYOND], found
+
+
+class Counting(Machine):
+    """A count that only rises once one of two actions has begun it."""
+
+    begun = Bool()
+    count = Int(0, 3)
+
+    @action
+    def begin(s) -> None:
+        s.begun = True
+
+    @action
+    def begin_too(s) -> None:
+        s.begun = True
+
+    @action
+    def tick(s) -> None:
+        s.require(s.begun)
+        s.count = s.count + 1
+
+
+class CountingMap(Refinement):
+    keys = (Keys("begin", "begin"), Keys("begin_too", "begin_too"))
+    hidden = ("tick",)
+
+    def actions(self, seen: Observation) -> Actions:
+        return self.does(seen.what)
+
+
+@pytest.mark.parametrize("traced_after", [0, 1000])
+def test_states_that_an_overflow_cut_off_are_not_taken_for_explored(
+    traced_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hidden steps overflow a field behind both events: both lead beyond the bounds, the second one too."""
+    monkeypatch.setattr(tape, "RUNS", traced_after)
+    automaton = Automaton(CountingMap(Model(Counting)))
+    begins = [
+        automaton.symbol(Observation("landed", "put", name, "", "done", (), ()))
+        for name in ("begin", "begin_too")
+    ]
+    assert [automaton.step(START, one) for one in begins] == [OUTSIDE, OUTSIDE]
+    again = Automaton(CountingMap(Model(Counting)))
+    symbols = np.array([again.symbol(automaton.symbol_of(one).observation) for one in begins])
+    assert again.advance(np.full(2, START), symbols).tolist() == [OUTSIDE, OUTSIDE]
