@@ -73,6 +73,21 @@ class Outcome:
             setattr(self, name, getattr(self, name) + many)
         self.remember(verdicts.filter(pc.not_equal(verdicts["verdict"], ACCEPTED)))
 
+    def add(self, other: "Outcome") -> None:
+        """Add the sums of other parts."""
+        for name in ("runs", "events", "read", "accepted", "rejected", "undecided", "left_out"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.not_accepted = sorted(
+            [*self.not_accepted, *other.not_accepted],
+            key=lambda row: (row["verdict"] != REJECTED, row["run"]),
+        )[:LISTED_MAX]
+        self.statistics.add(other.statistics)
+        self.continuity.add(other.continuity)
+        self.clocks = self.clocks.joined(other.clocks)
+        self.problems += other.problems
+        if self.coverage is None or (other.coverage and other.coverage.taken > self.coverage.taken):
+            self.coverage = other.coverage
+
     def remember(self, verdicts: pa.Table) -> None:
         """Keep runs that were not accepted, as many as a summary lists."""
         self.not_accepted += verdicts.slice(0, 2 * LISTED_MAX).to_pylist()

@@ -23,7 +23,7 @@ from fencepost.model.kernel.language.declare import Property
 from fencepost.model.kernel.language.layout import I64, U64, Mask
 from fencepost.model.kernel.language.model import Label, Model, Successors
 
-RUNS = 16
+RUNS = 5
 """Runs of a text before it is traced."""
 _TAKEN = {"guard": True, "if": True, "unless": False}
 _Step = tuple[Any, ...]
