@@ -47,7 +47,7 @@ Judging = Callable[[Part, Path], Outcome]
 
 @dataclass
 class _State:
-    """What was read, as the file of the state has it."""
+    """The progress of reading, as the file of the state has it."""
 
     purpose: str
     """The grouping and the parts: another one cannot go on from here."""
@@ -212,9 +212,7 @@ class Growing:
         return _State(**kept)
 
     def _refusal(self, why: str) -> TraceError:
-        return TraceError(
-            f"{self._folder}: {why}; give another --out, or remove it to begin anew"
-        )
+        return TraceError(f"{self._folder}: {why}; give another --out, or remove it to begin anew")
 
     def _save(self, state: _State) -> None:
         """Replace the file of the state: from here on what was read counts as read."""

@@ -91,7 +91,7 @@ class _Tape:
     def __init__(self, paths: Sequence[Program], words: int) -> None:
         self._words = words
         self._columns: list[Any] = [None] * paths[0].size if paths else []
-        """Of each expression; those of constants to begin with."""
+        """The columns of all expressions; those of constants to begin with."""
         self._root = self._block(paths, 0, set()) if paths else None
         if self._root is not None:
             self._keep(self._root)
