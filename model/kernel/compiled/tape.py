@@ -128,7 +128,7 @@ class _Tape:
         for place, (kind, truth) in enumerate(first.checks[start:], start + 1):
             steps += self._settled([truth], known)
             if kind in ("if", "unless"):
-                sides = []
+                sides: list[tuple[int, bool, list[int], _Block]] = []
                 for side in ("if", "unless"):
                     there = [path for path in paths if path.checks[place - 1][0] == side]
                     if there:
