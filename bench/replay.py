@@ -209,9 +209,8 @@ def headline(found: dict[str, Any]) -> list[tuple[str, str]]:
         ("local_with_statistics", "verdicts and statistics, automaton built before"),
     ):
         one = found[name]
-        alone = f"{one['events_per_processor_second']:,} per processor second"
-        rate = f"{one['events_per_second']:,} events/s, {alone}"
-        rows.append((f"local engine, {found['cores']} cores: {what}", rate))
+        rate = f"{one['events_per_processor_second']:,} events per processor second"
+        rows.append((f"local engine: {what}", rate))
     if "second" in found.get("spark", {}):
         rows.append(("Spark engine, warm", f"{found['spark']['second']['events_per_second']:,} events/s"))
         if "spark_over_local" in found:

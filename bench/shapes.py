@@ -236,6 +236,19 @@ def _resident(count: int) -> None:
     sys.stdout.write(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
 
 
+def headline(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """The rows of the page on performance."""
+    rows = []
+    for name, one in found["systems"].items():
+        what = f"{one['runs']:,} runs of new shapes, {one['distinct_for_the_model']:,} distinct for the model"
+        rate = f"{one['events_per_processor_second']:,} events per processor second (bar >= {RATE:,})"
+        spent = f"{one['building_seconds']} s building the automaton, {one['judging_seconds']} s judging"
+        rows.append((f"{name}: {what}, {one['events']:,} events", f"{rate}; {spent}"))
+    for events_, size in found.get("resident_bytes", {}).items():
+        rows.append((f"resident memory, {int(events_):,} events of copies", f"{size / 1e6:,.0f} MB"))
+    return rows
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench.shapes", description=__doc__.splitlines()[0])
     parser.add_argument("--systems", default=",".join(SYSTEMS))

@@ -266,7 +266,7 @@ def _marks(path: Path, read: int, *, packed: bool) -> dict[str, Any]:
 
 
 def _begins_as(head: bytes, known: dict[str, Any]) -> bool:
-    return _digest(head[: known["head"]]) == known["digest"]
+    return bool(_digest(head[: known["head"]]) == known["digest"])
 
 
 def _digest(data: bytes) -> str:
