@@ -141,6 +141,17 @@ def test_rotation_counts_nothing_twice_and_loses_nothing(following: Following, h
     assert following.round() == found
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_file_that_is_emptied_and_written_anew_is_a_new_one(following: Following, count: int) -> None:
+    """Its new content is shorter or longer than what was read."""
+    path = following.traces / "t.jsonl"
+    append(path, lines(turns("a", 2)))
+    before = following.round()
+    path.write_bytes(lines(turns("b", count)))
+    found = following.round()
+    assert (found["runs"], found["events"]) == (2, before["events"] + 2 * count)
+
+
 def test_a_new_process_goes_on_and_counts_nothing_twice(following: Following) -> None:
     run = turns("a", 3)
     append(following.traces / "t.jsonl", lines(run[:3]))
@@ -167,6 +178,8 @@ def test_a_process_that_dies_before_its_round_is_complete_is_as_if_it_had_not_be
     with pytest.raises(KeyboardInterrupt):
         following.growing.read()
     assert following.growing.judge(following._judged, Outcome()).events == 3
+    monkeypatch.undo()
+    assert following.round() == following.whole(), "the same process goes on"
     following.anew()
     assert following.round() == following.whole()
 
