@@ -11,7 +11,8 @@ manifest does. Every event of an epoch builds on its claim. A plan and a boundar
 they name. The deletion of a sidecar by its owner builds on the heads and the commit of its plan. Any other
 deletion of a sidecar follows from earlier reads, and *may* build on each of them.
 
-The right event is the first that builds on what is gone, or one before it that may: of `swap` the one that
+The right event is the first that builds on what is gone, or one before it that may, or that is about the same
+object and contradicts the change: of `swap` the one that
 now comes first, of `epoch` the commit itself. The claim that is the first to name an epoch is left alone:
 a run does not tell what was before it, so without that claim it merely begins later.
 """
@@ -61,10 +62,11 @@ def _of(run: list[Event], at: int, owners: dict[str, Life]) -> Iterator[Mutation
     stop = first if first >= 0 else len(run)
     right = {first} if first >= 0 else set()
     right |= {n for n in range(at + 1, stop) if _retired(run[n])}
+    seen = {n for n in range(at + 1, stop) if run[n].key == event.key}
     dropped = run[:at] + run[at + 1 :]
-    yield Mutation("drop", sort, _numbered(dropped), frozenset(n - 1 for n in right), first >= 0)
+    yield Mutation("drop", sort, _numbered(dropped), frozenset(n - 1 for n in right | seen), first >= 0)
     flipped = [*run[:at], replace(event, outcome="exists"), *run[at + 1 :]]
-    yield Mutation("flip", sort, _numbered(flipped), frozenset(right), first >= 0)
+    yield Mutation("flip", sort, _numbered(flipped), frozenset({at} | right | seen), first >= 0)
     if first >= 0:
         swapped = list(run)
         swapped[at], swapped[first] = run[first], event

@@ -142,13 +142,11 @@ def retained_manifest_deleted(run: list[Event]) -> Iterator[Place]:
 def sidecar_taken_away(run: list[Event]) -> Iterator[Place]:
     """A plan's sidecar goes before the plan is settled, its heads standing or still to come.
 
-    A plan that a later manifest has overtaken can never be published: without heads it is settled, and its
-    sidecar may go.
+    The process that deletes it has never seen it. A reader of the sidecar may delete it once a later manifest
+    has overtaken the plan, which can then never be published.
     """
     for at, event in _landed(run, "recovery/"):
-        plan, base = fact(event, "plan"), int(fact(event, "base") or 0)
-        if any(_number(one) > base for n, one in _landed(run, "/manifest/") if n < at):
-            continue
+        plan = fact(event, "plan")
         heads = [n for n, one in _landed(run, "/version/") if n > at and fact(one, "plan") == plan]
         others = [n for n, one in _landed(run, "/") if at < n < (heads or [0])[0] and one.key != event.key]
         if heads and not others:

@@ -25,6 +25,7 @@ PAGE = {
     "kernel": "Exploring a model",
     "explore": "Exploring schedules of real code",
     "replay": "Replaying traces",
+    "shapes": "Replaying runs of new shapes",
     "million-runs": "Replaying runs with names of their own",
     "objects": "Serving objects",
 }

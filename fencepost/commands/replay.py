@@ -48,11 +48,13 @@ SOURCES: dict[str, Callable[[Mapping[str, Any], Path], ReplayResult]] = {
 }
 """The kinds of input, and the function that judges files of each. It takes the options of the command and a
 folder for files; a kind that is another form of traces writes them there and calls `replay_traces`."""
-_OPTIONS = {"settings": "set", "skew_s": "skew"}
+_OPTIONS = {"settings": "set", "skew_s": "skew", "idle_s": "idle"}
 """The names of options that differ from their parameters."""
 LOCATED_MAX = 20
 """Events whose places in the files are looked up, of each kind."""
 SLOTS = 8
+ROUND_S = 0.5
+"""Seconds between two looks at a folder that grows, at least."""
 
 
 @click.command("replay", short_help="Hold traces of real runs against a model.", epilog=EPILOG)
@@ -105,6 +107,16 @@ SLOTS = 8
     "--skeleton", metavar="MACHINE", help="Print a first map of these traces into path/to/file.py:Machine."
 )
 @click.option("--out", metavar="DIR", help="Write verdicts (Parquet) and the summary (JSON) there.")
+@click.option(
+    "--follow", is_flag=True, help="Judge what is appended too, until Ctrl-C; --out keeps what was read."
+)
+@click.option(
+    "--idle",
+    "idle_s",
+    type=FiniteNumber(0),
+    metavar="SECONDS",
+    help="With --follow: end when nothing new came for so long.",
+)
 @verbose_option
 @json_option
 @click.option("--list", "listing", is_flag=True, help="List the models.")
@@ -128,6 +140,9 @@ def command(listing: bool, **options: Any) -> int:
         except (TraceError, SparkAway) as error:
             raise BadRequest(str(error)) from error
         if options["out"]:
+            from fencepost.sim.replay.tables import write_violations
+
+            write_violations(result, folder / "violations.parquet")
             write_json(to_json(result), str(folder / "summary.json"))
     text = replay_text(result, verbose=options["verbose"], gaps=options["gaps"])
     return finish(result, text, options["json_file"])
@@ -139,6 +154,7 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
     else:
         _check_traces(options)
     on_spark = options["engine"] == "spark"
+    _check_follow(options)
     if options["master"] is not None and not on_spark:
         raise BadRequest("--master belongs to --engine spark")
     if (options["coverage"] or options["gaps"]) and (options["source"] == "access-log" or on_spark):
@@ -147,6 +163,20 @@ def _refuse_contradictions(options: Mapping[str, Any]) -> None:
         raise BadRequest(
             f"name the traces, as in: fencepost replay traces/ --model {_EXAMPLE}; --list lists models"
         )
+
+
+def _check_follow(options: Mapping[str, Any]) -> None:
+    if not options["follow"]:
+        if options["idle_s"] is not None:
+            raise BadRequest("--idle belongs to --follow")
+        return
+    if options["engine"] == "spark" or options["source"] != "traces":
+        raise BadRequest("--follow needs traces and --engine local")
+    for name in ("coverage", "gaps", "explain_runs", "promises"):
+        if options[name]:
+            raise BadRequest(f"--{name.replace('_', '-')} looks at a whole trace: leave out --follow")
+    if "-" in options["traces"]:
+        raise BadRequest("--follow reads files, not standard input")
 
 
 def _check_traces(options: Mapping[str, Any]) -> None:
@@ -289,13 +319,13 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
 
     model = options["model"]
     refinement = None if model is None else find_refinement(model, options["settings"])
-    files = discover(options["traces"])
+    files = [] if options["follow"] else discover(options["traces"])
     declared = refinement and refinement.func
     explained: Mapping[str, Any] = {}
     grouping = find_grouping(options["runs"], getattr(declared, "runs", "run"), getattr(declared, "keys", ()))
     if options["explain_runs"]:
         explained = _explain(files, grouping, None if refinement is None else refinement())
-    replay = _on_spark if options["engine"] == "spark" else _locally
+    replay = _on_spark if options["engine"] == "spark" else _following if options["follow"] else _locally
     begun = perf_counter()
     outcome, started = replay(options, files, refinement, grouping, folder)
     seconds = perf_counter() - begun - started
@@ -309,6 +339,8 @@ def replay_traces(options: Mapping[str, Any], folder: Path) -> ReplayResult:
     result = replace(_judged_by(result), explained_runs=explained)
     if options["promises"]:
         result = _with_promises(result, files, options["promises"])
+    if options["follow"]:
+        files = [place for place in discover(options["traces"]) if place.exists()] if result.runs else []
     return _located(result, files, as_recorded=grouping == "run")
 
 
@@ -401,6 +433,63 @@ def _locally(
     outcome.problems = problems + outcome.problems
     outcome.left_out += found.left_out
     outcome.left_out_by.update(found.left_out_by)
+    return outcome, 0.0
+
+
+def _following(
+    options: Mapping[str, Any], files: list[Path], refinement: Any, by: Any, folder: Path
+) -> "tuple[Outcome, float]":
+    """Judge what is there and what is appended, until Ctrl-C or until nothing came for `--idle`."""
+    from fencepost.impl.environment import SystemEnvironment
+    from fencepost.properties.refinement import Automaton
+    from fencepost.sim.replay.growing import Growing
+    from fencepost.sim.replay.judging import Judge, NoModel
+    from fencepost.sim.replay.local import Outcome, replay
+
+    del files  # they grow
+    judge: Judge | NoModel = NoModel(whole=by == "run")
+    if refinement is not None:
+        judge = Judge(Automaton(refinement(), slots=options["slots"] or SLOTS), whole=by == "run")
+    claims, skew = _claims(options), options["skew_s"]
+    growing = Growing([Path(place) for place in options["traces"]], by, folder / "follow")
+
+    def judged(part: Any, verdicts: Path) -> Outcome:
+        return replay(
+            judge,
+            [part],
+            claims=claims,
+            skew_ns=None if skew is None else round(skew * 1e9),
+            clocks=growing.clocks,
+            verdicts=verdicts,
+            workers=1,
+        )
+
+    def sums() -> Outcome:
+        empty = Outcome(not_judged=judge.not_judged, claims=claims, has_model=refinement is not None)
+        outcome = growing.judge(judged, empty)
+        growing.write_verdicts(folder / "verdicts.parquet")
+        return outcome
+
+    wait, since, shown = SystemEnvironment().sleep, perf_counter(), 0
+    outcome = sums()
+    with StatusLine() as line:
+        try:
+            while True:
+                begun = perf_counter()
+                if growing.read():
+                    outcome, since = sums(), perf_counter()
+                    for row in outcome.not_accepted[shown:]:
+                        where = f"run {row['run']}  event {row['seq']}"
+                        say(f"{row['verdict'].upper()}  {where}: {row['reason']}", err=True)
+                    shown = len(outcome.not_accepted)
+                runs = f"{outcome.runs:,} runs, {outcome.rejected:,} rejected"
+                line.show_text(f"{outcome.events:,} events, {runs}; waiting for more")
+                if options["idle_s"] is not None and perf_counter() - since >= options["idle_s"]:
+                    break
+                # Judging costs as much as there is, so that rounds become rare when they are long.
+                wait(max(ROUND_S, perf_counter() - begun))
+        except KeyboardInterrupt:
+            outcome = sums()  # and the parts whose judgement was cut off
     return outcome, 0.0
 
 

@@ -29,12 +29,12 @@ A symbol may be a *renaming* (`RENAMED`, see `renaming`): every state must allow
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.model import FieldOverflow, Label, Property, Truth
-from fencepost.model.kernel.language.kinds import Condition
+from fencepost.model import FieldOverflow, Label
 from fencepost.model.kernel.language.layout import I64, U64, Mask
 from fencepost.properties.refinement.observation import Observation
 from fencepost.properties.refinement.refinement import IMPOSSIBLE, OUT_OF_BOUNDS, Action, Actions, Refinement
@@ -46,6 +46,8 @@ NOTHING = 0
 """The symbol that changes nothing: it fills columns of runs that have ended."""
 ROWS_MAX = 1 << 16
 """Larger sets become OUTSIDE: keeps a map that hides too much from filling the memory."""
+PAIRS_MAX = 1 << 12
+"""Pairs of set and symbol that are computed together: bounds the memory for the states between."""
 
 _EMPTY = -1
 _NEW = np.uint64(1 << 62)
@@ -132,7 +134,8 @@ class Automaton:
         starts = self.model.initial()
         begun = np.zeros((self._words, starts.shape[1]), np.uint64)
         begun[: self.model.words] = refinement.forgotten(starts)
-        self._number(self._closed(begun))
+        (closed,) = self._closed(begun, np.zeros(begun.shape[1], np.int64)).values()
+        self._number(closed)
         self.table[[DEAD, OUTSIDE], :] = [[DEAD], [OUTSIDE]]
 
     # Symbols.
@@ -167,8 +170,9 @@ class Automaton:
         return len(self._sets)
 
     def states(self, number: int) -> U64:
-        """The model states of a set, packed."""
-        return self._rows(number)[: self.model.words]
+        """The model states of a set, packed, in an order that does not depend on earlier runs."""
+        rows = self._rows(number)[: self.model.words]
+        return rows[:, np.lexsort(rows[::-1])]
 
     def members(self, number: int) -> list[int]:
         """The states of a set, as numbers in `space`."""
@@ -226,42 +230,88 @@ class Automaton:
         missing = found == _EMPTY
         if missing.any():
             pairs = np.unique(np.stack([sets[missing], symbols[missing]]), axis=1)
-            for number, symbol in pairs.T.tolist():
-                self._fill(number, symbol)
+            for start in range(0, pairs.shape[1], PAIRS_MAX):
+                self._fill_all(pairs[:, start : start + PAIRS_MAX])
             found = self.table[sets, symbols]
         return found
+
+    def _fill_all(self, pairs: NDArray[np.integer]) -> None:
+        """Compute the next sets of many pairs together: a call of the kernel costs far more than its rows."""
+        self._grow()
+        try:
+            after = self._read_all(*pairs.tolist())
+        except FieldOverflow:
+            for number, symbol in pairs.T.tolist():
+                self._fill(number, symbol)
+        else:
+            self._grow()
+            self.table[pairs[0], pairs[1]] = after
 
     def _fill(self, number: int, symbol: int) -> int:
         self._grow()
         try:
-            after = number if symbol == NOTHING or number <= OUTSIDE else self._read(number, symbol)
+            (after,) = self._read_all([number], [symbol])
         except FieldOverflow:
             after = OUTSIDE  # a count of the model's own runs out of room
         self._grow()
         self.table[number, symbol] = after
         return after
 
-    def _read(self, number: int, symbol: int) -> int:
-        read = self.symbol_of(symbol)
-        rows = self._rows(number)
-        if read.kind is SymbolKind.RESPONDED:
-            kept = self._waiting(rows, read.observation) <= read.left
-            return self._number(frozenset(self._sets[number][kept].tolist()))
+    def _read_all(self, numbers: list[int], symbols: list[int]) -> list[int]:
+        """The sets after some pairs of set and symbol."""
+        found = [
+            number if symbol == NOTHING or number <= OUTSIDE else _EMPTY
+            for number, symbol in zip(numbers, symbols, strict=True)
+        ]
+        by_symbol: dict[int, list[int]] = {}
+        for pair, symbol in enumerate(symbols):
+            if found[pair] == _EMPTY:
+                by_symbol.setdefault(symbol, []).append(pair)
+        rows: list[U64] = []
+        owners: list[I64] = []
+        for symbol, pairs in by_symbol.items():
+            sizes = [len(self._sets[numbers[pair]]) for pair in pairs]
+            members = np.concatenate([self._sets[numbers[pair]] for pair in pairs])
+            owner = np.repeat(np.array(pairs, np.int64), sizes)
+            read = self.symbol_of(symbol)
+            if read.kind is SymbolKind.RESPONDED:
+                kept = self._waiting(self.space.rows(members), read.observation) <= read.left
+                for pair, one in zip(pairs, np.split(kept, np.cumsum(sizes)[:-1]), strict=True):
+                    found[pair] = self._number(frozenset(self._sets[numbers[pair]][one].tolist()))
+                continue
+            after, origin, outside = self._taken(self.space.rows(members), read)
+            for pair in np.unique(owner[outside]).tolist():
+                found[pair] = OUTSIDE
+            rows.append(after)
+            owners.append(owner[origin])
+        if rows:
+            owner = np.concatenate(owners)
+            inside = np.array(found, np.int64)[owner] == _EMPTY
+            after = np.concatenate(rows, axis=1)[:, inside]
+            for pair, closed in self._closed(after, owner[inside]).items():
+                found[pair] = self._number(closed)
+        return [DEAD if one == _EMPTY else one for one in found]
+
+    def _taken(self, rows: U64, read: Symbol) -> tuple[U64, I64, I64]:
+        """The rows after a symbol, before hidden labels; where each came from; the rows that go OUTSIDE."""
+        every, none = np.arange(rows.shape[1]), np.empty(0, np.int64)
         if read.kind is SymbolKind.RENAMED:
             return self._renamed(rows, self.refinement.renaming(read.observation))
         meant = self.actions(read.observation)
         if meant == OUT_OF_BOUNDS:
-            return OUTSIDE
+            return rows[:, :0], none, every
         if read.kind is SymbolKind.REQUESTED:
-            full = (rows[-1] != 0).any() if self.slots else True
-            return OUTSIDE if full else self._number(self._closed(self._pended(rows, read.observation)))
-        taken = [rows[:, :0], *(self._after(rows, action)[0] for action in meant)]
-        return self._number(self._closed(np.concatenate(taken, axis=1)))
+            full = np.flatnonzero(rows[-1] != 0) if self.slots else every
+            return self._pended(rows, read.observation), every, full
+        taken = [self._after(rows, action) for action in meant]
+        return (
+            np.concatenate([rows[:, :0], *(after for after, _ in taken)], axis=1),
+            np.concatenate([none, *(origin for _, origin in taken)]),
+            none,
+        )
 
-    def _renamed(self, rows: U64, label: Label) -> int:
+    def _renamed(self, rows: U64, label: Label) -> tuple[U64, I64, I64]:
         after, origin = self._successors(rows, label)
-        if len(origin) < rows.shape[1]:
-            return OUTSIDE
         pending = after[self.model.words :]
         for number in np.unique(pending[pending != 0]).tolist():
             read = self.symbol_of(number)
@@ -269,7 +319,7 @@ class Automaton:
             # Marked, to distinguish it from those still to be renamed.
             pending[pending == number] = 0 if name is None else np.uint64(self.symbol(name)) | _NEW
         pending[:] = -np.sort(-(pending & ~_NEW).astype(np.int64), axis=0)
-        return self._number(self._closed(after))
+        return after, origin, np.setdiff1d(np.arange(rows.shape[1]), origin)
 
     def _after(self, rows: U64, action: Action) -> tuple[U64, I64]:
         after, origin = rows, np.arange(rows.shape[1])
@@ -286,29 +336,31 @@ class Automaton:
         assert condition is not None
         if not rows.shape[1]:
             return np.empty(0, np.bool_)
-
-        def holds(s: object) -> Truth:
-            return condition(s)
-
-        return self.model.holds(
-            Property(action.description, Condition(), holds, ""), rows[: self.model.words]
-        )
+        return self.refinement.holds(condition, rows[: self.model.words])
 
     def _successors(self, rows: U64, label: Label) -> tuple[U64, I64]:
-        after = self.model.successors(rows[: self.model.words], label)
+        after = self.refinement.successors(rows[: self.model.words], label)
         states = self.refinement.forgotten(after.states)
         if self.slots:
             states = np.concatenate([states, rows[self.model.words :].take(after.origin, axis=1)])
         return states, after.origin
 
-    def _closed(self, rows: U64) -> frozenset[int]:
-        """The states and all that hidden labels and pending requests lead to, each after its eager labels."""
-        known = set(self.space.numbers(rows))
-        frontier = known
-        while frontier and len(known) <= ROWS_MAX:
-            self._look_onward([state for state in frontier if state not in self._onward])
-            frontier = {after for state in frontier for after in self._onward[state]} - known
-            known |= frontier
+    def _closed(self, rows: U64, owner: I64) -> dict[int, frozenset[int]]:
+        """For each owner of some of the states: these and all that hidden labels and pending requests lead
+        to, each after its eager labels. Sets that are too large are not complete.
+        """
+        known: dict[int, set[int]] = {}
+        for one, state in zip(owner.tolist(), self.space.numbers(rows), strict=True):
+            known.setdefault(one, set()).add(state)
+        self._look_onward(
+            [state for state in dict.fromkeys(chain(*known.values())) if state not in self._onward]
+        )
+        onward = self._onward
+        for mine in known.values():
+            frontier = mine
+            while frontier and len(mine) <= ROWS_MAX:
+                frontier = {after for state in frontier for after in onward[state]} - mine
+                mine |= frontier
         return self._eager(known)
 
     def _look_onward(self, fresh: list[int]) -> None:
@@ -320,12 +372,17 @@ class Automaton:
         self._onward.update((state, []) for state in fresh)
         ways = (*self._hidden, None)
         looked = [0] * len(ways)
-        while fresh and min(looked) < len(fresh):
-            for place, label in enumerate(ways):
-                states = np.array(fresh[looked[place] :], np.int64)
-                looked[place] = len(fresh)
-                for after, origin in self._ways(self.space.rows(states), label):
-                    self._enter(states[origin], after, fresh)
+        try:
+            while fresh and min(looked) < len(fresh):
+                for place, label in enumerate(ways):
+                    states = np.array(fresh[looked[place] :], np.int64)
+                    looked[place] = len(fresh)
+                    for after, origin in self._ways(self.space.rows(states), label):
+                        self._enter(states[origin], after, fresh)
+        except FieldOverflow:
+            for state in fresh:  # what was found of them is not all
+                del self._onward[state]
+            raise
 
     def _ways(self, rows: U64, label: Label | None) -> Iterable[tuple[U64, I64]]:
         """The successors of rows by a hidden label, or without one by any pending request."""
@@ -342,17 +399,19 @@ class Automaton:
                 self._onward[number] = []
                 fresh.append(number)
 
-    def _eager(self, states: set[int]) -> frozenset[int]:
-        """The states after their eager labels."""
+    def _eager(self, sets: dict[int, set[int]]) -> dict[int, frozenset[int]]:
+        """The states of some sets after their eager labels."""
         if not self.refinement.eager:
-            return frozenset(states)
-        new = [state for state in states if state not in self._after_eager]
+            return {owner: frozenset(states) for owner, states in sets.items()}
+        every = dict.fromkeys(chain(*sets.values()))
+        new = [state for state in every if state not in self._after_eager]
         if new:
             rows = self.space.rows(np.array(new, np.int64))
             after = rows.copy()
             after[: self.model.words] = self.refinement.saturated(rows[: self.model.words])
             self._after_eager.update(zip(new, self.space.numbers(after), strict=True))
-        return frozenset(self._after_eager[state] for state in states)
+        eager = self._after_eager
+        return {owner: frozenset(eager[state] for state in states) for owner, states in sets.items()}
 
     def _landings(self, rows: U64) -> Iterable[tuple[U64, I64, Label | None]]:
         """The rows after a pending request has landed, where each came from, and by which label."""

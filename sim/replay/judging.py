@@ -22,6 +22,7 @@ from fencepost.properties.refinement.rules import Events, KeyKinds
 from fencepost.properties.refinement.symbols import SymbolReader, Symbols
 from fencepost.properties.refinement.text import firsts
 from fencepost.sim.replay.coverage import DrivenTransitions
+from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.replay.walk import Ends, VectorisedWalk
 from fencepost.sim.trace.schema import KINDS
 
@@ -30,20 +31,6 @@ POSSIBLE_MAX = 10
 IN_WORDS = ("process", "phase", "kind", "key", "condition", "trace_fields", "outcome")
 """The columns of an event that its text has."""
 ACCEPTED, REJECTED, UNDECIDED = "accepted", "rejected", "undecided"
-VERDICTS = pa.schema(
-    [
-        ("run", pa.string()),
-        ("verdict", pa.string()),
-        ("events", pa.int64()),
-        ("read", pa.int64()),
-        ("seq", pa.int64()),
-        ("event", pa.string()),
-        ("reason", pa.string()),
-        ("state", pa.string()),
-        ("possible", pa.string()),
-    ]
-)
-"""A row a run. `events` counts all of them, `read` those that were read; the rest is empty when accepted."""
 
 
 @dataclass
@@ -93,8 +80,15 @@ class Judge:
         runs = len(seen.runs)
         verdict = np.zeros(runs, np.int8)
         verdict[ends.sets == DEAD], verdict[ends.sets == OUTSIDE] = 1, 2
-        # The model explains the runs that it rejects.
-        broken = {run: one for run, one in broken.items() if verdict[run] != 1 and run not in unreadable}
+        # The first violation counts; at one event the explanation is the model's.
+        decided = np.full(runs, len(seen))
+        rejected = np.flatnonzero(verdict == 1)
+        decided[rejected] = symbols.rows[symbols.starts[rejected] + ends.places[rejected]]
+        broken = {
+            run: one
+            for run, one in broken.items()
+            if run not in unreadable and (verdict[run] != 1 or (one.certain and one.row < decided[run]))
+        }
         broken = {run: one for run, one in broken.items() if one.certain or verdict[run] == 0}
         for run, one in broken.items():
             verdict[run] = 1 if one.certain else 2

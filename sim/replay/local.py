@@ -20,12 +20,13 @@ import pyarrow.parquet as pq
 from fencepost.sim.replay.continuity import EXTRA as CONTINUITY_EXTRA
 from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
-from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, VERDICTS, Judge, NoModel
+from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, Judge, NoModel
 from fencepost.sim.replay.parts import NO_CLOCKS, UNNAMED_GAP, Clocks, Part, clocks_of, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
 from fencepost.sim.replay.skewed import reconsidered
 from fencepost.sim.replay.statistics import EXTRA as STATISTICS_EXTRA
 from fencepost.sim.replay.statistics import RETRIES, Statistics, statistics
+from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.trace.columns import COLUMNS, events
 from fencepost.sim.trace.schema import Problem
 
@@ -71,6 +72,21 @@ class Outcome:
             many = pc.sum(pc.equal(verdicts["verdict"], name)).as_py() or 0
             setattr(self, name, getattr(self, name) + many)
         self.remember(verdicts.filter(pc.not_equal(verdicts["verdict"], ACCEPTED)))
+
+    def add(self, other: "Outcome") -> None:
+        """Add the sums of other parts."""
+        for name in ("runs", "events", "read", "accepted", "rejected", "undecided", "left_out"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.not_accepted = sorted(
+            [*self.not_accepted, *other.not_accepted],
+            key=lambda row: (row["verdict"] != REJECTED, row["run"]),
+        )[:LISTED_MAX]
+        self.statistics.add(other.statistics)
+        self.continuity.add(other.continuity)
+        self.clocks = self.clocks.joined(other.clocks)
+        self.problems += other.problems
+        if self.coverage is None or (other.coverage and other.coverage.taken > self.coverage.taken):
+            self.coverage = other.coverage
 
     def remember(self, verdicts: pa.Table) -> None:
         """Keep runs that were not accepted, as many as a summary lists."""

@@ -255,30 +255,14 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
     size = sum(path.stat().st_size * (4 if path.suffix in (".gz", ".parquet") else 1) for path in files)
     count = min(_FILES_MAX, 1 + size // _PART_BYTES)
     writers: dict[int, pq.ParquetWriter] = {}
-    left_out = 0
-    left_out_by: Counter[str] = Counter()
-    clocks: dict[str, str] = {}
-    name = naming(files, by)
+    dealer = Dealer(by, naming(files, by), count, report)
     try:
         for table in batches(files, report):
-            whole = completed(table)
-            begins = has_kind(whole, BEGIN)
-            if begins:
-                clocks.update(noted_clocks(whole))
-            if by != "run":
-                if begins:
-                    whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
-                if has_unnamed_gap(whole):
-                    report(Problem("the trace", UNNAMED_GAP))
-            table, rest = name(whole)
-            left_out += rest
-            if rest:
-                left_out_by.update(unnamed(whole, by))
-            for number, piece in _by_hash(table, count):
+            for number, piece in dealer.deal(table):
                 if number not in writers:
                     path = folder / f"part-{number:05d}.parquet"
                     writers[number] = pq.ParquetWriter(path, SCHEMA, compression="lz4")
-                writers[number].write_table(piece.cast(SCHEMA))
+                writers[number].write_table(piece)
     finally:
         for writer in writers.values():
             writer.close()
@@ -287,7 +271,43 @@ def _dealt(files: list[Path], by: Grouping, folder: Path, report: Report) -> Pla
         path = folder / f"part-{number:05d}.parquet"
         metadata = pq.read_metadata(path)
         parts.append(Part(((str(path), tuple(range(metadata.num_row_groups))),), metadata.num_rows))
-    return Plan(tuple(parts), left_out, dict(left_out_by.most_common()), clocks)
+    return Plan(tuple(parts), dealer.left_out, dict(dealer.left_out_by.most_common()), dealer.clocks)
+
+
+@dataclass
+class Dealer:
+    """Deals events to parts by the hash of their run, and sums up what belongs to none."""
+
+    by: Grouping
+    name: Callable[[pa.Table], tuple[pa.Table, int]]
+    """Names the runs of a table, see `naming`."""
+    count: int
+    """The number of parts."""
+    report: Report
+    left_out: int = 0
+    """Events that belong to no run."""
+    left_out_by: Counter[str] = field(default_factory=Counter)
+    """Of those, the number by what they are about."""
+    clocks: dict[str, str] = field(default_factory=dict)
+    """The clock of each process, as its recorder names it."""
+
+    def deal(self, table: pa.Table) -> Iterable[tuple[int, pa.Table]]:
+        """The events of a table, by the number of their part."""
+        whole = completed(table)
+        begins = has_kind(whole, BEGIN)
+        if begins:
+            self.clocks.update(noted_clocks(whole))
+        if self.by != "run":
+            if begins:
+                whole = whole.filter(pc.not_equal(whole["kind"].cast(pa.string()), BEGIN))
+            if has_unnamed_gap(whole):
+                self.report(Problem("the trace", UNNAMED_GAP))
+        named_, rest = self.name(whole)
+        self.left_out += rest
+        if rest:
+            self.left_out_by.update(unnamed(whole, self.by))
+        for number, piece in _by_hash(named_, self.count):
+            yield number, piece.cast(SCHEMA)
 
 
 def noted_clocks(table: pa.Table) -> dict[str, str]:

@@ -6,12 +6,14 @@ files are read by tasks, one a file, dealt by run with Spark's shuffle, sorted w
 as they stream by, some hundred thousand events of whole runs at a time.
 
 Tasks return a table: a row a run, and a row a task with its sums as JSON. It is written before anything is
-read from it, so that a task that ran twice counts once.
+read from it, so that a task that ran twice counts once. Spark writes the two kinds of rows into two folders;
+that of the runs becomes the table of verdicts.
 
 Workers read files under the names by which the driver found them: on a cluster, in a shared folder.
 """
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +22,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from fencepost.properties.refinement import Automaton, Refinement
 from fencepost.properties.refinement.grouping import LinkedRuns
 from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
-from fencepost.sim.replay.judging import VERDICTS, Judge, NoModel
+from fencepost.sim.replay.judging import Judge, NoModel
 from fencepost.sim.replay.local import Outcome, columns_read
 from fencepost.sim.replay.parts import (
     EVENTS_A_PART,
     UNNAMED_GAP,
+    Clocks,
     Part,
+    clocks_of,
     completed_only,
     has_unnamed_gap,
     in_order,
@@ -38,6 +43,7 @@ from fencepost.sim.replay.parts import (
     load,
 )
 from fencepost.sim.replay.statistics import Statistics, statistics
+from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.spark.session import ship
 from fencepost.sim.trace.columns import events
 from fencepost.sim.trace.grouping import LINK, Grouping, grouped, halfway
@@ -45,7 +51,10 @@ from fencepost.sim.trace.reading import batches
 from fencepost.sim.trace.schema import SCHEMA, Problem, completed
 
 _SQL = {pa.string(): "string", pa.int64(): "long"}
-SUMMED = ", ".join([*(f"{field.name} {_SQL[field.type]}" for field in VERDICTS), "summary string"])
+_WHAT, _VERDICT, _SUMS_OF_A_TASK = "what", "verdict", "sums"
+_SCHEMA = VERDICTS.append(pa.field(_WHAT, pa.string()))
+SUMMED = ", ".join(f"{field.name} {_SQL[field.type]}" for field in _SCHEMA)
+"""Rows of both kinds. The sums of a task stand in `reason`."""
 EVENTS = ", ".join(f"{field.name} {_SQL[field.type]}" for field in SCHEMA)
 _DAMAGE = "fencepost-problem"
 """The phase of a row that is not an event but a problem in reading, in its `key`, `note` and `size`;
@@ -98,19 +107,35 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdic
         parts = tuple(sorted(plan.parts, key=lambda part: -part.events))
         numbers = session.range(0, len(parts), 1, max(1, len(parts)))
         found = numbers.mapInArrow(JudgeParts(recipe, parts), SUMMED)
-    found.write.mode("overwrite").parquet(str(verdicts))
-    rows = session.read.schema(SUMMED).parquet(str(verdicts)).where("summary is not null")
+    folder = verdicts.with_name(f"{verdicts.name}.new")
+    found.write.mode("overwrite").partitionBy(_WHAT).parquet(str(folder))
+    rows = session.read.schema(SUMMED).parquet(str(folder)).where(f"{_WHAT} = '{_SUMS_OF_A_TASK}'")
     outcome = Outcome(problems=problems, claims=recipe.claims)
     labels: set[int] = set()
-    for row in rows.select("summary").collect():
-        summary = json.loads(row.summary)
+    for row in rows.select("reason").collect():
+        summary = json.loads(row.reason)
         labels |= set(summary.get("labels", ()))
         _add(outcome, summary)
+    _keep_verdicts(folder, verdicts)
     judge = recipe.judge()
     outcome.not_judged, outcome.has_model = judge.not_judged, isinstance(judge, Judge)
     if recipe.counted and isinstance(judge, Judge):
         outcome.coverage = label_coverage(judge.automaton, labels)
     return outcome
+
+
+def _keep_verdicts(folder: Path, verdicts: Path) -> None:
+    """Make the table of verdicts of what was written, and remove the rest."""
+    made = folder / f"{_WHAT}={_VERDICT}"
+    if verdicts.is_dir():
+        shutil.rmtree(verdicts)
+    else:
+        verdicts.unlink(missing_ok=True)
+    if made.is_dir():
+        made.rename(verdicts)
+    else:  # there are no runs
+        pq.write_table(VERDICTS.empty_table(), verdicts)
+    shutil.rmtree(folder)
 
 
 def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: Grouping) -> Any:
@@ -239,19 +264,19 @@ def _judged(
         seen = events(table)
         verdicts = judge.verdicts(seen)
         outcome.count(verdicts)
+        outcome.clocks = clocks_of(table)
         outcome.continuity = continuity(seen, table, recipe.claims, as_recorded=recipe.whole)
         if recipe.counted:
             outcome.statistics = statistics(seen, table)
-        blank = pa.nulls(len(verdicts), pa.string())
-        yield from verdicts.append_column("summary", blank).combine_chunks().to_batches()
+        what = pa.repeat(_VERDICT, len(verdicts))
+        yield from verdicts.append_column(_WHAT, what).combine_chunks().to_batches()
     row = _row(outcome)
     if recipe.counted and isinstance(judge, Judge) and judge.walk.grown():
         row["labels"] = sorted(taken_labels(judge.walk))
-    empty = pa.Table.from_pylist([{"summary": json.dumps(row)}], schema=_SCHEMA)
-    yield from empty.to_batches()
+    sums = {_WHAT: _SUMS_OF_A_TASK, "reason": json.dumps(row)}
+    yield from pa.Table.from_pylist([sums], schema=_SCHEMA).to_batches()
 
 
-_SCHEMA = VERDICTS.append(pa.field("summary", pa.string()))
 _SUMS = ("runs", "events", "read", "accepted", "rejected", "undecided", "left_out")
 
 
@@ -261,6 +286,7 @@ def _row(outcome: Outcome) -> dict[str, Any]:
         "not_accepted": outcome.not_accepted,
         "continuity": outcome.continuity.as_row(),
         "statistics": outcome.statistics.as_row(),
+        "clocks": vars(outcome.clocks),
         "problems": [[problem.where, problem.what, problem.lines] for problem in outcome.problems],
     }
 
@@ -271,4 +297,5 @@ def _add(outcome: Outcome, row: dict[str, Any]) -> None:
     outcome.remember(pa.Table.from_pylist(row["not_accepted"], schema=VERDICTS))
     outcome.continuity.add(Continuity(**row["continuity"]))
     outcome.statistics.add(Statistics.from_row(row["statistics"]))
+    outcome.clocks = outcome.clocks.joined(Clocks(**row["clocks"]))
     outcome.problems += [Problem(*problem) for problem in row["problems"]]

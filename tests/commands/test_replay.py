@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from fencepost.impl.store.events import Event
@@ -103,7 +104,11 @@ def test_a_good_trace_holds_and_its_verdicts_are_a_table(tmp_path: Path, mine: s
     out = tmp_path / "out"
     ended, found = replayed(tmp_path, str(tmp_path / "t.parquet"), "--model", mine, "--out", str(out))
     assert (ended, found["verdict"], found["events"], found["grouped_by"]) == (0, "holds", 8, "prefix:2")
-    assert sorted(path.name for path in out.iterdir()) == ["summary.json", "verdicts.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "summary.json",
+        "verdicts.parquet",
+        "violations.parquet",
+    ]
     operations = found["statistics"]["operations"]  # type: ignore[index]
     assert operations["put"]["outcomes"] == {"done": 2}
 
@@ -382,3 +387,34 @@ def test_an_etag_that_nothing_wrote_is_a_violation_where_the_trace_has_all_write
     ended, found = replayed(tmp_path, str(tmp_path / "t.jsonl"), "--all-writers")
     continuous: dict[str, Any] = found["continuity"]  # type: ignore[assignment]  # of the JSON
     assert (ended, continuous["findings"][0]["rule"]) == (1, "never-written")
+
+
+def test_a_folder_that_grows_is_followed_and_continued(tmp_path: Path, mine: str) -> None:
+    """Two commands one after the other: the second goes on where the first ended."""
+    traces, out = tmp_path / "traces", str(tmp_path / "out")
+    traces.mkdir()
+    words = ("--model", mine, "--follow", "--idle", "0", "--out", out)
+    ended, found = replayed(tmp_path, str(traces), *words)
+    assert (ended, found["verdict"], found["events"]) == (3, "undecided", 0)
+    write_json_lines(traces / "1.jsonl", table_of(traced(GOOD)))
+    ended, found = replayed(tmp_path, str(traces), *words)
+    assert (ended, found["verdict"], found["events"]) == (0, "holds", 8)
+    ended, found = replayed(tmp_path, str(traces), *words)
+    assert (ended, found["verdict"], found["events"]) == (0, "holds", 8)
+    assert len(pq.read_table(tmp_path / "out" / "verdicts.parquet")) == found["runs"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--follow", "--engine", "spark"), "--engine local"),
+        (("--follow", "--coverage", "--model", "publish"), "--coverage"),
+        (("--idle", "1"), "--idle belongs to --follow"),
+    ],
+)
+def test_follow_refuses_what_needs_a_whole_trace(
+    tmp_path: Path, words: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json_lines(tmp_path / "1.jsonl", table_of(traced(GOOD)))
+    assert exit_of("replay", str(tmp_path), *words) == 2
+    assert why in capsys.readouterr().err

@@ -22,6 +22,7 @@ from fencepost.sim.replay.local import Outcome
 from fencepost.sim.replay.local import replay as replay_here
 from fencepost.sim.replay.parts import plan
 from fencepost.sim.replay.spark import Recipe
+from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
 from fencepost.sim.trace.grouping import Grouping
 from tests.properties.refinement import maps
@@ -73,7 +74,8 @@ def compared(
     parts = tmp_path / "parts"
     parts.mkdir()
     found = plan(files, by, parts, problems.append)
-    here = replay_here(Judge(Automaton(refinement(), slots=4), by == "run"), found.parts)
+    judge = Judge(Automaton(refinement(), slots=4), by == "run")
+    here = replay_here(judge, found.parts, verdicts=tmp_path / "verdicts-here")
     here.problems += problems
     here.left_out += found.left_out
     on_spark.ship(refinement)
@@ -104,10 +106,10 @@ def test_the_same_verdicts(session: Any, tmp_path: Path, lay: Callable[[Path], l
     assert there == here
     assert (here["rejected"], here["undecided"], here["runs"]) == (2, 1, 305)
     assert [row["run"] for row in here["violations"]] == ["run-500", "run-501"]
-    table = pq.read_table(tmp_path / "verdicts")
-    rows = table.filter(table["run"].is_valid()).select(["run", "verdict"]).to_pylist()
-    assert len(rows) == 305
-    assert sum(row["verdict"] == "accepted" for row in rows) == 302
+    tables = [pq.read_table(tmp_path / name).sort_by("run") for name in ("verdicts", "verdicts-here")]
+    assert tables[0].schema.remove_metadata() == VERDICTS
+    assert tables[0].to_pylist() == tables[1].to_pylist()
+    assert (len(tables[0]), tables[0]["verdict"].to_pylist().count("accepted")) == (305, 302)
 
 
 def test_runs_named_anew(session: Any, tmp_path: Path) -> None:

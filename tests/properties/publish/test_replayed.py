@@ -29,7 +29,8 @@ def label(action: str, **wanted: object) -> Label:
 
 
 def closed(states: U64) -> U64:
-    return AUTOMATON.space.rows(np.array(sorted(AUTOMATON._closed(states)), np.int64))
+    (found,) = AUTOMATON._closed(states, np.zeros(states.shape[1], np.int64)).values()
+    return AUTOMATON.space.rows(np.array(sorted(found), np.int64))
 
 
 def after(states: U64, one: Label) -> U64:
