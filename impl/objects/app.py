@@ -7,7 +7,8 @@ the first that fails answers with one of S3's codes:
 
     place      bucket and key, from the path or from the host (virtual-host style)
     codec      the operation and its parameters; parameters that are not implemented are refused
-    signature  the caller; a key that may not use the bucket is refused before any lookup
+    signature  the caller
+    access     what the caller may do (see `access`), before the body
     body       decoded, and compared with its digests, before anything is published
     operation
 """
@@ -22,7 +23,7 @@ import secrets as _secrets  # noqa: TID251  request ids are not part of any prot
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,11 +36,12 @@ from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, Service, json_response, raw_response
 from fencepost.impl.http.targets import path_of
 from fencepost.impl.http.tokens import Headers, Holder, Tokens
+from fencepost.impl.objects.access import authorize
 from fencepost.impl.objects.buckets import Buckets
-from fencepost.impl.objects.credentials import ANONYMOUS, Caller, Credentials
+from fencepost.impl.objects.credentials import Caller, Credentials, Origin
 from fencepost.impl.objects.operations import Content, Receiving
 from fencepost.impl.objects.rest import PREFIX, Rest
-from fencepost.impl.objects.surface import KNOWN, PUBLIC, act
+from fencepost.impl.objects.surface import KNOWN, act
 from fencepost.impl.objects.wire import codec
 from fencepost.impl.objects.wire.body import Body, headers_of_body
 from fencepost.impl.objects.wire.elements import http_moment
@@ -72,7 +74,10 @@ class _Request(Message):
 
 
 class ObjectServer(Service):
-    """An ASGI callable. `domain` is the host below which buckets have names of their own, if any."""
+    """An ASGI callable. `domain` is the host below which buckets have names of their own, if any.
+
+    Without `answers_unsigned` nothing is public, whatever buckets and objects say.
+    """
 
     def __init__(
         self,
@@ -83,6 +88,7 @@ class ObjectServer(Service):
         limits: Limits | None = None,
         tokens: Tokens[Holder] | None = None,
         recording: HttpRecording | None = None,
+        answers_unsigned: bool = True,
     ) -> None:
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
@@ -90,9 +96,11 @@ class ObjectServer(Service):
         self._buckets = buckets
         self._credentials = credentials
         self._domain = domain
+        self._tokens = tokens
+        self._answers_unsigned = answers_unsigned
         self._log = logging.getLogger("fencepost.objects")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
-        self._rest = Rest(self, buckets, credentials, self._log, tokens)
+        self._rest = Rest(self, buckets, credentials, self._log, tokens, answers_unsigned=answers_unsigned)
         self._records = recording is not None
         self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
 
@@ -113,8 +121,9 @@ class ObjectServer(Service):
             request = self.take_apart(head.method, head.raw_path, head.query, head.headers)
             if not self._is_s3(request, head.headers):
                 return None
-            with self.gate.enter(head.client[0] if head.client else ""):
-                answer = self._small_object(request)
+            address = head.client[0] if head.client else ""
+            with self.gate.enter(address):
+                answer = self._small_object(request, address)
             if answer is None:
                 return None
             date = http_moment(self._buckets.env.now_ns() // 10**9)  # uvicorn adds it to the others
@@ -134,11 +143,12 @@ class ObjectServer(Service):
             return True
         return not request.path.startswith(PREFIX) and _OURS.fullmatch(request.path) is None
 
-    def _small_object(self, request: _Request) -> codec.Answer | None:
+    def _small_object(self, request: _Request, address: str) -> codec.Answer | None:
         call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
         if call.operation not in _STREAMS_OUT:
             return None
-        caller, _ = self.authenticate(request, call.operation)
+        caller, _ = self.authenticate(request, address)
+        caller = self.authorize(caller, call, wait=False)
         codec.refuse_unknown(call, KNOWN[call.operation])
         reading = act(call.operation, self._buckets, caller, wait=False)
         content: Content
@@ -197,14 +207,27 @@ class ObjectServer(Service):
         host = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
         return bucket_of_host(host.rsplit(":", 1)[0].lower(), self._domain.lower())
 
-    def authenticate(self, request: _Request, operation: str) -> tuple[Caller, Signed | None]:
-        if operation in PUBLIC and not is_signed(request):
-            return ANONYMOUS, None
+    def authenticate(
+        self, request: _Request, address: str, *, secure: bool = False
+    ) -> tuple[Caller, Signed | None]:
+        """Return the sender; one who did not sign is anonymous, unless this server answers nobody unsigned."""
+        origin = Origin(address, secure, request.headers.get("referer"), request.headers.get("user-agent"))
+        if not is_signed(request) and self._answers_unsigned:
+            return Caller("", origin=origin), None
         signed = verify(request, self._credentials.secret, self.now())
-        caller = self._credentials.caller(signed.scope.access_key)
-        if request.bucket and not caller.may_use(request.bucket):
-            refuse("AccessDenied")
-        return caller, signed
+        caller = self.caller(signed.scope.access_key)
+        return replace(caller, origin=origin), signed
+
+    def caller(self, access_key: str) -> Caller:
+        """Return the caller with an access key whose signature was verified."""
+        holder = self._tokens.holder if self._tokens is not None else lambda _: None
+        caller = self._credentials.caller(access_key, holder)
+        if caller is None:
+            refuse("InvalidAccessKeyId")
+        return caller
+
+    def authorize(self, caller: Caller, call: codec.Call, *, wait: bool = True) -> Caller:
+        return authorize(self._buckets, caller, call.operation, call.parameters, wait=wait)
 
     def new_id(self) -> str:
         """Of a request: no other process or request has it."""
@@ -247,7 +270,9 @@ class _Exchange:
 
     async def _serve(self, request: _Request) -> None:
         call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
-        caller, signed = self._server.authenticate(request, call.operation)
+        secure = self._scope.get("scheme") == "https"
+        caller, signed = self._server.authenticate(request, self._client(), secure=secure)
+        caller = await self._authorized(caller, call)
         if call.operation not in KNOWN:
             refuse("NotImplemented", f"{call.operation} is not implemented")
         codec.refuse_unknown(call, KNOWN[call.operation])
@@ -260,6 +285,12 @@ class _Exchange:
             content = await self._small_body(call.operation, request, signed)
             values = await self._server.in_thread(lambda: act(codec.read_body(call, content)))
             await self._answer(codec.write(call.operation, values))
+
+    async def _authorized(self, caller: Caller, call: codec.Call) -> Caller:
+        try:
+            return self._server.authorize(caller, call, wait=False)
+        except WouldWait:
+            return await self._server.in_thread(self._server.authorize, caller, call)
 
     # Bodies.
 

@@ -158,7 +158,7 @@ class BucketSettings:
 
     def put_bucket_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
         self.buckets.document(p["Bucket"])
-        if access_wanted(p):
+        if access_wanted(p) == object_state.PUBLIC:
             refuse("NotImplemented", "Buckets are private; objects can be public", header="x-amz-acl")
         return {}
 
@@ -190,7 +190,7 @@ def access_policy(access: str) -> dict[str, Any]:
 def access_wanted(p: Mapping[str, Any]) -> str:
     """Return the access that a canned ACL or a list of grants requests; refuse other lists."""
     if "AccessControlPolicy" not in p:
-        return object_state.access_of(p)
+        return object_state.access_of(p) or object_state.PRIVATE
     if "ACL" in p:
         refuse("InvalidRequest", "Specifying both Canned ACLs and Header Grants is not allowed")
     grants = p["AccessControlPolicy"].get("Grants", [])
@@ -201,4 +201,4 @@ def access_wanted(p: Mapping[str, Any]) -> str:
     others = [pair for pair in found if pair != (OWNER["ID"], "FULL_CONTROL")]
     if others not in ([], [(EVERYBODY, "READ")]):
         refuse("NotImplemented", "An ACL is private or public-read", header="AccessControlPolicy")
-    return object_state.PUBLIC if others else ""
+    return object_state.PUBLIC if others else object_state.PRIVATE

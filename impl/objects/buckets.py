@@ -55,7 +55,13 @@ class Document:
     created_ns: int
     tags: dict[str, str] = field(default_factory=dict)
     access: str = ""
-    """`public` where objects written through the native interface are public unless they say otherwise."""
+    """`public` where objects are public unless they have an access of their own."""
+    closings: int = 0
+    """The number of times that the bucket was closed: what was opened before the last one is closed."""
+    policy: str = ""
+    """The bucket policy that the client sent, once it was checked."""
+    block: list[str] = field(default_factory=list)
+    """The settings of the public access block that are on."""
     lifecycle: str = ""
     """The configuration that the client sent, as JSON."""
     location: str = ""

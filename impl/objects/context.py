@@ -4,13 +4,13 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from fencepost.impl.objects import object_state
+from fencepost.impl.objects import access, object_state
 from fencepost.impl.objects.buckets import Buckets, Document
-from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
+from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.wire.conditions import holds
 from fencepost.impl.objects.wire.elements import http_date
 from fencepost.impl.objects.wire.errors import S3Error, refuse
@@ -59,8 +59,8 @@ class Context:
             self.buckets.entered(p["Bucket"], wait=self.wait) as (store, document),
             store.opened(p["Key"], version, wait=self.wait) as found,
         ):
-            if self.caller == ANONYMOUS and (
-                found is None or found.attributes.extra.get("Access") != object_state.PUBLIC
+            if self.caller.only_public and (
+                found is None or not access.is_public(document, found.attributes.extra)
             ):
                 refuse("AccessDenied")
             if found is None:
@@ -80,11 +80,10 @@ class Context:
     def source(self, p: Mapping[str, Any]) -> Iterator[Source]:
         """The object that `x-amz-copy-source` names, if the caller may read it."""
         bucket, key, version = copy_source(p)
-        if not self.caller.may_use(bucket):
-            refuse("AccessDenied")
         named = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
+        reader = access.authorize(self.buckets, self.caller, "GetObject", named)
         try:
-            with self.reading(named) as (found, shown):
+            with replace(self, caller=reader).reading(named) as (found, shown):
                 info = found.info(key)
                 if not holds(p, info.etag, info.modified_ns, "CopySource"):
                     refuse("PreconditionFailed")
@@ -99,9 +98,8 @@ class Context:
 
     def written(self, p: Mapping[str, Any], document: Document) -> dict[str, str]:
         """Return the values that the server keeps with an object written with these parameters."""
-        if "ACL" not in p and document.access:
-            p = {**p, "ACL": "public-read"}
-        return object_state.written(p, document.lock, self.now())
+        own = access.kept(object_state.access_of(p), document)
+        return object_state.written(p, document.lock, self.now()) | ({"Access": own} if own else {})
 
     def may_bypass(self, p: Mapping[str, Any]) -> bool:
         """Return True if this request bypasses GOVERNANCE retention, which only root may."""

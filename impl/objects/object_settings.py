@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.impl.objects import object_state
+from fencepost.impl.objects import access, object_state
 from fencepost.impl.objects.bucket_settings import access_policy, access_wanted
 from fencepost.impl.objects.buckets import Document
 from fencepost.impl.objects.context import Context, version_of
@@ -92,11 +92,12 @@ class ObjectSettings:
 
     def get_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
         with self.context.reading(p) as (found, _):
-            return access_policy(found.attributes.extra.get("Access", ""))
+            is_public = access.is_public(self._document(p), found.attributes.extra)
+        return access_policy(object_state.PUBLIC if is_public else "")
 
     def put_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        access = access_wanted(p)
-        self._change(p, lambda _: {"Access": access})
+        wanted = access_wanted(p)
+        self._change(p, lambda _: {"Access": access.kept(wanted, self._document(p))})
         return {}
 
     def _require_lock(self, p: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ All of it is in `Attributes.extra`, which changes with one call, so that readers
     CacheControl ... Expires      headers of the response
     Checksum<name>                of the whole object, or of its parts (`ChecksumType`)
     Tags                          as in a query: `a=1&b=2`
-    Access                        `public`: readable without a signature
+    Access                        `public` or `private` if it is not that of the bucket (see `access`)
     LockMode, LockUntil           retention: GOVERNANCE or COMPLIANCE, and until when (ISO 8601)
     LegalHold                     `ON`
     Parts                         sizes of the parts of a multipart upload: `8388608*3,17`
@@ -26,11 +26,14 @@ HEADERS = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLang
 CHECKSUMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
 LOCKING = ("ObjectLockMode", "ObjectLockRetainUntilDate", "ObjectLockLegalHoldStatus")
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
-PUBLIC = "public"
+PUBLIC, PRIVATE = "public", "private"
 TAGS_MAX = 10
 BUCKET_TAGS_MAX = 50
 _TAG = re.compile(r"[\w\s+\-=.:/@]*")
-_ACCESS = {"private": "", "bucket-owner-full-control": "", "bucket-owner-read": "", "public-read": PUBLIC}
+_ACCESS = {
+    **dict.fromkeys(("private", "bucket-owner-full-control", "bucket-owner-read"), PRIVATE),
+    "public-read": PUBLIC,
+}
 """Canned ACLs: the owner of the bucket is the owner of its objects."""
 
 
@@ -40,9 +43,6 @@ def written(p: Mapping[str, Any], lock: Mapping[str, Any] | None, now: datetime)
     encoding = content_encoding(p)
     if encoding:
         found["ContentEncoding"] = encoding
-    access = access_of(p)
-    if access:
-        found["Access"] = access
     if "Tagging" in p:
         found |= kept_tags(tags_in_header(p["Tagging"]))
     return found | _locked(p, lock, now)
@@ -53,9 +53,12 @@ def _header(value: Any) -> str:
 
 
 def access_of(p: Mapping[str, Any]) -> str:
-    if p.get("ACL", "private") not in _ACCESS:
+    """Return the access that a canned ACL means; empty if there is none."""
+    if "ACL" not in p:
+        return ""
+    if p["ACL"] not in _ACCESS:
         refuse("NotImplemented", header="x-amz-acl")
-    return _ACCESS[p.get("ACL", "private")]
+    return _ACCESS[p["ACL"]]
 
 
 def copied(extra: Mapping[str, str], *, headers: bool, tags: bool) -> dict[str, str]:

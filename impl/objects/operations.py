@@ -16,7 +16,8 @@ from fencepost.impl.objects import object_state
 from fencepost.impl.objects.bucket_settings import OWNER
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.context import Context, copy_bytes, moment, version_of
-from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
+from fencepost.impl.objects.access import Access, is_known_to
+from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
 from fencepost.impl.objects.wire import listings
 from fencepost.impl.objects.wire import parameters as rules
@@ -121,7 +122,7 @@ class Operations:
         found = [
             (name, document)
             for name, document in self.buckets.all()
-            if self.caller.may_use(name)
+            if self._knows(name)
             and name > after
             and name.startswith(p.get("Prefix", ""))
             and p.get("BucketRegion", region_of(document)) == region_of(document)
@@ -137,10 +138,12 @@ class Operations:
         more = {"ContinuationToken": page[-1]["Name"]} if len(found) > limit else {}
         return {"Buckets": page, "Owner": OWNER, **more}
 
+    def _knows(self, bucket: str) -> bool:
+        holder = self.caller.holder
+        return self.caller.may_use(bucket) or (holder is not None and is_known_to(holder, bucket))
+
     def create_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        if self.caller.name != ROOT:
-            refuse("AccessDenied")
-        if object_state.access_of(p):
+        if object_state.access_of(p) == object_state.PUBLIC:
             refuse("NotImplemented", "Buckets are private; objects can be public", header="x-amz-acl")
         configuration = p.get("CreateBucketConfiguration", {})
         if configuration.keys() - {"LocationConstraint", "Tags"}:
@@ -162,8 +165,6 @@ class Operations:
         return {"BucketRegion": region_of(self.buckets.document(p["Bucket"]))}
 
     def delete_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        if self.caller.name != ROOT:
-            refuse("AccessDenied")
         self.buckets.delete(p["Bucket"])
         return {}
 
@@ -196,7 +197,7 @@ class Operations:
 
     @contextlib.contextmanager
     def get_object(self, p: Mapping[str, Any]) -> Iterator[Content]:
-        if self.caller == ANONYMOUS and p.keys() & {*rules.SHOWN}:
+        if self.caller.is_anonymous and p.keys() & {*rules.SHOWN}:
             refuse(
                 "InvalidRequest",
                 "Request specific response headers cannot be used for anonymous GET requests.",
@@ -263,11 +264,14 @@ class Operations:
         wanted = rules.objects_to_delete(p)
         bypass = self.context.may_bypass(p)
         deleted, errors = [], []
+        access = Access(self.buckets, self.caller)
         with self.buckets.entered(p["Bucket"]) as (store, document):
             for one in wanted:
                 named = {name: one[name] for name in ("Key", "VersionId") if name in one}
                 try:
                     version = version_of(one)
+                    if not access.allows("DeleteObject", {"Bucket": p["Bucket"], **named}):
+                        refuse("AccessDenied")
                     reply = self._delete(store, document, one["Key"], version, one.get("ETag"), bypass)
                     require_done(reply.outcome)
                 except S3Error as error:

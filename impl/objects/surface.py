@@ -20,12 +20,13 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     **bucket_settings.KNOWN,
     **object_settings.KNOWN,
 }
-PUBLIC = frozenset({"GetObject", "HeadObject"})
-"""Operations that need no signature on an object that is public."""
 
 
 def act(operation: str, buckets: Buckets, caller: Caller, *, wait: bool = True) -> Callable[..., Any]:
-    """Return the function for an operation of `KNOWN`; without `wait` (see `Context`), of `PUBLIC`."""
+    """Return the function for an operation of `KNOWN`, whose caller was authorized (`access`).
+
+    Without `wait` (see `Context`) it is one that reads an object.
+    """
     if operation in NOT_CONFIGURED or operation in DEFAULTS:
         return functools.partial(BucketSettings(buckets, caller).not_configured, operation)
     answering: Any

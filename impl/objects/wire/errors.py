@@ -47,6 +47,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "InvalidTag": (400, "The tag provided was not a valid tag."),
     "InvalidURI": (400, "Couldn't parse the specified URI."),
     "KeyTooLongError": (400, "Your key is too long"),
+    "MalformedPolicy": (400, "This policy contains invalid Json"),
     "MalformedXML": (400, "The XML you provided was not well-formed or did not validate against our published schema"),
     "MetadataTooLarge": (400, "Your metadata headers exceed the maximum allowed metadata size"),
     "MethodNotAllowed": (405, "The specified method is not allowed against this resource."),
