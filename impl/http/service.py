@@ -174,6 +174,8 @@ class Service:
         """Serve one request, count it, and log one line about it: never a header, never a body."""
         begun = time.perf_counter()
         answer = Outgoing(self.answers, scope, send, self.count_refused)
+        if (b"expect", b"100-continue") in scope["headers"]:
+            receive = answer.watching(receive)
         try:
             await app(scope, receive, answer.send)
         except ClientGone:

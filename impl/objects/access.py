@@ -22,12 +22,13 @@ from fencepost.impl.http.tokens import Holder
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.object_state import PRIVATE, PUBLIC, tags_of
-from fencepost.impl.objects.policies import Asked, Policy, Verdict, read_policy
+from fencepost.impl.objects.policies import Asked, Verdict, read_policy
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files.disk import WouldWait
 
 IGNORE_ACLS, BLOCK_ACLS = "IgnorePublicAcls", "BlockPublicAcls"
 BLOCK_POLICY, RESTRICT = "BlockPublicPolicy", "RestrictPublicBuckets"
+ENFORCED = "BucketOwnerEnforced"
 BLOCKS = (BLOCK_ACLS, IGNORE_ACLS, BLOCK_POLICY, RESTRICT)
 
 _POLICY = frozenset({"GetBucketPolicy", "PutBucketPolicy", "DeleteBucketPolicy", "GetBucketPolicyStatus"})
@@ -71,7 +72,8 @@ def authorize(
             refuse("AccessDenied")
         return caller
     document = _document(buckets, caller, p["Bucket"], wait)
-    if operation == "DeleteObjects" and (document.policy or caller.holder is not None):
+    by_key = document.policy or caller.holder is not None or document.acl == EVERYBODY_WRITES
+    if operation == "DeleteObjects" and by_key:
         return caller  # each key is authorized by itself
     verdict = _verdict(buckets, document, caller, operation, p, wait)
     if verdict is Verdict.DENY and not (caller.name == ROOT and operation in _POLICY):
@@ -79,9 +81,11 @@ def authorize(
     owns = caller.name == ROOT or (caller.may_use(p["Bucket"]) and operation not in _OF_ROOT)
     if owns or verdict is Verdict.ALLOW or _grants(caller.holder, operation, p):
         return caller
-    if operation in _BY_ACCESS:
-        return replace(caller, only_public=True)
-    refuse("AccessDenied")
+    if _opens(document, caller, operation):
+        return caller
+    if operation not in _BY_ACCESS:
+        refuse("AccessDenied")
+    return replace(caller, only_public=True)
 
 
 def _document(buckets: Buckets, caller: Caller, bucket: str, wait: bool) -> Document:
@@ -95,7 +99,7 @@ def _document(buckets: Buckets, caller: Caller, bucket: str, wait: bool) -> Docu
 
 def is_public(document: Document, extra: Mapping[str, str]) -> bool:
     """Return True if everybody may read an object that has these values in this bucket."""
-    if IGNORE_ACLS in document.block:
+    if _ignores_acls(document):
         return False
     own = extra.get("Access", "")
     if own == PRIVATE:
@@ -107,26 +111,55 @@ def kept(access: str, document: Document) -> str:
     """Return the value that an object keeps for an access of its own: `public` until the next closing."""
     if access != PUBLIC:
         return access
+    check_public_acl(document)
+    return opened(document)
+
+
+def check_public_acl(document: Document) -> None:
+    """Refuse to open something by an ACL where the bucket forbids that."""
+    if document.ownership == ENFORCED:
+        refuse("AccessControlListNotSupported")
     if BLOCK_ACLS in document.block:
         refuse("AccessDenied", "The public access block of this bucket refuses public ACLs.")
-    return _opened(document)
 
 
-def _opened(document: Document) -> str:
+def _ignores_acls(document: Document) -> bool:
+    return IGNORE_ACLS in document.block or document.ownership == ENFORCED
+
+
+def opened(document: Document) -> str:
     return f"{PUBLIC}:{document.closings}" if document.closings else PUBLIC
 
 
 def with_access(document: Document, access: str) -> Document:
     """Return the document of a bucket that is opened, or closed with everything that is in it."""
     if access == PUBLIC:
+        check_public_acl(document)
         return replace(document, access=PUBLIC)
-    return replace(document, access="", closings=document.closings + 1)
+    return replace(document, access="", acl="", closings=document.closings + 1)
 
 
 def own_access(document: Document, extra: Mapping[str, str]) -> str:
     """Return the access that an object has of its own: empty if it inherits that of its bucket."""
     own = extra.get("Access", "")
-    return PRIVATE if own == PRIVATE else PUBLIC if own == _opened(document) else ""
+    return PRIVATE if own == PRIVATE else PUBLIC if own == opened(document) else ""
+
+
+# ACLs of buckets.
+
+
+def _opens(document: Document, caller: Caller, operation: str) -> bool:
+    """Return True if the ACL of the bucket allows an operation to everybody, or to all who signed."""
+    if not document.acl or _ignores_acls(document):
+        return False
+    if operation in _LISTS or operation == "HeadBucket":
+        return document.acl != AUTHENTICATED or not caller.is_anonymous
+    return document.acl == EVERYBODY_WRITES and operation in _ACL_WRITES
+
+
+AUTHENTICATED, EVERYBODY_WRITES = "authenticated-read", "public-read-write"
+BUCKET_ACLS = ("private", "public-read", EVERYBODY_WRITES, AUTHENTICATED)
+_ACL_WRITES = _WRITES | _UPLOADS | {"DeleteObject"}
 
 
 # Rights of holders.
@@ -174,16 +207,14 @@ def _verdict(
     if not document.policy:
         return Verdict.NONE
     policy = read_policy(document.policy)
-    asked = Asked(caller, operation, p, _tags(buckets, policy, p, wait), buckets.env.now_ns())
+    asked = Asked(caller, operation, p, _tags(buckets, p, wait), buckets.env.now_ns())
     found = policy.verdict(asked)
     if found is Verdict.ALLOW and RESTRICT in document.block and policy.is_public:
         return Verdict.NONE
     return found
 
 
-def _tags(
-    buckets: Buckets, policy: Policy, p: Mapping[str, Any], wait: bool
-) -> Callable[[], Mapping[str, str]]:
+def _tags(buckets: Buckets, p: Mapping[str, Any], wait: bool) -> Callable[[], Mapping[str, str]]:
     """Return what reads the tags of the object that a request is about."""
 
     def tags() -> Mapping[str, str]:

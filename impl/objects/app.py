@@ -16,12 +16,13 @@ the first that fails answers with one of S3's codes:
 import asyncio
 import errno
 import itertools
+import json
 import logging
 import os
 import re
 import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -42,12 +43,13 @@ from fencepost.impl.objects.credentials import Caller, Credentials, Origin
 from fencepost.impl.objects.operations import Content, Receiving
 from fencepost.impl.objects.rest import PREFIX, Rest
 from fencepost.impl.objects.surface import KNOWN, act
-from fencepost.impl.objects.wire import codec
+from fencepost.impl.objects.wire import codec, cors, form
 from fencepost.impl.objects.wire.body import Body, headers_of_body
 from fencepost.impl.objects.wire.elements import http_moment
 from fencepost.impl.objects.wire.errors import S3Error, error_answer, refuse
 from fencepost.impl.objects.wire.requests import bucket_of_host, parse_query, place
 from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
+from fencepost.impl.objects.wire.signature_v2 import is_signed_v2, verify_v2
 from fencepost.impl.recording.asgi import recorded
 from fencepost.impl.recording.http import HttpRecording
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
@@ -97,7 +99,7 @@ class ObjectServer(Service):
         self._credentials = credentials
         self._domain = domain
         self._tokens = tokens
-        self._answers_unsigned = answers_unsigned
+        self.answers_unsigned = answers_unsigned
         self._log = logging.getLogger("fencepost.objects")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
         self._rest = Rest(self, buckets, credentials, self._log, tokens, answers_unsigned=answers_unsigned)
@@ -120,6 +122,8 @@ class ObjectServer(Service):
         try:
             request = self.take_apart(head.method, head.raw_path, head.query, head.headers)
             if not self._is_s3(request, head.headers):
+                return None
+            if "origin" in request.headers:
                 return None
             address = head.client[0] if head.client else ""
             with self.gate.enter(address):
@@ -207,14 +211,30 @@ class ObjectServer(Service):
         host = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
         return bucket_of_host(host.rsplit(":", 1)[0].lower(), self._domain.lower())
 
+    def rules_for_pages(self, bucket: str) -> Sequence[cors.Rule] | None:
+        """Return the rules of a bucket for requests of pages of other origins."""
+        try:
+            text = self._buckets.document(bucket).cors if bucket else ""
+        except S3Error:
+            return None
+        return json.loads(text) if text else None
+
+    def permission_of(self, fields: Mapping[str, str], bucket: str) -> form.Permission | None:
+        return form.permission_of(fields, bucket, self._credentials.secret, self.now())
+
     def authenticate(
         self, request: _Request, address: str, *, secure: bool = False
     ) -> tuple[Caller, Signed | None]:
-        """Return the sender; one who did not sign is anonymous, unless this server answers nobody unsigned."""
+        """Return the sender; one who did not sign is anonymous, if this server answers such at all."""
         origin = Origin(address, secure, request.headers.get("referer"), request.headers.get("user-agent"))
-        if not is_signed(request) and self._answers_unsigned:
+        is_v2 = is_signed_v2(request)
+        if not is_v2 and not is_signed(request) and self.answers_unsigned:
             return Caller("", origin=origin), None
-        signed = verify(request, self._credentials.secret, self.now())
+        if is_v2:
+            host_bucket = "" if request.path.startswith(f"/{request.bucket}") else request.bucket
+            signed = verify_v2(request, host_bucket, self._credentials.secret, self.now())
+        else:
+            signed = verify(request, self._credentials.secret, self.now())
         caller = self.caller(signed.scope.access_key)
         return replace(caller, origin=origin), signed
 
@@ -255,6 +275,8 @@ class _Exchange:
         self._send = send
         self._id = request_id
         self._begun = False
+        self._for_pages: Mapping[str, str] = {}
+        """Headers that let a page of another origin see the response."""
 
     async def serve(self) -> None:
         scope = self._scope
@@ -262,6 +284,17 @@ class _Exchange:
             scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
         )
         with self._server.gate.enter(self._client()):
+            if "origin" in request.headers or request.method == "OPTIONS":
+                rules = await self._server.in_thread(self._server.rules_for_pages, request.bucket)
+                if request.method == "OPTIONS":
+                    await self._answer(codec.Answer(200, cors.preflight(rules, request.headers)))
+                    return
+                method = request.headers.get("access-control-request-method", request.method)
+                self._for_pages = cors.allowed(rules or (), request.headers["origin"], method) or {}
+            boundary = form.boundary_of(request.headers.get("content-type", ""))
+            if request.method == "POST" and boundary and not request.key and not request.query:
+                await self._post_form(request, form.Form(boundary))
+                return
             await self._serve(request)
 
     def _client(self) -> str:
@@ -325,13 +358,22 @@ class _Exchange:
         body = Body(request.headers, signed)
         if body.length > PUT_BYTES_MAX:
             refuse("EntityTooLarge", proposed_size=str(body.length), max_size_allowed=str(PUT_BYTES_MAX))
+        values = await self._store(act(call.parameters), body)
+        await self._answer(codec.write(call.operation, values))
+
+    async def _store(
+        self,
+        context: AbstractContextManager[Receiving],
+        body: Body | form.FormBody,
+        arriving: AsyncIterator[bytes] | None = None,
+    ) -> Any:
+        """Store the body that arrives; returns the values of the response."""
         in_thread = self._server.in_thread
-        context = act(call.parameters)
         waiting: list[bytes] = []
         size = 0
         receiving: Receiving | None = None
         try:
-            async for piece in self._arriving():
+            async for piece in arriving or self._arriving():
                 waiting.append(piece)
                 size += len(piece)
                 if size >= _STEP:
@@ -349,7 +391,49 @@ class _Exchange:
             raise
         if receiving is not None:
             await in_thread(context.__exit__, None, None, None)
-        await self._answer(codec.write(call.operation, values))
+        return values
+
+    async def _post_form(self, request: _Request, posted: form.Form) -> None:
+        """`POST` of an object by a form of a browser, which its policy allows."""
+        arriving = self._arriving()
+        early: list[bytes] = []
+        async for piece in arriving:
+            early += posted.feed(piece)
+            if posted.in_file:
+                break
+        if not posted.in_file:
+            posted.finish()
+        fields = posted.fields
+        if not fields.get("key"):
+            message = (
+                "Bucket POST must contain a field named 'key'.  If it is specified, please check the order"
+            )
+            refuse("InvalidArgument", message, argument="key")
+        fields["key"] = fields["key"].replace("${filename}", posted.file_name)
+        permission = self._server.permission_of(fields, request.bucket)
+        origin = Origin(self._client(), self._scope.get("scheme") == "https", request.headers.get("referer"))
+        if permission is None:
+            if not self._server.answers_unsigned:
+                refuse("AccessDenied")
+            caller = Caller("", origin=origin)
+        else:
+            caller = replace(self._server.caller(permission.access_key), origin=origin)
+        headers = form.headers_of(fields)
+        call = codec.Call(
+            "PutObject", codec.parameters_of("PutObject", request.bucket, fields["key"], {}, headers)
+        )
+        if "tagging" in fields:
+            call.parameters["Tagging"] = codec.tagging_header(fields["tagging"])
+        caller = await self._authorized(caller, call)
+        codec.refuse_unknown(call, KNOWN["PutObject"])
+        body = form.FormBody(posted, Body(headers, None, length=PUT_BYTES_MAX), permission, early)
+        context = self._server.act("PutObject", caller)(call.parameters)
+        values = await self._store(context, body, arriving)
+        status, more, content = form.answer(fields, request.bucket, values["ETag"])
+        headers = {"ETag": values["ETag"], **more}
+        if values.get("VersionId"):
+            headers["x-amz-version-id"] = values["VersionId"]
+        await self._answer(codec.Answer(status, headers, content))
 
     async def _get(self, call: codec.Call, act: Callable[..., AbstractContextManager[Content]]) -> None:
         in_thread = self._server.in_thread
@@ -380,7 +464,7 @@ class _Exchange:
 
     async def _start(self, status: int, headers: Mapping[str, str]) -> None:
         self._begun = True
-        found = {**self._server.common_headers(self._id), **headers}
+        found = {**self._server.common_headers(self._id), **self._for_pages, **headers}
         if status == 204:
             found.pop("Content-Length", None)
         message = {
@@ -406,19 +490,19 @@ async def _alive(_: Request) -> Response:
 
 
 def _put_at_once(
-    context: AbstractContextManager[Receiving], body: Body, pieces: list[bytes]
+    context: AbstractContextManager[Receiving], body: Body | form.FormBody, pieces: list[bytes]
 ) -> dict[str, Any]:
     with context as receiving:
         return _finish(receiving, body, pieces)
 
 
-def _write(receiving: Receiving, body: Body, pieces: list[bytes]) -> None:
+def _write(receiving: Receiving, body: Body | form.FormBody, pieces: list[bytes]) -> None:
     for piece in pieces:
         for content in body.feed(piece):
             receiving.write(content)
 
 
-def _finish(receiving: Receiving, body: Body, pieces: list[bytes]) -> dict[str, Any]:
+def _finish(receiving: Receiving, body: Body | form.FormBody, pieces: list[bytes]) -> dict[str, Any]:
     _write(receiving, body, pieces)
     checksums = body.finish()
     return receiving.finish(body.md5.hexdigest(), checksums)

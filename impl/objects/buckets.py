@@ -34,7 +34,7 @@ from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.disk import WouldWait, open_cached
 from fencepost.impl.store.files.versions import Keep
-from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
+from fencepost.impl.store.requests import ABSENT, ANYTHING, AbortUpload, List, Matches, Outcome
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
@@ -62,6 +62,16 @@ class Document:
     """The bucket policy that the client sent, once it was checked."""
     block: list[str] = field(default_factory=list)
     """The settings of the public access block that are on."""
+    has_block: bool = False
+    """True if there is a public access block, perhaps with nothing on."""
+    acl: str = ""
+    """The canned ACL of the bucket itself; empty for `private`."""
+    ownership: str = ""
+    """Who owns objects, one of `bucket_rules.OWNERSHIPS`; with the first of them ACLs have no effect."""
+    cors: str = ""
+    """The rules for requests of pages of other origins, as JSON."""
+    encryption: str = ""
+    """What new objects tell of their encryption: `AES256`."""
     lifecycle: str = ""
     """The configuration that the client sent, as JSON."""
     location: str = ""
@@ -114,6 +124,7 @@ class Buckets:
         if self._documents.head(_DOCUMENTS + name).outcome is Outcome.DONE:
             refuse("BucketAlreadyOwnedByYou", bucket_name=name)
         with self._locked(name, fcntl.LOCK_EX):
+            self._abort_uploads(self.store(name))
             text = json.dumps(asdict(Document(self.env.now_ns(), **settings))).encode()
             reply = self._documents.put(_DOCUMENTS + name, text, when=ABSENT)
             if reply.outcome is Outcome.EXISTS:
@@ -127,9 +138,15 @@ class Buckets:
             refuse("BucketNotEmpty", bucket_name=name)
         with self._locked(name, fcntl.LOCK_EX):
             self.document(name)
-            if not store.is_empty() or store.send(ListUploads(limit=1)).uploads:
+            if not store.is_empty():
                 refuse("BucketNotEmpty", bucket_name=name)
             require_done(self._documents.delete(_DOCUMENTS + name, when=ANYTHING).outcome)
+            self._abort_uploads(store)
+
+    def _abort_uploads(self, store: RecordedStore) -> None:
+        """Drop what a bucket that is gone has left; a process that is killed here leaves it to `create`."""
+        for upload in store.uploads(""):
+            store.send(AbortUpload(upload.key, upload.upload))
 
     def all(self) -> Iterator[tuple[str, Document]]:
         """In the order of their names."""

@@ -98,6 +98,8 @@ class Context:
 
     def written(self, p: Mapping[str, Any], document: Document) -> dict[str, str]:
         """Return the values that the server keeps with an object written with these parameters."""
+        if document.encryption and "ServerSideEncryption" not in p:
+            p = {**p, "ServerSideEncryption": document.encryption}
         own = access.kept(object_state.access_of(p), document)
         return object_state.written(p, document.lock, self.now()) | ({"Access": own} if own else {})
 

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 from fencepost.impl.objects import object_state
-from fencepost.impl.objects.bucket_settings import OWNER
+from fencepost.impl.objects.acls import OWNER
 from fencepost.impl.objects.context import Context, copy_bytes
-from fencepost.impl.objects.object_state import CHECKSUMS
+from fencepost.impl.objects.object_state import CHECKSUMS, encryption
 from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, COPY_BYTES_MAX, WRITING, Receiving
 from fencepost.impl.objects.wire import listings
 from fencepost.impl.objects.wire import parameters as rules
@@ -64,7 +64,7 @@ class Multipart:
             extra = self.context.written(p, document) | sums
             reply = store.begin_upload(request, Metadata(extra))
         require_done(reply.outcome)
-        return {"Bucket": p["Bucket"], "Key": p["Key"], "UploadId": reply.upload, **sums}
+        return {"Bucket": p["Bucket"], "Key": p["Key"], "UploadId": reply.upload, **sums, **encryption(extra)}
 
     @contextlib.contextmanager
     def upload_part(self, p: Mapping[str, Any]) -> Iterator[Receiving]:
@@ -75,7 +75,8 @@ class Multipart:
                 reply = part.publish(md5, note)
                 require_done(reply.outcome)
                 named = {f"Checksum{name.upper()}": text for name, text in checksums.items()}
-                return {"ETag": quoted(reply.etag), **named}
+                begun = store.upload_extra(p["Key"], p["UploadId"]) or {}
+                return {"ETag": quoted(reply.etag), **named, **encryption(begun)}
 
             yield Receiving(part.write, publish)
 
@@ -142,7 +143,7 @@ class Multipart:
             if reply.outcome is Outcome.GONE:
                 return self._repeated(store, p, parts)
         require_done(reply.outcome)
-        return self._completed(p, reply.etag, reply.version, joined.sums)
+        return self._completed(p, reply.etag, reply.version, {**joined.sums, **encryption(begun)})
 
     def _repeated(
         self, store: FileStore, p: Mapping[str, Any], parts: tuple[tuple[int, str], ...]
@@ -153,14 +154,15 @@ class Multipart:
         named = fingerprint_of_parts([etag for _, etag in parts]) if are_md5s else ""
         if result is None or result.etag != named:
             refuse("NoSuchUpload", upload_id=p["UploadId"])
-        return self._completed(p, result.etag, result.version, object_state.checksums(result.extra))
+        shown = object_state.checksums(result.extra) | encryption(result.extra)
+        return self._completed(p, result.etag, result.version, shown)
 
     def _completed(
-        self, p: Mapping[str, Any], etag: str, version: str, sums: Mapping[str, str]
+        self, p: Mapping[str, Any], etag: str, version: str, shown: Mapping[str, str]
     ) -> dict[str, Any]:
         return {
             "Location": f"/{p['Bucket']}/{quote(p['Key'])}", "Bucket": p["Bucket"], "Key": p["Key"],
-            "ETag": quoted(etag), "VersionId": version or None, **sums,
+            "ETag": quoted(etag), "VersionId": version or None, **shown,
         }  # fmt: skip
 
     def abort_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.impl.objects import access, object_state
-from fencepost.impl.objects.bucket_settings import access_policy, access_wanted
+from fencepost.impl.objects import access, acls, object_state
 from fencepost.impl.objects.buckets import Document
 from fencepost.impl.objects.context import Context, version_of
 from fencepost.impl.objects.wire.conditions import require_done
@@ -93,10 +92,10 @@ class ObjectSettings:
     def get_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
         with self.context.reading(p) as (found, _):
             is_public = access.is_public(self._document(p), found.attributes.extra)
-        return access_policy(object_state.PUBLIC if is_public else "")
+        return acls.described("public-read" if is_public else "private")
 
     def put_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = access_wanted(p)
+        wanted = acls.of_object(p)
         self._change(p, lambda _: {"Access": access.kept(wanted, self._document(p))})
         return {}
 

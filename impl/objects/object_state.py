@@ -8,6 +8,7 @@ All of it is in `Attributes.extra`, which changes with one call, so that readers
     Access                        `public` or `private` if it is not that of the bucket (see `access`)
     LockMode, LockUntil           retention: GOVERNANCE or COMPLIANCE, and until when (ISO 8601)
     LegalHold                     `ON`
+    Encryption                    `AES256`, as the client asked for it; the bytes are as they came
     Parts                         sizes of the parts of a multipart upload: `8388608*3,17`
     Version                       the store's own (see `impl/store/files/versions`)
 """
@@ -27,6 +28,7 @@ CHECKSUMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
 LOCKING = ("ObjectLockMode", "ObjectLockRetainUntilDate", "ObjectLockLegalHoldStatus")
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
 PUBLIC, PRIVATE = "public", "private"
+AES256 = "AES256"
 TAGS_MAX = 10
 BUCKET_TAGS_MAX = 50
 _TAG = re.compile(r"[\w\s+\-=.:/@]*")
@@ -43,9 +45,21 @@ def written(p: Mapping[str, Any], lock: Mapping[str, Any] | None, now: datetime)
     encoding = content_encoding(p)
     if encoding:
         found["ContentEncoding"] = encoding
+    if "ServerSideEncryption" in p:
+        found["Encryption"] = checked_encryption(p["ServerSideEncryption"])
     if "Tagging" in p:
         found |= kept_tags(tags_in_header(p["Tagging"]))
     return found | _locked(p, lock, now)
+
+
+def checked_encryption(algorithm: str) -> str:
+    if algorithm != AES256:
+        refuse(
+            "NotImplemented" if algorithm.startswith("aws:") else "InvalidArgument",
+            "The encryption method specified is not supported",
+            argument="x-amz-server-side-encryption",
+        )
+    return algorithm
 
 
 def _header(value: Any) -> str:
@@ -79,11 +93,16 @@ def described(extra: Mapping[str, str]) -> dict[str, Any]:
         **{name: extra[name] for name in HEADERS if name in extra and name != "Expires"},
         **({"Expires": datetime.fromisoformat(extra["Expires"])} if "Expires" in extra else {}),
         **checksums(extra),
+        **encryption(extra),
         **({"TagCount": len(tags)} if tags else {}),
         **({"ObjectLockMode": extra["LockMode"]} if "LockMode" in extra else {}),
         **({"ObjectLockRetainUntilDate": until(extra)} if "LockUntil" in extra else {}),
         **({"ObjectLockLegalHoldStatus": extra["LegalHold"]} if "LegalHold" in extra else {}),
     }
+
+
+def encryption(extra: Mapping[str, str]) -> dict[str, str]:
+    return {"ServerSideEncryption": extra["Encryption"]} if "Encryption" in extra else {}
 
 
 def checksums(extra: Mapping[str, str]) -> dict[str, str]:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.impl.objects import object_state
-from fencepost.impl.objects.bucket_settings import OWNER
+from fencepost.impl.objects import access, acls, object_state
+from fencepost.impl.objects.access import Access, is_known_to
+from fencepost.impl.objects.acls import OWNER
+from fencepost.impl.objects.bucket_rules import checked_ownership
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.context import Context, copy_bytes, moment, version_of
-from fencepost.impl.objects.access import Access, is_known_to
-from fencepost.impl.objects.credentials import ROOT, Caller
+from fencepost.impl.objects.credentials import Caller
 from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
 from fencepost.impl.objects.wire import listings
 from fencepost.impl.objects.wire import parameters as rules
@@ -51,7 +52,10 @@ from fencepost.impl.store.requests import (
 
 COPY_BYTES_MAX = 5 << 30
 CHECKSUM_PARAMETERS = tuple(f"Checksum{name}" for name in CHECKSUMS)
-WRITING = ("Bucket", "Key", "ContentType", "Metadata", *HEADERS, "StorageClass", "ACL", "Tagging", *LOCKING)
+WRITING = (
+    "Bucket", "Key", "ContentType", "Metadata", *HEADERS, "StorageClass", "ACL", "Tagging", *LOCKING,
+    "ServerSideEncryption",
+)  # fmt: skip
 _LISTED = ("Bucket", "Prefix", "Delimiter", "MaxKeys", "EncodingType", "OptionalObjectAttributes")
 _READ = ("Bucket", "Key", "VersionId", *READ_IF, "Range", "PartNumber", *rules.SHOWN, "ChecksumMode")
 KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -77,6 +81,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "ListObjectsV2": (*_LISTED, "ContinuationToken", "StartAfter", "FetchOwner"),
     "ListObjectVersions": (*_LISTED, "KeyMarker", "VersionIdMarker"),
 }  # fmt: skip
+_HERE = ("", "us-east-1")
 _REGION = re.compile(r"EU|[a-z]{2}(-[a-z]+){1,3}-\d")
 
 
@@ -143,8 +148,9 @@ class Operations:
         return self.caller.may_use(bucket) or (holder is not None and is_known_to(holder, bucket))
 
     def create_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        if object_state.access_of(p) == object_state.PUBLIC:
-            refuse("NotImplemented", "Buckets are private; objects can be public", header="x-amz-acl")
+        acl, ownership = acls.of_bucket(p), p.get("ObjectOwnership", "")
+        if ownership and checked_ownership(ownership) == access.ENFORCED and acl != "private":
+            refuse("InvalidBucketAclWithObjectOwnership")
         configuration = p.get("CreateBucketConfiguration", {})
         if configuration.keys() - {"LocationConstraint", "Tags"}:
             refuse("NotImplemented", header=min(configuration.keys() - {"LocationConstraint", "Tags"}))
@@ -152,14 +158,24 @@ class Operations:
         if location and not _REGION.fullmatch(location):
             refuse("InvalidLocationConstraint", location_constraint=location)
         locks = p.get("ObjectLockEnabledForBucket", False)
-        self.buckets.create(
-            p["Bucket"],
-            tags=object_state.tags_in_set(configuration.get("Tags", []), bucket=True),
-            location="" if location == "us-east-1" else location,
-            versioning="Enabled" if locks else "",
-            lock={} if locks else None,
-        )
+        try:
+            self.buckets.create(
+                p["Bucket"],
+                tags=object_state.tags_in_set(configuration.get("Tags", []), bucket=True),
+                location="" if location == "us-east-1" else location,
+                versioning="Enabled" if locks else "",
+                lock={} if locks else None,
+                acl="" if acl == "private" else acl,
+                ownership=ownership,
+            )
+        except S3Error as error:
+            # In us-east-1 the bucket's owner may create it again, which changes nothing.
+            if error.code != "BucketAlreadyOwnedByYou" or self._location(p) or location not in _HERE:
+                raise
         return {"Location": f"/{p['Bucket']}"}
+
+    def _location(self, p: Mapping[str, Any]) -> str:
+        return self.buckets.document(p["Bucket"]).location
 
     def head_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
         return {"BucketRegion": region_of(self.buckets.document(p["Bucket"]))}
@@ -169,7 +185,7 @@ class Operations:
         return {}
 
     def get_bucket_location(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        return {"LocationConstraint": self.buckets.document(p["Bucket"]).location or None}
+        return {"LocationConstraint": self._location(p) or None}
 
     # Objects.
 
@@ -190,7 +206,7 @@ class Operations:
                     )
                     reply = incoming.publish(known)
                     require_done(reply.outcome)
-                    shown = object_state.checksums(extra)
+                    shown = object_state.checksums(extra) | object_state.encryption(extra)
                     return {"ETag": quoted(reply.etag), "VersionId": reply.version or None, **shown}
 
                 yield Receiving(incoming.write, publish)
@@ -264,13 +280,13 @@ class Operations:
         wanted = rules.objects_to_delete(p)
         bypass = self.context.may_bypass(p)
         deleted, errors = [], []
-        access = Access(self.buckets, self.caller)
+        rights = Access(self.buckets, self.caller)
         with self.buckets.entered(p["Bucket"]) as (store, document):
             for one in wanted:
                 named = {name: one[name] for name in ("Key", "VersionId") if name in one}
                 try:
                     version = version_of(one)
-                    if not access.allows("DeleteObject", {"Bucket": p["Bucket"], **named}):
+                    if not rights.allows("DeleteObject", {"Bucket": p["Bucket"], **named}):
                         refuse("AccessDenied")
                     reply = self._delete(store, document, one["Key"], version, one.get("ETag"), bypass)
                     require_done(reply.outcome)
@@ -312,6 +328,7 @@ class Operations:
         result = {"ETag": quoted(reply.etag), "LastModified": self.context.now()}
         return {
             "CopyObjectResult": {**result, **object_state.checksums(extra)},
+            **object_state.encryption(extra),
             "VersionId": reply.version or None,
             "CopySourceVersionId": source.version,
         }

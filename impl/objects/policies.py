@@ -4,7 +4,7 @@ A statement has Effect, Principal, Action or NotAction, Resource or NotResource,
 operators and keys below. A policy with anything else is refused when it is put (`MalformedPolicy`, with the
 reason), so none is stored that would be evaluated in part.
 
-    principal    "*", {"AWS": "*"}, or names: of a named key, its access key, or an ARN that ends in `user/NAME`;
+    principal    "*", {"AWS": "*"}, or names: of a named key, its access key, an ARN that ends in `user/NAME`;
                  an account's ARN that ends in `:root` is root
     action       `s3:` and a name, with `*` and `?`
     resource     `arn:aws:s3:::bucket` and `arn:aws:s3:::bucket/key`, with `*` and `?`, of this bucket only
@@ -176,9 +176,8 @@ def like(pattern: str, text: str) -> bool:
 def _pattern(pattern: str) -> re.Pattern[str]:
     # Runs of `*` are one: each more would multiply the time of a match.
     parts = re.split(r"(\*+|\?)", pattern)
-    return re.compile(
-        "".join(".*" if part[:1] == "*" else "." if part == "?" else re.escape(part) for part in parts), re.S
-    )
+    texts = (".*" if part[:1] == "*" else "." if part == "?" else re.escape(part) for part in parts)
+    return re.compile("".join(texts), re.DOTALL)
 
 
 def _moment(text: str) -> float:

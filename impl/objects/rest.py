@@ -191,7 +191,7 @@ class Rest:
     # Authorization.
 
     def _caller(self, request: _Request, bucket: str) -> Caller:
-        """Return the sender of a request about a bucket: by the token of root, of the bucket, or of a file."""
+        """Return the sender of a request about a bucket, by a token of root, of the bucket, or of a file."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         token = given.strip()
         if scheme.lower() == "bearer" and token:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
@@ -42,6 +42,11 @@ ROOTS = {
     "CreateMultipartUpload": "InitiateMultipartUploadResult",
     "DeleteObjects": "DeleteResult",
     "GetBucketAccelerateConfiguration": "AccelerateConfiguration",
+    "GetBucketCors": "CORSConfiguration",
+    "GetBucketEncryption": "ServerSideEncryptionConfiguration",
+    "GetBucketOwnershipControls": "OwnershipControls",
+    "GetBucketPolicyStatus": "PolicyStatus",
+    "GetPublicAccessBlock": "PublicAccessBlockConfiguration",
     "GetBucketAcl": "AccessControlPolicy",
     "GetBucketLifecycleConfiguration": "LifecycleConfiguration",
     "GetBucketLocation": "LocationConstraint",
@@ -64,6 +69,8 @@ ROOTS = {
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
+_TEXTS = {"GetBucketPolicy": "Policy"}
+"""Responses whose body is the text of one value."""
 _NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
 """Operations of other endpoints, which share a method and a path with ours."""
 _DUE_ANYWAY = frozenset({"ContentLength", "ChecksumAlgorithm", "ExpectedBucketOwner", "RequestPayer"})
@@ -317,11 +324,27 @@ def read_body(call: Call, body: bytes) -> dict[str, Any]:
     payload = shape.serialization.get("payload") if shape else None
     if payload is None or call.streams:
         return call.parameters
+    if shape.members[payload].type_name == "string":
+        return {**call.parameters, payload: _text(body)}
     if not body:
         if payload in shape.required_members or call.operation == "CompleteMultipartUpload":
             raise S3Error("MissingRequestBodyError")
         return call.parameters
     return {**call.parameters, payload: parse(shape.members[payload], parse_xml(body))}
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise S3Error("MalformedPolicy") from error
+
+
+def tagging_header(text: str) -> str:
+    """Return the header that means the same tags as an XML document."""
+    shape = model().operation_model("PutObjectTagging").input_shape.members["Tagging"]
+    tags = parse(shape, parse_xml(text.encode())).get("TagSet", [])
+    return urlencode([(tag["Key"], tag["Value"]) for tag in tags])
 
 
 def parse_xml(body: bytes) -> ET.Element:
@@ -451,7 +474,10 @@ def write(operation: str, values: Mapping[str, Any], status: int | None = None) 
         else:
             headers |= {f"{results.headers[member]}{name}": text for name, text in value.items()}
     body = b""
-    if operation in ROOTS:
+    if operation in _TEXTS:
+        body = str(values[_TEXTS[operation]]).encode()
+        headers["Content-Type"] = "application/json"
+    elif operation in ROOTS:
         inside = values
         if in_headers:
             inside = {member: value for member, value in values.items() if member not in in_headers}

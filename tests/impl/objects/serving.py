@@ -32,6 +32,7 @@ def served(
     disk: Disk | None = None,
     tokens: Tokens[Holder] | None = None,
     recording: HttpRecording | None = None,
+    answers_unsigned: bool = True,
     **limits: Any,
 ) -> Iterator[str]:
     """The address of a server on this directory."""
@@ -39,7 +40,15 @@ def served(
     buckets = Buckets(str(root), disk=disk)
     known = credentials or Credentials(ROOT_TOKEN)
     bounds = Limits(**{"client_requests": 64, **limits})
-    service = ObjectServer(buckets, known, domain=domain, limits=bounds, tokens=tokens, recording=recording)
+    service = ObjectServer(
+        buckets,
+        known,
+        domain=domain,
+        limits=bounds,
+        tokens=tokens,
+        recording=recording,
+        answers_unsigned=answers_unsigned,
+    )
     maintenance = Maintenance(buckets)
     bound = listener("127.0.0.1", 0)
     server = Server(service, on_listening=lambda _: started.set())
