@@ -124,6 +124,7 @@ def serve(
         _make(Path(directory))
         owner.acquire()
         buckets.verify()
+        _doubt_index(directory)
         if workers == 1:
             _serve(buckets, credentials, bound, options)
         else:
@@ -168,6 +169,7 @@ def supervise(
         _make(Path(directory, ".objects"))
         owner = Owner(directory)
         owner.acquire()  # says who serves, in one line, before servers are started again and again
+        _doubt_index(directory)
         owner.release()
         bound.listen(BACKLOG)
         say(f"listening on {address(bound, secure=options['certificate'] is not None)}")
@@ -193,6 +195,14 @@ def handoff(directory: str) -> Result:
     if outcome != "done":
         return Result({"replaced": False, "reason": text}, f"the old server goes on: {text}", Exit.VIOLATED)
     return Result({"replaced": True, "process": int(text)}, f"process {text} serves now")
+
+
+def _doubt_index(directory: str) -> None:
+    """Take no listing from the index before it was compared: nobody knows what happened before this start."""
+    from fencepost.impl.objects.buckets import Buckets
+
+    with contextlib.closing(Buckets(directory)) as buckets:  # another one: processes share no connection
+        buckets.index.doubt()
 
 
 def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:

@@ -580,8 +580,8 @@ def test_secrets_are_in_no_log(
 
 
 def test_a_refused_write_leaves_a_usable_connection(team: tuple[Any, Any, str], code: Code) -> None:
-    """A body that is offered (`Expect: 100-continue`) and not asked for is never sent: the next request on the
-    connection was taken for it."""
+    """A body that is offered (`Expect: 100-continue`) and not asked for is never sent: the next
+    request on the connection was taken for it."""
     _, mine, _ = team
     for _ in range(3):
         assert code(mine.put_object, Bucket="teams", Key="other", Body=b"y") == "AccessDenied"
