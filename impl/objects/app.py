@@ -428,7 +428,7 @@ class _Exchange:
         codec.refuse_unknown(call, KNOWN["PutObject"])
         body = form.FormBody(posted, Body(headers, None, length=PUT_BYTES_MAX), permission, early)
         context = self._server.act("PutObject", caller)(call.parameters)
-        values = await self._store(context, body, arriving)
+        values = await self._store(context, body, _after_nothing(arriving))
         status, more, content = form.answer(fields, request.bucket, values["ETag"])
         headers = {"ETag": values["ETag"], **more}
         if values.get("VersionId"):
@@ -494,6 +494,13 @@ def _put_at_once(
 ) -> dict[str, Any]:
     with context as receiving:
         return _finish(receiving, body, pieces)
+
+
+async def _after_nothing(arriving: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Begin with an empty piece, which moves on a body that has some content already."""
+    yield b""
+    async for piece in arriving:
+        yield piece
 
 
 def _write(receiving: Receiving, body: Body | form.FormBody, pieces: list[bytes]) -> None:
