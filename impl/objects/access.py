@@ -16,18 +16,25 @@ Public access blocks close at the same place: they are looked at when an object 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from fencepost.impl.http.tokens import Holder
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.credentials import ROOT, Caller
-from fencepost.impl.objects.object_state import PRIVATE, PUBLIC, tags_of
+from fencepost.impl.objects.object_state import (
+    AUTHENTICATED_READ,
+    PRIVATE,
+    PUBLIC,
+    PUBLIC_READ_WRITE,
+    tags_of,
+)
 from fencepost.impl.objects.policies import Asked, Verdict, read_policy
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.files.disk import WouldWait
 
 IGNORE_ACLS, BLOCK_ACLS = "IgnorePublicAcls", "BlockPublicAcls"
 BLOCK_POLICY, RESTRICT = "BlockPublicPolicy", "RestrictPublicBuckets"
+OWNER_ID = "fencepost"
 ENFORCED = "BucketOwnerEnforced"
 BLOCKS = (BLOCK_ACLS, IGNORE_ACLS, BLOCK_POLICY, RESTRICT)
 
@@ -69,10 +76,12 @@ def authorize(
         return caller
     if operation == "CreateBucket":
         if caller.name != ROOT:
-            refuse("AccessDenied")
+            _refuse_creating(buckets, caller, p["Bucket"])
         return caller
-    document = _document(buckets, caller, p["Bucket"], wait)
-    by_key = document.policy or caller.holder is not None or document.acl == EVERYBODY_WRITES
+    document = buckets.document(p["Bucket"], wait=wait)
+    if p.get("ExpectedBucketOwner", OWNER_ID) != OWNER_ID:
+        refuse("AccessDenied")
+    by_key = document.policy or caller.holder is not None or document.acl == PUBLIC_READ_WRITE
     if operation == "DeleteObjects" and by_key:
         return caller  # each key is authorized by itself
     verdict = _verdict(buckets, document, caller, operation, p, wait)
@@ -88,31 +97,48 @@ def authorize(
     return replace(caller, only_public=True)
 
 
-def _document(buckets: Buckets, caller: Caller, bucket: str, wait: bool) -> Document:
-    try:
-        return buckets.document(bucket, wait=wait)
-    except S3Error as error:
-        if error.code == "NoSuchBucket" and not caller.may_use(bucket):
-            refuse("AccessDenied")  # hides which buckets exist
-        raise
+def _refuse_creating(buckets: Buckets, caller: Caller, bucket: str) -> NoReturn:
+    if not caller.is_anonymous and any(name == bucket for name, _ in buckets.all()):
+        refuse("BucketAlreadyExists")
+    refuse("AccessDenied")
+
+
+def acl_of(document: Document, extra: Mapping[str, str]) -> str:
+    """Return the canned ACL in force of an object that has these values in this bucket."""
+    if _ignores_acls(document):
+        return "private"
+    return own_acl(document, extra) or ("public-read" if document.access == PUBLIC else "private")
+
+
+def own_acl(document: Document, extra: Mapping[str, str]) -> str:
+    """Return the canned ACL that an object has of its own: empty if it inherits the access of its bucket."""
+    acl, _, closings = extra.get("Access", "").partition(":")
+    if acl == PRIVATE:
+        return "private"
+    if int(closings or 0) != document.closings:
+        return ""
+    return "public-read" if acl == PUBLIC else acl
 
 
 def is_public(document: Document, extra: Mapping[str, str]) -> bool:
     """Return True if everybody may read an object that has these values in this bucket."""
-    if _ignores_acls(document):
-        return False
-    own = extra.get("Access", "")
-    if own == PRIVATE:
-        return False
-    return own == kept(PUBLIC, document) or document.access == PUBLIC
+    return acl_of(document, extra) in ("public-read", PUBLIC_READ_WRITE)
 
 
-def kept(access: str, document: Document) -> str:
-    """Return the value that an object keeps for an access of its own: `public` until the next closing."""
-    if access != PUBLIC:
-        return access
+def may_read(caller: Caller, document: Document, extra: Mapping[str, str]) -> bool:
+    """Return True if the ACL of an object lets a caller read it."""
+    acl = acl_of(document, extra)
+    return is_public(document, extra) or (acl == AUTHENTICATED_READ and not caller.is_anonymous)
+
+
+def kept(acl: str, document: Document) -> str:
+    """Return the value that an object keeps for a canned ACL of its own: one that opens it holds until the
+    next closing."""
+    if acl in ("", "private"):
+        return acl and PRIVATE
     check_public_acl(document)
-    return opened(document)
+    name = PUBLIC if acl == "public-read" else acl
+    return f"{name}:{document.closings}" if document.closings else name
 
 
 def check_public_acl(document: Document) -> None:
@@ -123,12 +149,14 @@ def check_public_acl(document: Document) -> None:
         refuse("AccessDenied", "The public access block of this bucket refuses public ACLs.")
 
 
+def check_acl_in_use(document: Document, p: Mapping[str, Any]) -> None:
+    """Refuse an ACL where the bucket's owner owns everything, unless it says just that."""
+    if document.ownership == ENFORCED and p.get("ACL") != "bucket-owner-full-control":
+        refuse("AccessControlListNotSupported")
+
+
 def _ignores_acls(document: Document) -> bool:
     return IGNORE_ACLS in document.block or document.ownership == ENFORCED
-
-
-def opened(document: Document) -> str:
-    return f"{PUBLIC}:{document.closings}" if document.closings else PUBLIC
 
 
 def with_access(document: Document, access: str) -> Document:
@@ -139,12 +167,6 @@ def with_access(document: Document, access: str) -> Document:
     return replace(document, access="", acl="", closings=document.closings + 1)
 
 
-def own_access(document: Document, extra: Mapping[str, str]) -> str:
-    """Return the access that an object has of its own: empty if it inherits that of its bucket."""
-    own = extra.get("Access", "")
-    return PRIVATE if own == PRIVATE else PUBLIC if own == opened(document) else ""
-
-
 # ACLs of buckets.
 
 
@@ -153,12 +175,10 @@ def _opens(document: Document, caller: Caller, operation: str) -> bool:
     if not document.acl or _ignores_acls(document):
         return False
     if operation in _LISTS or operation == "HeadBucket":
-        return document.acl != AUTHENTICATED or not caller.is_anonymous
-    return document.acl == EVERYBODY_WRITES and operation in _ACL_WRITES
+        return document.acl != AUTHENTICATED_READ or not caller.is_anonymous
+    return document.acl == PUBLIC_READ_WRITE and operation in _ACL_WRITES
 
 
-AUTHENTICATED, EVERYBODY_WRITES = "authenticated-read", "public-read-write"
-BUCKET_ACLS = ("private", "public-read", EVERYBODY_WRITES, AUTHENTICATED)
 _ACL_WRITES = _WRITES | _UPLOADS | {"DeleteObject"}
 
 
@@ -238,7 +258,8 @@ class Access:
 
     def allows(self, operation: str, p: Mapping[str, Any]) -> bool:
         try:
-            return not authorize(self.buckets, self.caller, operation, p).only_public
+            caller = replace(self.caller, only_public=False)
+            return not authorize(self.buckets, caller, operation, p).only_public
         except S3Error as error:
             if error.code != "AccessDenied":
                 raise

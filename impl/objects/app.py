@@ -60,6 +60,7 @@ PUT_BYTES_MAX = 5 << 30
 SMALL_BYTES_MAX = 1 << 16
 """The largest body that the event loop copies and sends at once."""
 _AT_ONCE = getattr(os, "RWF_NOWAIT", 0)
+_META = "x-amz-meta-"
 _STEP = 1 << 20
 """The number of bytes that one thread writes or reads at a time."""
 _OURS = re.compile(r"/(healthz|livez|readyz|metrics)")
@@ -73,6 +74,8 @@ class _Request(Message):
 
     bucket: str
     key: str
+    kept_headers: Mapping[str, str]
+    """The headers, with the bytes of metadata as they were sent: they come back so."""
 
 
 class ObjectServer(Service):
@@ -148,7 +151,7 @@ class ObjectServer(Service):
         return not request.path.startswith(PREFIX) and _OURS.fullmatch(request.path) is None
 
     def _small_object(self, request: _Request, address: str) -> codec.Answer | None:
-        call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
+        call = _call(request)
         if call.operation not in _STREAMS_OUT:
             return None
         caller, _ = self.authenticate(request, address)
@@ -193,16 +196,19 @@ class ObjectServer(Service):
 
     def take_apart(self, method: str, raw_path: bytes, query_string: bytes, given: Headers) -> _Request:
         headers: dict[str, str] = {}
+        as_sent: dict[str, str] = {}
         for raw_name, value in given:
             name, text = raw_name.decode("latin-1"), _text(value)
             headers[name] = f"{headers[name]},{text}" if name in headers else text
+            if not text.isascii() and name.startswith(_META):
+                as_sent[name] = value.decode("utf-8", "surrogateescape")
         try:
             path = path_of(raw_path)
             query = parse_query(query_string.decode("ascii"))
         except (UnicodeDecodeError, ValueError):
             refuse("InvalidURI")
         bucket, key = place(path, self._bucket_of_host(given))
-        return _Request(method, path, tuple(query), headers, bucket, key)
+        return _Request(method, path, tuple(query), headers, bucket, key, {**headers, **as_sent})
 
     def _bucket_of_host(self, headers: Headers) -> str | None:
         """The bucket that is part of the host (virtual-host style); there every path is a key."""
@@ -302,7 +308,7 @@ class _Exchange:
         return client[0] if client else ""
 
     async def _serve(self, request: _Request) -> None:
-        call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
+        call = _call(request)
         secure = self._scope.get("scheme") == "https"
         caller, signed = self._server.authenticate(request, self._client(), secure=secure)
         caller = await self._authorized(caller, call)
@@ -355,7 +361,11 @@ class _Exchange:
         request: _Request,
         signed: Signed | None,
     ) -> None:
-        body = Body(request.headers, signed)
+        unmeasured = "chunked" in request.headers.get("transfer-encoding", "").lower()
+        unmeasured = unmeasured and not {"content-length", "x-amz-decoded-content-length"} & {
+            *request.headers
+        }
+        body = Body(request.headers, signed, length=PUT_BYTES_MAX if unmeasured else None)
         if body.length > PUT_BYTES_MAX:
             refuse("EntityTooLarge", proposed_size=str(body.length), max_size_allowed=str(PUT_BYTES_MAX))
         values = await self._store(act(call.parameters), body)
@@ -470,7 +480,10 @@ class _Exchange:
         message = {
             "type": "http.response.start",
             "status": status,
-            "headers": [(name.lower().encode(), text.encode("utf-8")) for name, text in found.items()],
+            "headers": [
+                (name.lower().encode(), text.encode("utf-8", "surrogateescape"))
+                for name, text in found.items()
+            ],
         }
         await self._send(message)
 
@@ -535,6 +548,10 @@ def _read_cached(content: Content) -> bytes:
     if found != size:
         raise WouldWait
     return bytes(body)
+
+
+def _call(request: _Request) -> codec.Call:
+    return codec.read(request.method, request.bucket, request.key, dict(request.query), request.kept_headers)
 
 
 def _text(value: bytes) -> str:

@@ -148,9 +148,10 @@ class BucketSettings:
         return acls.described(self.buckets.document(p["Bucket"]).acl or "private")
 
     def put_bucket_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        acl = acls.of_bucket(p)
+        acl = acls.wanted(p)
 
         def changed(document: Document) -> Document:
+            access.check_acl_in_use(document, p)
             if acl == "private":  # this closes what inherits the access of the bucket, too
                 return replace(document, acl="", access="")
             access.check_public_acl(document)
@@ -167,7 +168,7 @@ def _default_retention(rule: Mapping[str, Any]) -> dict[str, Any]:
         refuse("MalformedXML")
     period = wanted[min(periods)]
     if period <= 0:
-        refuse("InvalidArgument", "Default retention period must be a positive integer value.")
+        refuse("InvalidRetentionPeriod", "Default retention period must be a positive integer value.")
     if period > (_DAYS_MAX if "Days" in wanted else _YEARS_MAX):
         refuse("InvalidArgument", "Default retention period too large.")
     return dict(wanted)

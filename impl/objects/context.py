@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from fencepost.impl.objects import access, object_state
+from fencepost.impl.objects import access, acls, object_state
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.wire.conditions import holds
@@ -59,8 +59,11 @@ class Context:
             self.buckets.entered(p["Bucket"], wait=self.wait) as (store, document),
             store.opened(p["Key"], version, wait=self.wait) as found,
         ):
-            if self.caller.only_public and (
-                found is None or not access.is_public(document, found.attributes.extra)
+            if found is None:
+                if not self._may_miss(p):
+                    refuse("AccessDenied")
+            elif self.caller.only_public and not access.may_read(
+                self.caller, document, found.attributes.extra
             ):
                 refuse("AccessDenied")
             if found is None:
@@ -75,6 +78,13 @@ class Context:
                 }
                 raise error
             yield found, entry.version if document.keep is not Keep.NOTHING else None
+
+    def _may_miss(self, p: Mapping[str, Any]) -> bool:
+        """Return True if the caller may learn that an object is missing: who may list its bucket."""
+        if self.caller.may_use(p["Bucket"]):
+            return True
+        listing = {"Bucket": p["Bucket"], "Prefix": p["Key"]}
+        return access.Access(self.buckets, self.caller).allows("ListObjectsV2", listing)
 
     @contextlib.contextmanager
     def source(self, p: Mapping[str, Any]) -> Iterator[Source]:
@@ -100,7 +110,9 @@ class Context:
         """Return the values that the server keeps with an object written with these parameters."""
         if document.encryption and "ServerSideEncryption" not in p:
             p = {**p, "ServerSideEncryption": document.encryption}
-        own = access.kept(object_state.access_of(p), document)
+        if "ACL" in p:
+            access.check_acl_in_use(document, p)
+        own = access.kept(acls.checked(p["ACL"]) if "ACL" in p else "", document)
         return object_state.written(p, document.lock, self.now()) | ({"Access": own} if own else {})
 
     def may_bypass(self, p: Mapping[str, Any]) -> bool:
@@ -116,6 +128,11 @@ def version_of(p: Mapping[str, Any]) -> str:
     if "VersionId" in p and not is_version(version):
         refuse("InvalidArgument", "Invalid version id specified", argument="versionId", value=version)
     return version
+
+
+def shown_version(version: str) -> str | None:
+    """Return how the response to a write names the version it made: only where its bucket keeps it."""
+    return None if version == NULL else version or None
 
 
 def _missing(store: FileStore, document: Document, key: str, version: str) -> S3Error:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from fencepost.impl.objects import object_state
 from fencepost.impl.objects.acls import OWNER
-from fencepost.impl.objects.context import Context, copy_bytes
+from fencepost.impl.objects.context import Context, copy_bytes, shown_version
 from fencepost.impl.objects.object_state import CHECKSUMS, encryption
 from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, COPY_BYTES_MAX, WRITING, Receiving
 from fencepost.impl.objects.wire import listings
@@ -126,8 +126,13 @@ class Multipart:
             if uploaded is None:
                 return self._repeated(store, p, parts)
             known = {part.number: part for part in uploaded}
-            for wanted, (number, etag) in zip(p["MultipartUpload"]["Parts"], parts, strict=True):
-                if number not in known or known[number].etag != etag or _differ(wanted, known[number]):
+            wanted = {part["PartNumber"]: part for part in p["MultipartUpload"]["Parts"]}
+            for number, etag in parts:
+                if (
+                    number not in known
+                    or known[number].etag != etag
+                    or _differ(wanted[number], known[number])
+                ):
                     refuse("InvalidPart", upload_id=p["UploadId"], part_number=str(number), etag=etag)
             small = [number for number, _ in parts[:-1] if known[number].size < PART_BYTES_MIN]
             if small:
@@ -162,7 +167,7 @@ class Multipart:
     ) -> dict[str, Any]:
         return {
             "Location": f"/{p['Bucket']}/{quote(p['Key'])}", "Bucket": p["Bucket"], "Key": p["Key"],
-            "ETag": quoted(etag), "VersionId": version or None, **shown,
+            "ETag": quoted(etag), "VersionId": shown_version(version), **shown,
         }  # fmt: skip
 
     def abort_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,9 +259,12 @@ class _Joined:
         found = self._checksum()
         if found:
             self.sums = {self._name: found, "ChecksumType": self._kind}
-        if self._given.get(self._name, found) != found:
+        if self._given.get(self._name, found) not in (found, found.partition("-")[0]):
             refuse("BadDigest", "The checksum you specified did not match the calculated checksum.")
-        return {**kept, **self.sums, "Parts": object_state.kept_parts(part.size for part in self._parts)}
+        known = [_sums(part).get(self._name, "") for part in self._parts]
+        of_parts = {"PartSums": ",".join(known)} if self._name in self.sums and all(known) else {}
+        sizes = object_state.kept_parts(part.size for part in self._parts)
+        return {**kept, **self.sums, **of_parts, "Parts": sizes}
 
     def _checksum(self) -> str:
         if self._digest is None:

@@ -63,7 +63,8 @@ class ObjectSettings:
     def put_object_retention(self, p: Mapping[str, Any]) -> dict[str, Any]:
         self._require_lock(p)
         wanted, now = p.get("Retention", {}), self.context.now()
-        if ("Mode" in wanted) != ("RetainUntilDate" in wanted):
+        modes = (object_state.GOVERNANCE, object_state.COMPLIANCE)
+        if ("Mode" in wanted) != ("RetainUntilDate" in wanted) or wanted.get("Mode", modes[0]) not in modes:
             refuse("MalformedXML")
         found = object_state.retention(wanted["Mode"], wanted["RetainUntilDate"], now) if wanted else {}
         bypass = self.context.may_bypass(p)
@@ -91,11 +92,11 @@ class ObjectSettings:
 
     def get_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
         with self.context.reading(p) as (found, _):
-            is_public = access.is_public(self._document(p), found.attributes.extra)
-        return acls.described("public-read" if is_public else "private")
+            return acls.described(access.acl_of(self._document(p), found.attributes.extra))
 
     def put_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = acls.of_object(p)
+        wanted = acls.wanted(p)
+        access.check_acl_in_use(self._document(p), p)
         self._change(p, lambda _: {"Access": access.kept(wanted, self._document(p))})
         return {}
 

@@ -7,6 +7,7 @@ refused, so that no condition, encryption or retention is ignored in silence. Th
 """
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from fencepost.impl.objects.access import Access, is_known_to
 from fencepost.impl.objects.acls import OWNER
 from fencepost.impl.objects.bucket_rules import checked_ownership
 from fencepost.impl.objects.buckets import Buckets, Document
-from fencepost.impl.objects.context import Context, copy_bytes, moment, version_of
+from fencepost.impl.objects.context import Context, copy_bytes, moment, shown_version, version_of
 from fencepost.impl.objects.credentials import Caller
 from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
 from fencepost.impl.objects.wire import listings
@@ -148,7 +149,7 @@ class Operations:
         return self.caller.may_use(bucket) or (holder is not None and is_known_to(holder, bucket))
 
     def create_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        acl, ownership = acls.of_bucket(p), p.get("ObjectOwnership", "")
+        acl, ownership = acls.wanted(p), p.get("ObjectOwnership", "")
         if ownership and checked_ownership(ownership) == access.ENFORCED and acl != "private":
             refuse("InvalidBucketAclWithObjectOwnership")
         configuration = p.get("CreateBucketConfiguration", {})
@@ -207,7 +208,7 @@ class Operations:
                     reply = incoming.publish(known)
                     require_done(reply.outcome)
                     shown = object_state.checksums(extra) | object_state.encryption(extra)
-                    return {"ETag": quoted(reply.etag), "VersionId": reply.version or None, **shown}
+                    return {"ETag": quoted(reply.etag), "VersionId": shown_version(reply.version), **shown}
 
                 yield Receiving(incoming.write, publish)
 
@@ -228,8 +229,11 @@ class Operations:
                 **rules.overridden(p),
             }
             # The checksums are of the whole object: a client would compare them with what it gets of a part.
-            if p.get("ChecksumMode") != "ENABLED" or "Range" in p or "PartNumber" in p:
-                values = {name: value for name, value in values.items() if not name.startswith("Checksum")}
+            sums = {name: value for name, value in values.items() if name.startswith("Checksum")}
+            if sums and (p.get("ChecksumMode") != "ENABLED" or "Range" in p or "PartNumber" in p):
+                values = {name: value for name, value in values.items() if name not in sums}
+                if p.get("ChecksumMode") == "ENABLED" and "PartNumber" in p:
+                    values |= object_state.part_sum(extra, p["PartNumber"])
             start, stop, status = 0, info.size, 200
             span = range_of(p.get("Range", ""), info.size)
             if "PartNumber" in p:
@@ -239,7 +243,12 @@ class Operations:
                 if info.size:
                     values["ContentRange"] = f"bytes {start}-{stop - 1}/{info.size}"
             values["ContentLength"] = stop - start
-            yield Content(values, status, found.fd, start, stop)
+            fd = os.dup(found.fd)
+        # The file stays what it is, however slowly it is read; the bucket may be deleted meanwhile.
+        try:
+            yield Content(values, status, fd, start, stop)
+        finally:
+            os.close(fd)
 
     head_object = get_object
 
@@ -329,7 +338,7 @@ class Operations:
         return {
             "CopyObjectResult": {**result, **object_state.checksums(extra)},
             **object_state.encryption(extra),
-            "VersionId": reply.version or None,
+            "VersionId": shown_version(reply.version),
             "CopySourceVersionId": source.version,
         }
 
@@ -341,7 +350,7 @@ class Operations:
             "ObjectSize": info.size,
             "StorageClass": "STANDARD",
             "Checksum": object_state.checksums(extra) or None,
-            "ObjectParts": _object_parts(p, object_state.part_sizes(extra)),
+            "ObjectParts": _object_parts(p, object_state.part_sizes(extra), extra),
         }
         unknown = {*p["ObjectAttributes"]} - every.keys()
         if unknown:
@@ -423,7 +432,7 @@ def _part(
     return (start, start + sizes[number - 1]), len(sizes) if "Parts" in extra else None
 
 
-def _object_parts(p: Mapping[str, Any], sizes: list[int]) -> dict[str, Any] | None:
+def _object_parts(p: Mapping[str, Any], sizes: list[int], extra: Mapping[str, str]) -> dict[str, Any] | None:
     if not sizes:
         return None
     limit, after = min(p.get("MaxParts", 1000), 1000), p.get("PartNumberMarker", 0)
@@ -436,7 +445,10 @@ def _object_parts(p: Mapping[str, Any], sizes: list[int]) -> dict[str, Any] | No
         "NextPartNumberMarker": page[-1][0] if page else 0,
         "MaxParts": limit,
         "IsTruncated": after + limit < len(sizes),
-        "Parts": [{"PartNumber": number, "Size": size} for number, size in page],
+        "Parts": [
+            {"PartNumber": number, "Size": size, **object_state.part_sum(extra, number, kind=False)}
+            for number, size in page
+        ],
     }
 
 

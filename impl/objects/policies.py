@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.wire.errors import refuse
@@ -137,7 +137,7 @@ def _parameter(*names: str) -> Callable[[Asked], Any]:
 
 def _source(asked: Asked) -> str | None:
     source = asked.parameters.get("CopySource")
-    return None if source is None else f"/{source.removeprefix('/')}"
+    return None if source is None else unquote(source).removeprefix("/")
 
 
 _KEYS: Mapping[str, Callable[[Asked], Any]] = {

@@ -39,7 +39,7 @@ from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
 from fencepost.impl.http.targets import path_of
 from fencepost.impl.http.tokens import Forbidden, Holder, Tokens
-from fencepost.impl.objects.access import authorize, is_public, kept, own_access, with_access
+from fencepost.impl.objects.access import authorize, is_public, kept, may_read, own_acl, with_access
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.credentials import ROOT, Caller, Credentials, Origin, holder_of
 from fencepost.impl.objects.rest_description import describe
@@ -281,7 +281,10 @@ class Rest:
             raise
         await in_thread(context.__exit__, None, None, None)
         document = await in_thread(self._buckets.document, request.bucket)
-        access = {"public-read": "public", "private": "private"}.get(own) or document.access or "private"
+        is_open = own != "private" and is_public(
+            replace(document, access="public" if own else document.access), {}
+        )
+        access = "public" if is_open else "private"
         body = {"key": request.key, "etag": unquoted(values["ETag"]), "size": total, "access": access}
         await answer.json(body, 200, {"etag": values["ETag"]})
 
@@ -313,7 +316,9 @@ class Rest:
                 self._buckets.entered(request.bucket) as (store, document),
                 store.opened(request.key) as found,
             ):
-                if caller.only_public and (found is None or not is_public(document, found.attributes.extra)):
+                if caller.only_public and (
+                    found is None or not may_read(caller, document, found.attributes.extra)
+                ):
                     self._refuse_reading(request, caller)
                 if found is None:
                     refuse("NoSuchKey")
@@ -363,7 +368,7 @@ class Rest:
 
     def _set_access(self, request: _Request, access: str) -> None:
         with self._buckets.entered(request.bucket) as (store, document):
-            own = kept(access, document)
+            own = kept(_acl(access), document)
 
             def changed(found: Opened) -> Attributes:
                 check_reading(_conditions(request.headers), found.attributes.etag, found.found.st_mtime_ns)
@@ -387,7 +392,7 @@ class Rest:
                 refuse("NoSuchKey")
             if key == request.key:
                 return
-            etag, acl = quoted(found.attributes.etag), _acl(own_access(document, found.attributes.extra))
+            etag, acl = quoted(found.attributes.etag), own_acl(document, found.attributes.extra)
         copy = _copying(request, request.key, key, acl) | {"CopySourceIfMatch": etag}
         self._host.act("CopyObject", caller)(copy)
         self._host.act("DeleteObject", caller)({**_place(request), "IfMatch": etag})
@@ -402,7 +407,7 @@ class Rest:
         def copy() -> dict[str, Any]:
             self._authorize_all(caller, request.bucket, ("GetObject", {"Key": source}), ("PutObject", target))
             with self._buckets.entered(request.bucket) as (store, document), store.opened(source) as found:
-                acl = _acl("" if found is None else own_access(document, found.attributes.extra))
+                acl = "" if found is None else own_acl(document, found.attributes.extra)
             self._host.act("CopyObject", caller)(_copying(request, source, request.key, acl))
             return self._described(request.bucket, request.key)
 

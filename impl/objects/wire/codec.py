@@ -69,6 +69,8 @@ ROOTS = {
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
+_STATUS = {"PutBucketPolicy": 204}
+"""What S3 answers where the model has another status."""
 _TEXTS = {"GetBucketPolicy": "Policy"}
 """Responses whose body is the text of one value."""
 _NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
@@ -327,7 +329,9 @@ def read_body(call: Call, body: bytes) -> dict[str, Any]:
     if shape.members[payload].type_name == "string":
         return {**call.parameters, payload: _text(body)}
     if not body:
-        if payload in shape.required_members or call.operation == "CompleteMultipartUpload":
+        if call.operation == "CompleteMultipartUpload":
+            raise S3Error("MalformedXML")
+        if payload in shape.required_members:
             raise S3Error("MissingRequestBodyError")
         return call.parameters
     return {**call.parameters, payload: parse(shape.members[payload], parse_xml(body))}
@@ -483,7 +487,7 @@ def write(operation: str, values: Mapping[str, Any], status: int | None = None) 
             inside = {member: value for member, value in values.items() if member not in in_headers}
         body = _document(operation, results.shape, inside)
         headers["Content-Type"] = "application/xml"
-    return Answer(status or results.status, headers, body)
+    return Answer(status or _STATUS.get(operation, results.status), headers, body)
 
 
 @functools.lru_cache(maxsize=1024)

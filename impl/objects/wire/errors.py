@@ -47,6 +47,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "InvalidPartOrder": (400, "The list of parts was not in ascending order. Parts must be ordered by part number."),
     "InvalidPolicyDocument": (400, "The content of the form does not meet the conditions specified in the policy document."),
     "InvalidRange": (416, "The requested range is not satisfiable"),
+    "InvalidRetentionPeriod": (400, "The retention period must be a positive integer."),
     "InvalidRequest": (400, "Invalid Request"),
     "InvalidTag": (400, "The tag provided was not a valid tag."),
     "InvalidURI": (400, "Couldn't parse the specified URI."),
@@ -75,6 +76,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "RequestTimeout": (400, "Your socket connection to the server was not read from or written to within the timeout period."),
     "SignatureDoesNotMatch": (403, "The request signature we calculated does not match the signature you provided. Check your key and signing method."),
     "SlowDown": (503, "Please reduce your request rate."),
+    "UnresolvableGrantByEmailAddress": (400, "The email address you provided does not match any account on record."),
     "XAmzContentChecksumMismatch": (400, "The provided 'x-amz-checksum' header does not match what was computed."),
     "XAmzContentSHA256Mismatch": (400, "The provided 'x-amz-content-sha256' header does not match what was computed."),
 }  # fmt: skip

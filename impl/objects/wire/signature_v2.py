@@ -59,7 +59,11 @@ def verify_v2(message: Message, bucket_in_host: str, secrets: Secrets, now: date
         refuse("AccessDenied", f"Signature Version 2 does not cover the parameter {min(others)[:80]}")
     header = message.headers.get("authorization", "")
     if header:
-        access_key, _, signature = header.removeprefix("AWS ").strip().rpartition(":")
+        access_key, colon, signature = header.removeprefix("AWS ").strip().rpartition(":")
+        if not colon:
+            refuse(
+                "InvalidArgument", "AWS authorization header is invalid.  Expected AwsAccessKeyId:signature"
+            )
         date = _checked_date(message, now)
     else:
         access_key, signature = words["AWSAccessKeyId"], words.get("Signature", "")
@@ -68,9 +72,10 @@ def verify_v2(message: Message, bucket_in_host: str, secrets: Secrets, now: date
     if payload.startswith(STREAMING_SIGNED):
         refuse("InvalidRequest", "Chunks can be signed with Signature Version 4 only")
     secret = secrets(access_key) if access_key else None
-    text = _text(message, date, bucket_in_host, words)
-    digest = hmac.digest((secret or "").encode(), text.encode(), hashlib.sha1)
-    if not hmac.compare_digest(base64.b64encode(digest), signature.encode()) or secret is None:
+    texts = (_text(message, date, path, words) for path in _resources(message.path, bucket_in_host))
+    digests = [hmac.digest((secret or "").encode(), text.encode(), hashlib.sha1) for text in texts]
+    same = [hmac.compare_digest(base64.b64encode(digest), signature.encode()) for digest in digests]
+    if not any(same) or secret is None:
         refuse("InvalidAccessKeyId" if secret is None else "SignatureDoesNotMatch")
     return Signed(Scope(access_key, "", ""), date, signature, b"", payload)
 
@@ -90,11 +95,13 @@ def _checked_expiry(text: str, now: datetime) -> str:
 
 def _checked_date(message: Message, now: datetime) -> str:
     """Return the date of the text that is signed: empty where `x-amz-date` has it."""
-    given = message.headers.get("x-amz-date") or message.headers.get("date", "")
+    given = message.headers.get("x-amz-date", message.headers.get("date", ""))
     try:
         moment = parsedate_to_datetime(given)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
+        if moment.timestamp() < 0:
+            raise ValueError(given)
     except (ValueError, TypeError):
         refuse("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header")
     if abs(now - moment) > SKEW:
@@ -102,12 +109,17 @@ def _checked_date(message: Message, now: datetime) -> str:
     return "" if "x-amz-date" in message.headers else given
 
 
-def _text(message: Message, date: str, bucket_in_host: str, words: dict[str, str]) -> str:
+def _resources(path: str, bucket_in_host: str) -> list[str]:
+    """Return the resource as clients sign it: that of a bucket with and without a slash at its end."""
+    found = quote(path, safe="/-_.~")
+    if bucket_in_host:
+        return [f"/{bucket_in_host}{found}"]
+    return [found] if found.count("/") > 1 or found == "/" else [found, f"{found}/"]
+
+
+def _text(message: Message, date: str, path: str, words: dict[str, str]) -> str:
     headers = message.headers
     amz = sorted(name for name in headers if name.startswith("x-amz-"))
-    path = quote(message.path, safe="/-_.~")
-    if bucket_in_host:
-        path = f"/{bucket_in_host}{path}"
     return "\n".join(
         [
             message.method,
