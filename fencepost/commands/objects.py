@@ -52,6 +52,8 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
     return add_subcommand(command, name, summary, parameters, ERRORS)
 
 
+FOREVER_S = 1e7
+"""A drain without a limit: four months."""
 TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the root token, and nothing else.")
 
 
@@ -61,7 +63,7 @@ SERVING: tuple[Parameter, ...] = (
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
     TOKEN_FILE,
     click.option("--domain", metavar="HOST", help="Buckets are also hosts below this one."),
-    click.option("--tokens", metavar="FILE", help="Tokens for the REST interface below /v1; see `enrol`."),
+    click.option("--tokens", metavar="FILE", help="Tokens of named keys; see `enrol`."),
     *TLS,
     click.option(
         "--connections",
@@ -81,10 +83,16 @@ SERVING: tuple[Parameter, ...] = (
         "--drain-timeout",
         "drain_s",
         metavar="SECONDS",
-        type=click.FloatRange(0, min_open=True),
+        type=click.FloatRange(0),
+        callback=lambda _context, _option, seconds: seconds or FOREVER_S,
         default=30.0,
         show_default=True,
-        help="Time to finish the requests in flight on SIGTERM.",
+        help="Time to finish the requests in flight on SIGTERM; 0 for no limit.",
+    ),
+    click.option(
+        "--private",
+        is_flag=True,
+        help="Answer no request without a signature or a token, whatever buckets and objects say.",
     ),
     record_option,
     fields_option,
@@ -156,7 +164,10 @@ def supervise(
         value = options.get(parameter.name or "")
         values = value if isinstance(value, tuple) else () if value is None else (value,)
         for one in values:
-            arguments += [parameter.opts[0], str(one)]
+            if isinstance(one, bool):
+                arguments += [parameter.opts[0]] * one
+            else:
+                arguments += [parameter.opts[0], str(one)]
 
     def start(inherited: tuple[int, int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  this program
@@ -260,6 +271,7 @@ def _serve(
         limits=limits_of(options),
         tokens=tokens,
         recording=recording,
+        answers_unsigned=not options["private"],
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 

@@ -30,6 +30,7 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message as Event
 from starlette.types import Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Limits, TooSlow, arriving, client_watched
@@ -41,12 +42,12 @@ from fencepost.impl.objects.access import authorize
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Caller, Credentials, Origin
 from fencepost.impl.objects.operations import Content, Receiving
-from fencepost.impl.objects.rest import PREFIX, Rest
+from fencepost.impl.objects.rest import PREFIX, Rest, id_of_request
 from fencepost.impl.objects.surface import KNOWN, act
 from fencepost.impl.objects.wire import codec, cors, form
 from fencepost.impl.objects.wire.body import Body, headers_of_body
 from fencepost.impl.objects.wire.elements import http_moment
-from fencepost.impl.objects.wire.errors import S3Error, error_answer, refuse
+from fencepost.impl.objects.wire.errors import S3Error, error_answer, error_body, refuse
 from fencepost.impl.objects.wire.requests import bucket_of_host, parse_query, place
 from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
 from fencepost.impl.objects.wire.signature_v2 import is_signed_v2, verify_v2
@@ -59,6 +60,8 @@ PUT_BYTES_MAX = 5 << 30
 """S3's limit on one put."""
 SMALL_BYTES_MAX = 1 << 16
 """The largest body that the event loop copies and sends at once."""
+KEEP_ALIVE_S = 5.0
+"""The time in seconds without a byte after which a client may give up a completion."""
 _AT_ONCE = getattr(os, "RWF_NOWAIT", 0)
 _META = "x-amz-meta-"
 _STEP = 1 << 20
@@ -110,9 +113,12 @@ class ObjectServer(Service):
         self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_host = scope["type"] == "http" and self._bucket_of_host(scope["headers"]) is not None
-        if not is_host and (scope["type"] != "http" or _OURS.fullmatch(scope["path"])):
-            await super().__call__(scope, receive, send)
+        is_http = scope["type"] == "http"
+        is_host = is_http and self._bucket_of_host(scope["headers"]) is not None
+        # With other methods it is a bucket, whose name is refused with the reason.
+        is_ours = is_http and _OURS.fullmatch(scope["path"]) and scope["method"] in ("GET", "HEAD")
+        if not is_host and (not is_http or is_ours):
+            await super().__call__(scope, receive, _identified(scope, send) if is_http else send)
         else:
             is_rest = scope["path"].startswith(PREFIX) and not is_host
             await self.observed(self._rest if is_rest else self._answer_s3, scope, receive, send)
@@ -134,7 +140,7 @@ class ObjectServer(Service):
             if answer is None:
                 return None
             date = http_moment(self._buckets.env.now_ns() // 10**9)  # uvicorn adds it to the others
-            headers = {"Date": date, **self.common_headers(self.new_id()), **answer.headers}
+            headers = {"Date": date, **self.common_headers(self.new_id(), head.headers), **answer.headers}
             length = int(headers.pop("Content-Length"))
             raw = raw_response(answer.status, headers, answer.body, length)
         except (S3Error, Refusal, Misuse, StoreError, WouldWait):
@@ -148,7 +154,7 @@ class ObjectServer(Service):
     def _is_s3(self, request: _Request, headers: Headers) -> bool:
         if self._bucket_of_host(headers) is not None:
             return True
-        return not request.path.startswith(PREFIX) and _OURS.fullmatch(request.path) is None
+        return not request.path.startswith(PREFIX) and not _OURS.fullmatch(request.path)
 
     def _small_object(self, request: _Request, address: str) -> codec.Answer | None:
         call = _call(request)
@@ -171,28 +177,33 @@ class ObjectServer(Service):
         exchange = _Exchange(self, scope, receive, send, request_id)
         try:
             await exchange.serve()
-        except S3Error as error:
-            await exchange.fail(error)
         except ClientGone:
             return
-        except Refusal as error:  # too many requests in flight
-            self.count_refused(error.kind)
-            await exchange.fail(S3Error("SlowDown", error.message))
-        except Misuse as error:
-            code = "KeyTooLongError" if "bytes in UTF-8" in str(error) else "InvalidArgument"
-            await exchange.fail(S3Error(code, str(error)))
-        except Unusable as error:
-            self._log.error("the store cannot be used: %s", error)
-            full = getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-            await exchange.fail(S3Error("InsufficientStorage" if full else "InternalError"))
-        except StoreError as error:
-            self._log.error("the store failed: %s", error)
-            await exchange.fail(S3Error("InternalError"))
-        except Exception:  # noqa: BLE001  a bug of ours: logged with its traceback, answered with 500
-            self._log.exception("request %s failed", request_id)
-            await exchange.fail(S3Error("InternalError"))
+        except Exception as error:  # noqa: BLE001  every failure has a response
+            await exchange.fail(self.error_of(error, request_id))
 
     # For an exchange.
+
+    def error_of(self, error: BaseException, request_id: str) -> S3Error:
+        """Return S3's error for a failure."""
+        match error:
+            case S3Error():
+                return error
+            case Refusal():  # too many requests in flight
+                self.count_refused(error.kind)
+                return S3Error("SlowDown", error.message)
+            case Misuse():
+                code = "KeyTooLongError" if "bytes in UTF-8" in str(error) else "InvalidArgument"
+                return S3Error(code, str(error))
+            case Unusable():
+                self._log.error("the store cannot be used: %s", error)
+                full = getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+                return S3Error("InsufficientStorage" if full else "InternalError")
+            case StoreError():
+                self._log.error("the store failed: %s", error)
+            case _:  # a bug of ours: logged with its traceback, answered with 500
+                self._log.error("request %s failed", request_id, exc_info=error)
+        return S3Error("InternalError")
 
     def take_apart(self, method: str, raw_path: bytes, query_string: bytes, given: Headers) -> _Request:
         headers: dict[str, str] = {}
@@ -259,8 +270,9 @@ class ObjectServer(Service):
         """Of a request: no other process or request has it."""
         return f"{self._process}{next(self._count):08X}"
 
-    def common_headers(self, request_id: str) -> dict[str, str]:
-        return {"x-amz-request-id": request_id, "Server": "Fencepost"}
+    def common_headers(self, request_id: str, headers: Headers) -> dict[str, str]:
+        named = id_of_request(headers) or request_id
+        return {"x-amz-request-id": request_id, "x-request-id": named, "Server": "Fencepost"}
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._buckets.env.now_ns() / 1e9, UTC)
@@ -322,8 +334,37 @@ class _Exchange:
             await self._get(call, act)
         else:
             content = await self._small_body(call.operation, request, signed)
-            values = await self._server.in_thread(lambda: act(codec.read_body(call, content)))
-            await self._answer(codec.write(call.operation, values))
+            working = self._server.in_thread(lambda: act(codec.read_body(call, content)))
+            if call.operation == "CompleteMultipartUpload":
+                await self._answer_later(call.operation, asyncio.ensure_future(working))
+            else:
+                await self._answer(codec.write(call.operation, await working))
+
+    async def _answer_later(self, operation: str, working: "asyncio.Future[Any]") -> None:
+        """Answer what may take minutes: once `KEEP_ALIVE_S` have passed, with 200 and white space until it
+        has ended, as S3 does. Clients and proxies would take silence for a dead connection. The document then
+        tells how it ended."""
+        try:
+            ended, _ = await asyncio.wait({working}, timeout=KEEP_ALIVE_S)
+            if ended:
+                await self._answer(codec.write(operation, working.result()))
+                return
+            await self._start(200, {"Content-Type": "application/xml"})
+            await self._send({"type": "http.response.body", "body": codec.DECLARATION, "more_body": True})
+            while not ended:
+                ended, _ = await asyncio.wait({working}, timeout=KEEP_ALIVE_S)
+                if not ended:
+                    await self._send({"type": "http.response.body", "body": b" ", "more_body": True})
+        finally:
+            if not working.done():  # nobody waits for its result any more
+                working.add_done_callback(lambda one: one.cancelled() or one.exception())
+        failure = working.exception()
+        if failure is None:
+            body = codec.write(operation, working.result()).body
+        else:
+            error = self._server.error_of(failure, self._id)
+            body = error_body(error, self._scope["path"], self._id)
+        await self._send({"type": "http.response.body", "body": body.removeprefix(codec.DECLARATION)})
 
     async def _authorized(self, caller: Caller, call: codec.Call) -> Caller:
         try:
@@ -474,7 +515,8 @@ class _Exchange:
 
     async def _start(self, status: int, headers: Mapping[str, str]) -> None:
         self._begun = True
-        found = {**self._server.common_headers(self._id), **self._for_pages, **headers}
+        common = self._server.common_headers(self._id, self._scope["headers"])
+        found = {**common, **self._for_pages, **headers}
         if status == 204:
             found.pop("Content-Length", None)
         message = {
@@ -500,6 +542,18 @@ class _Exchange:
 
 async def _alive(_: Request) -> Response:
     return json_response({"status": "ok"})
+
+
+def _identified(scope: Scope, send: Send) -> Send:
+    """Return what sends responses with the id of their request."""
+    found = (id_of_request(scope["headers"]) or _secrets.token_hex(16)).encode()
+
+    async def identified(message: Event) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"x-request-id", found)]}
+        await send(message)
+
+    return identified
 
 
 def _put_at_once(

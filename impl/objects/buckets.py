@@ -285,7 +285,10 @@ class Buckets:
 
 
 def check_name(name: str) -> None:
-    if not _is_name(name) or name in _TAKEN:
+    if name in _TAKEN:
+        what = "the access key of the owner" if name == ROOT else "an address of this server"
+        refuse("InvalidBucketName", f"{name} is {what}; choose another name", bucket_name=name)
+    if not _is_name(name):
         refuse("InvalidBucketName", bucket_name=name)
 
 

@@ -53,31 +53,36 @@ class Context:
     def reading(self, p: Mapping[str, Any]) -> Iterator[tuple[Opened, str | None]]:
         """The object or version that a request names, and what the response calls the version.
 
+        Its file stays what it is, however slowly it is read; its bucket may be changed or deleted meanwhile.
         A delete marker is refused as S3 refuses it."""
         version = version_of(p)
-        with (
-            self.buckets.entered(p["Bucket"], wait=self.wait) as (store, document),
-            store.opened(p["Key"], version, wait=self.wait) as found,
-        ):
-            if found is None:
-                if not self._may_miss(p):
-                    refuse("AccessDenied")
-            elif self.caller.only_public and not access.may_read(
-                self.caller, document, found.attributes.extra
-            ):
+        with contextlib.ExitStack() as file:
+            with self.buckets.entered(p["Bucket"], wait=self.wait) as (store, document):
+                found = file.enter_context(store.opened(p["Key"], version, wait=self.wait))
+                shown = self._checked(p, store, document, found, version)
+            assert found is not None, "checked"
+            yield found, shown
+
+    def _checked(
+        self, p: Mapping[str, Any], store: FileStore, document: Document, found: Opened | None, version: str
+    ) -> str | None:
+        """Return what the response calls the version, if the caller may read what was found."""
+        if found is None:
+            if not self._may_miss(p):
                 refuse("AccessDenied")
-            if found is None:
-                raise _missing(store, document, p["Key"], version)
-            entry = entry_of(found)
-            if entry.marker:
-                error = S3Error("MethodNotAllowed", method="GET", resource_type="DeleteMarker")
-                error.headers = {
-                    **_marker_headers(version),
-                    "Allow": "DELETE",
-                    "Last-Modified": http_date(moment(found.found.st_mtime_ns)),
-                }
-                raise error
-            yield found, entry.version if document.keep is not Keep.NOTHING else None
+            raise _missing(store, document, p["Key"], version)
+        if self.caller.only_public and not access.may_read(self.caller, document, found.attributes.extra):
+            refuse("AccessDenied")
+        entry = entry_of(found)
+        if entry.marker:
+            error = S3Error("MethodNotAllowed", method="GET", resource_type="DeleteMarker")
+            error.headers = {
+                **_marker_headers(version),
+                "Allow": "DELETE",
+                "Last-Modified": http_date(moment(found.found.st_mtime_ns)),
+            }
+            raise error
+        return entry.version if document.keep is not Keep.NOTHING else None
 
     def _may_miss(self, p: Mapping[str, Any]) -> bool:
         """Return True if the caller may learn that an object is missing: who may list its bucket."""

@@ -247,6 +247,7 @@ class _Joined:
         if p.get("ChecksumType", self._kind) != self._kind or self._given.keys() - {self._name}:
             refuse("InvalidRequest", "The checksum is not the one that the upload was created with.")
         self._digest = DIGESTS[algorithm.lower()]() if algorithm else None
+        self.reads = bool(algorithm) and self._kind == "FULL_OBJECT"
 
     def update(self, piece: bytes) -> None:
         if self._digest is not None and self._kind == "FULL_OBJECT":

@@ -7,7 +7,6 @@ refused, so that no condition, encryption or retention is ignored in silence. Th
 """
 
 import contextlib
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -243,12 +242,7 @@ class Operations:
                 if info.size:
                     values["ContentRange"] = f"bytes {start}-{stop - 1}/{info.size}"
             values["ContentLength"] = stop - start
-            fd = os.dup(found.fd)
-        # The file stays what it is, however slowly it is read; the bucket may be deleted meanwhile.
-        try:
-            yield Content(values, status, fd, start, stop)
-        finally:
-            os.close(fd)
+            yield Content(values, status, found.fd, start, stop)
 
     head_object = get_object
 

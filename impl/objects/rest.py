@@ -24,7 +24,7 @@ import json
 import os
 import re
 import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -126,7 +126,7 @@ class Rest:
         self._answers_unsigned = answers_unsigned
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer(scope["method"], _request_id(scope), send)
+        answer = _Answer(scope["method"], id_of_request(scope["headers"]) or _secrets.token_hex(16), send)
         client = scope.get("client")
         try:
             request = _request(scope, receive)
@@ -552,9 +552,10 @@ class _Answer:
             await self.json(refusal.body() | {"request_id": self._id}, refusal.status, refusal.headers())
 
 
-def _request_id(scope: Scope) -> str:
-    sent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
-    return sent if _REQUEST_ID.fullmatch(sent) else _secrets.token_hex(16)
+def id_of_request(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the id that a client gave its request; empty if it has none, or one that cannot be shown."""
+    sent = next((value.decode("latin-1") for name, value in headers if name == b"x-request-id"), "")
+    return sent if _REQUEST_ID.fullmatch(sent) else ""
 
 
 def _request(scope: Scope, receive: Receive) -> _Request:

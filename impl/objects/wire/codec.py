@@ -32,6 +32,7 @@ from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.objects.wire import elements
 from fencepost.impl.objects.wire.errors import S3Error
 
+DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 XML_BYTES_MAX = 2 << 20
 """Of a body that is XML: a thousand keys to delete, or ten thousand parts."""
@@ -506,4 +507,4 @@ def _document(operation: str, shape: Any, inside: Mapping[str, Any]) -> bytes:
         content = escape(str(inside.get("LocationConstraint") or ""))
     else:
         content = elements.content(shape)(inside)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
+    return DECLARATION + f'<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()

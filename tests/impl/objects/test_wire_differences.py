@@ -173,3 +173,100 @@ def test_an_old_date_is_no_date(endpoint: str) -> None:
     for header, status in (("AWS root", 400), ("AWS root:x", 403)):
         assert Sent(endpoint, "GET", "/", Authorization=header, Date=moment).status == status
     assert Sent(endpoint, "GET", "/", Authorization="AWS root:x", Date="").status == 403
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_long_completion_keeps_its_client(
+    aws: Any, bucket: str, endpoint: str, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """White space arrives while parts are joined, then the result, or the error."""
+    from fencepost.impl.objects import app
+    from fencepost.impl.objects.multipart import Multipart
+    from fencepost.impl.objects.wire.errors import refuse
+
+    at = {"Bucket": bucket, "Key": "k"}
+    upload = aws.create_multipart_upload(**at)["UploadId"]
+    etag = aws.upload_part(**at, UploadId=upload, PartNumber=1, Body=b"x")["ETag"]
+    complete = Multipart.complete_multipart_upload
+
+    def slowly(self: Multipart, p: Any) -> Any:
+        threading.Event().wait(0.3)
+        if fails:
+            refuse("InvalidPart")
+        return complete(self, p)
+
+    monkeypatch.setattr(app, "KEEP_ALIVE_S", 0.02)
+    monkeypatch.setattr(Multipart, "complete_multipart_upload", slowly)
+    query = f"/{bucket}/k?uploadId={upload}"
+    body = f"<CompleteMultipartUpload><Part><ETag>{etag}</ETag><PartNumber>1</PartNumber></Part>"
+    body += "</CompleteMultipartUpload>"
+    found = Sent(endpoint, "POST", query, body.encode(), **signed(endpoint, "POST", query))
+    assert found.status == 200
+    declaration, spaces, document = found.body.partition(b"\n     ")
+    assert declaration.startswith(b"<?xml")
+    assert spaces
+    assert (b"<Error><Code>InvalidPart</Code>" in document) == fails
+    assert (b"<CompleteMultipartUploadResult" in document) == (not fails)
+    parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+    if fails:  # SDKs read the document, too
+        with pytest.raises(Exception, match="InvalidPart"):
+            aws.complete_multipart_upload(**at, UploadId=upload, MultipartUpload=parts)
+    else:
+        assert aws.get_object(**at)["Body"].read() == b"x"
+
+
+@pytest.mark.parametrize("name", ["metrics", "livez", "readyz", "healthz", "root"])
+def test_reserved_names_are_refused_with_the_reason(aws: Any, endpoint: str, name: str) -> None:
+    found = Sent(endpoint, "PUT", f"/{name}", **signed(endpoint, "PUT", f"/{name}"))
+    assert found.status == 400
+    assert b"<Code>InvalidBucketName</Code>" in found.body
+    assert b"choose another name" in found.body
+    assert Sent(endpoint, "DELETE", f"/{name}", **signed(endpoint, "DELETE", f"/{name}")).status == 404
+
+
+def test_every_response_has_the_id_of_its_request(aws: Any, bucket: str, endpoint: str) -> None:
+    aws.put_object(Bucket=bucket, Key="k", Body=b"x", ACL="public-read")
+    for path in (
+        "/livez",
+        "/readyz",
+        "/metrics",
+        "/healthz",
+        f"/{bucket}/k",
+        f"/{bucket}/none",
+        f"/v1/{bucket}/k",
+    ):
+        assert Sent(endpoint, "GET", path, X_Request_Id="mine.1").headers["x-request-id"] == "mine.1"
+        made = Sent(endpoint, "GET", path, X_Request_Id="no id").headers["x-request-id"]
+        assert len(made) >= 16, path
+        assert made != Sent(endpoint, "GET", path).headers["x-request-id"]
+
+
+def test_parts_are_joined_within_the_system_or_without(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems refuse it, some in the middle."""
+    import os
+
+    from fencepost.impl.store.files import Disk, disk
+
+    content = bytes(range(256)) * 5000
+    source = os.open(tmp_path / "source", os.O_RDWR | os.O_CREAT)
+    os.write(source, content)
+    calls: list[int] = []
+
+    def halfway(*args: Any) -> int:
+        calls.append(1)
+        if len(calls) > 1:
+            raise OSError(18, "Invalid cross-device link")
+        return os.copy_file_range(args[0], args[1], 1000, args[3])
+
+    for number, within in enumerate((os.copy_file_range, halfway, lambda *_: 0, None)):
+        monkeypatch.setattr(disk, "_copy_within", within)
+        target = os.open(tmp_path / f"{number}", os.O_RDWR | os.O_CREAT)
+        os.write(target, b"before")
+        Disk().copy(source, target, len(content) - 5)
+        assert os.pread(target, 1 << 21, 0) == b"before" + content[:-5]
+        os.close(target)
+    with pytest.raises(OSError, match="shorter"), (tmp_path / "short").open("wb") as target_file:
+        Disk().copy(source, target_file.fileno(), len(content) + 10)
+    os.close(source)
