@@ -150,7 +150,7 @@ def check_public_acl(document: Document) -> None:
 
 
 def check_acl_in_use(document: Document, p: Mapping[str, Any]) -> None:
-    """Refuse an ACL where the bucket's owner owns everything, unless it says just that."""
+    """Refuse an ACL where the bucket has the ownership `ENFORCED`, unless it grants control to its owner."""
     if document.ownership == ENFORCED and p.get("ACL") != "bucket-owner-full-control":
         refuse("AccessControlListNotSupported")
 

@@ -1,8 +1,8 @@
 """Cross-origin requests: the rules of a bucket, the answer to a preflight, the headers of a response.
 
 A browser shows a page of another origin a response only if its headers allow it, and asks first (`OPTIONS`,
-unsigned) before a request that a plain form could not send. The rule that answers is the first that has the
-origin, the method and every header; `*` in an origin or a header stands for any text.
+unsigned) before a request that a plain form could not send. The first rule that has the
+origin, the method and every header decides; `*` in an origin or a header matches any text.
 """
 
 import re

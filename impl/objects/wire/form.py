@@ -147,12 +147,12 @@ def _disposition(text: str) -> tuple[str, str]:
     message = Message()
     message["content-disposition"] = text
     found = [message.get_param(name, "", "content-disposition") for name in ("name", "filename")]
-    name, file_name = (one if isinstance(one, str) else one[2] for one in found)  # type: ignore[index]  # a tuple is RFC 2231's
+    name, file_name = (one if isinstance(one, str) else one[2] for one in found)
     return name, re.split(r"[/\\]", file_name)[-1]
 
 
 def headers_of(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of a `PUT` that a form stands for."""
+    """Return the headers with which a `PUT` would store the same object."""
     named = {"acl": "x-amz-acl", "x-amz-acl": "x-amz-acl"}
     return {
         named.get(name, name): text
@@ -199,7 +199,7 @@ _URL = "%/:?#[]@!$&'()*+,;=~"
 
 @dataclass(frozen=True)
 class Permission:
-    """What a policy allows beside the values of fields: the length of the file."""
+    """The signer of a policy, and the length of the file that it allows."""
 
     access_key: str
     least: int = 0
