@@ -132,7 +132,7 @@ def serve(
         _make(Path(directory))
         owner.acquire()
         buckets.verify()
-        _doubt_index(directory)
+        _suspect_index(directory)
         if workers == 1:
             _serve(buckets, credentials, bound, options)
         else:
@@ -180,7 +180,7 @@ def supervise(
         _make(Path(directory, ".objects"))
         owner = Owner(directory)
         owner.acquire()  # says who serves, in one line, before servers are started again and again
-        _doubt_index(directory)
+        _suspect_index(directory)
         owner.release()
         bound.listen(BACKLOG)
         say(f"listening on {address(bound, secure=options['certificate'] is not None)}")
@@ -208,12 +208,12 @@ def handoff(directory: str) -> Result:
     return Result({"replaced": True, "process": int(text)}, f"process {text} serves now")
 
 
-def _doubt_index(directory: str) -> None:
+def _suspect_index(directory: str) -> None:
     """Take no listing from the index before it was compared: nobody knows what happened before this start."""
     from fencepost.impl.objects.buckets import Buckets
 
     with contextlib.closing(Buckets(directory)) as buckets:  # another one: processes share no connection
-        buckets.index.doubt()
+        buckets.index.suspect()
 
 
 def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@
                   for unfinished uploads
     outbox        events that no log file holds yet (see `change_log`)
     meta          the time of the newest event; the boot of the system in which the index was last complete;
-                  how often it was doubted, and how often it had been when that comparison began
+                  how often it was suspected, and how often it had been when that comparison began
 
 The directory is the truth and the index is derived from it. A change is recorded after it was published and
 before its request is answered, in a transaction that looks at the directory after it has begun. So of two
@@ -14,7 +14,7 @@ same transaction puts the event of the change into the outbox, so that index and
 
 Transactions do not wait for the disk (`synchronous=NORMAL`): a kill loses none of them, a power loss may.
 So the index is trusted only if it was reconciled since the system booted, and since there was a reason to
-doubt it: a server started (files may have come or gone before), a process was killed (perhaps between a
+suspect it: a server started (files may have come or gone before), a process was killed (perhaps between a
 publication and its record), or a comparison found a difference. Until then listings come from the directory.
 Threads that record at the same time share one transaction.
 """
@@ -270,29 +270,29 @@ class Index:
         with self._reading() as rows:
             return rows.buckets()
 
-    def doubt(self) -> None:
+    def suspect(self) -> None:
         """Take no listing from the index before a comparison that begins after this has ended."""
         with self._lock, self.writing() as rows:
-            rows.set_meta("doubts", (rows.meta("doubts") or 0) + 1)
+            rows.set_meta("suspicions", (rows.meta("suspicions") or 0) + 1)
 
-    def doubts(self) -> int:
-        """Return how often the index was doubted; a comparison that begins now settles so many."""
+    def suspicions(self) -> int:
+        """Return how often the index was suspected; a comparison that begins now settles so many."""
         with self._reading() as rows:
-            return rows.meta("doubts") or 0
+            return rows.meta("suspicions") or 0
 
-    def doubt_until_compared(self) -> None:
+    def suspect_until_compared(self) -> None:
         """Doubt it until the comparison that is under way has ended."""
         with self._lock, self.writing() as rows:
-            rows.set_meta("settled_doubts", -1)
+            rows.set_meta("settled_suspicions", -1)
 
-    def trust(self, began_ns: int, doubts: int = 0) -> None:
+    def trust(self, began_ns: int, suspicions: int = 0) -> None:
         """The index equals the directory, but for changes that a live process will record; it was compared
-        since `began_ns`, when it had been doubted so many times.
+        since `began_ns`, when it had been suspected so many times.
         """
         with self._lock, self.writing() as rows:
             rows.set_meta("boot", boot())
             rows.set_meta("reconciled_ns", began_ns)
-            rows.set_meta("settled_doubts", doubts)
+            rows.set_meta("settled_suspicions", suspicions)
 
     def reconciled_ns(self) -> int:
         """When the last comparison that has ended began; 0 where there was none since the system booted."""
@@ -355,7 +355,7 @@ class Index:
         except BlockingIOError:
             return True
         else:
-            self.doubt()
+            self.suspect()
             (self._folder / "nodes" / node).unlink(missing_ok=True)
             return False
         finally:
@@ -417,8 +417,8 @@ class Index:
 
 
 def _is_trusted(rows: Rows) -> bool:
-    doubts, settled = rows.meta("doubts") or 0, rows.meta("settled_doubts") or 0
-    return rows.meta("boot") == boot() and settled >= doubts
+    suspicions, settled = rows.meta("suspicions") or 0, rows.meta("settled_suspicions") or 0
+    return rows.meta("boot") == boot() and settled >= suspicions
 
 
 def boot() -> str:

@@ -1,5 +1,5 @@
 """Background work of a server process: collect garbage and reconcile after the start, then, at an interval,
-repeat failed records of the index, write the change log, and reconcile again if the index is doubted.
+repeat failed records of the index, write the change log, and reconcile again if the index is suspected.
 
 A failure is logged and tried again; it ends no request.
 """
@@ -39,7 +39,7 @@ class Maintenance:
         self._buckets = buckets
         self._refresh = refresh
         self._began_ns = buckets.env.now_ns()
-        self._reconciled = self._collected = self._doubted = False
+        self._reconciled = self._collected = self._suspected = False
         self._log = logging.getLogger("fencepost.objects")
         buckets.index.announce()
         self._thread = Periodic("maintenance", self._run, interval_s, first_s=0.0)
@@ -53,7 +53,7 @@ class Maintenance:
             self._collected = self._try("collect garbage", self._collect_garbage)
         if not self._reconciled:
             self._reconciled = self._try("reconcile the listing index", self._reconcile)
-        elif self._try("look at the listing index", self._look) and self._doubted:
+        elif self._try("look at the listing index", self._look) and self._suspected:
             self._try("reconcile the listing index", self._reconcile_again)
         self._do_all()
 
@@ -68,17 +68,17 @@ class Maintenance:
             self._log.warning("removed %d uploads of %s that were left for a day", removed, name)
 
     def _look(self) -> None:
-        self._doubted = not self._buckets.index.is_trusted()
+        self._suspected = not self._buckets.index.is_trusted()
 
     def _reconcile(self) -> None:
         self._compare(self._began_ns)
 
     def _reconcile_again(self) -> None:
-        # Another process may have begun to compare already, before or after what raised the doubt.
+        # Another process may have begun to compare already, before or after what raised the suspicion.
         with self._buckets.index.exclusively("reconciling"):
             pass
         self._look()
-        if self._doubted:
+        if self._suspected:
             self._compare(self._buckets.env.now_ns())
 
     def _compare(self, unless_since_ns: int) -> None:

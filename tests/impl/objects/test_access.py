@@ -1,6 +1,6 @@
 """Who may read, list, write and copy: by access, ACL, public access block, policy and named keys.
 
-The oracle of the random sequences is the history of what owners said, read from its end; the server keeps no
+The oracle of the random sequences is the history of what owners did, read from its end; the server keeps no
 history.
 """
 
@@ -68,8 +68,8 @@ Step = tuple[str, str, str]
 
 
 @dataclass
-class Said:
-    """What the owner said so far, and from it what is open."""
+class History:
+    """The steps of the owner so far, and what is open after them."""
 
     steps: list[Step] = field(default_factory=list)
 
@@ -116,8 +116,8 @@ class Said:
             return "" if value == "public" and closed else value
         return ""
 
-    def _at(self, until: int) -> "Said":
-        return Said(self.steps[:until])
+    def _at(self, until: int) -> "History":
+        return History(self.steps[:until])
 
 
 @dataclass
@@ -126,7 +126,7 @@ class Owner:
 
     addresses: list[str]
     bucket: str
-    said: Said = field(default_factory=Said)
+    history: History = field(default_factory=History)
     at: int = 0
 
     @property
@@ -139,7 +139,7 @@ class Owner:
         canned = {"public": "public-read", "private": "private"}.get(value, "")
         there = {"Bucket": self.bucket, "Key": key}
         path, bucket = f"/v1/{self.bucket}/{key}", f"/v1/buckets/{self.bucket}"
-        if kind in ("acl", "rest access", "move") and not self.said.exists(key):
+        if kind in ("acl", "rest access", "move") and not self.history.exists(key):
             return
         if kind == "put":
             s3.put_object(**there, Body=b"x", **({"ACL": canned} if canned else {}))
@@ -165,7 +165,7 @@ class Owner:
         else:
             self.at = 1 - self.at
             return
-        self.said.steps.append(step)
+        self.history.steps.append(step)
 
     def set_policy(self, s3: Any, key: str, value: str) -> None:
         if value == "off":
@@ -180,17 +180,17 @@ class Owner:
         s3.put_bucket_policy(Bucket=self.bucket, Policy=json.dumps({"Statement": [statement]}))
 
     def check(self, stranger: Any) -> None:
-        policy = self.said.last("policy")
-        listing = self.said.last("bucket acl"), self.said.last("block")
+        policy = self.history.last("policy")
+        listing = self.history.last("bucket acl"), self.history.last("block")
         for address in self.addresses:
             lists = self._lists() and (listing[1] is None or listing[1][2] != "on")
             assert (status_of(f"{address}/{self.bucket}") == 200) == lists
             for key in KEYS:
-                is_open = self.said.is_open(key) and self.said.exists(key)
+                is_open = self.history.is_open(key) and self.history.exists(key)
                 for path in (f"/{self.bucket}/{key}", f"/v1/{self.bucket}/{key}"):
                     for method in ("GET", "HEAD"):
                         found = status_of(address + path, method)
-                        assert (found == 200) == is_open, (method, path, found, self.said.steps)
+                        assert (found == 200) == is_open, (method, path, found, self.history.steps)
                     assert status_of(address + path, "PUT", b"y") in (401, 403)
                 null = f"{address}/{self.bucket}/{key}?versionId=null"
                 assert (status_of(null) == 200) == is_open
@@ -199,16 +199,16 @@ class Owner:
                     == 403
                 )
                 copied = self._copies(stranger(address), key)
-                assert copied == is_open, (key, self.said.steps)
+                assert copied == is_open, (key, self.history.steps)
                 denied = policy is not None and policy[1:] == (key, "deny")
-                if self.said.exists(key) and not denied:  # a signature of the owner's opens it
+                if self.history.exists(key) and not denied:  # a signature of the owner's opens it
                     url = client(address).generate_presigned_url(
                         "get_object", Params={"Bucket": self.bucket, "Key": key}
                     )
                     assert status_of(url) == 200
 
     def _lists(self) -> bool:
-        for kind, _, value in reversed(self.said.steps):
+        for kind, _, value in reversed(self.history.steps):
             if kind == "bucket acl":
                 return value == "public"
             if kind == "bucket" and value == "private":

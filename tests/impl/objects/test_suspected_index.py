@@ -45,7 +45,7 @@ def beside(buckets: Buckets, *keys: str) -> None:
         Path(buckets.root, NAME, key).write_bytes(b"x")
 
 
-def test_the_index_lists_when_nothing_was_doubted(buckets: Buckets) -> None:
+def test_the_index_lists_when_nothing_is_suspected(buckets: Buckets) -> None:
     beside(buckets, "z")
     assert listed(buckets) == ["k0", "k1", "k2"]  # as documented, until a comparison
 
@@ -87,21 +87,21 @@ def test_a_listing_is_whole_while_the_index_is_compared(
     assert buckets.index.is_trusted()
 
 
-def test_a_doubt_that_came_meanwhile_is_not_settled(
+def test_a_suspicion_that_came_meanwhile_is_not_settled(
     buckets: Buckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled = type(buckets.index).trust
 
-    def trust(self: Index, began_ns: int, doubts: int = 0) -> None:
-        self.doubt()  # a process died after its files were looked at
-        settled(self, began_ns, doubts)
+    def trust(self: Index, began_ns: int, suspicions: int = 0) -> None:
+        self.suspect()  # a process died after its files were looked at
+        settled(self, began_ns, suspicions)
 
     monkeypatch.setattr(Index, "trust", trust)
     reconcile(buckets)
     assert not buckets.index.is_trusted()
 
 
-def test_maintenance_compares_again_once_the_index_is_doubted(buckets: Buckets) -> None:
+def test_maintenance_compares_again_once_the_index_is_suspected(buckets: Buckets) -> None:
     maintenance = Maintenance(buckets, interval_s=0.01)
     waiting = threading.Event()
     for _ in range(300):
@@ -109,7 +109,7 @@ def test_maintenance_compares_again_once_the_index_is_doubted(buckets: Buckets) 
             break
         waiting.wait(0.01)
     beside(buckets, "z")
-    buckets.index.doubt()
+    buckets.index.suspect()
     assert listed(buckets) == ["k0", "k1", "k2", "z"]
     for _ in range(300):
         if buckets.index.is_trusted():
