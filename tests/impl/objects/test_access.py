@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fencepost.impl.environment import SystemEnvironment
@@ -254,6 +254,12 @@ def addresses(world: World) -> Iterator[list[str]]:
     max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(STEPS, min_size=1, max_size=9))
+@example([("acl", "a", "public"), ("bucket", "", "private")])
+@example([("bucket", "", "public"), ("bucket", "", "private")])
+@example(
+    [("rest put", "a", "public"), ("bucket", "", "private"), ("move", "a", ""), ("bucket", "", "public")]
+)
+@example([("bucket", "", "public"), ("rest access", "a", "private"), ("move", "a", "")])
 def test_what_an_owner_closed_is_closed(world: World, addresses: list[str], steps: list[Step]) -> None:
     world.buckets += 1
     bucket = f"bucket-{world.buckets}"
