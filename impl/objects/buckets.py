@@ -288,7 +288,8 @@ def check_name(name: str) -> None:
     if name in _TAKEN:
         what = "the access key of the owner" if name == ROOT else "an address of this server"
         refuse("InvalidBucketName", f"{name} is {what}; choose another name", bucket_name=name)
-    if not _is_name(name):
+    # A label of a host neither begins nor ends with a dash.
+    if not _is_name(name) or ".-" in name or "-." in name:
         refuse("InvalidBucketName", bucket_name=name)
 
 

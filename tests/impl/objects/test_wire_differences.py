@@ -270,3 +270,10 @@ def test_parts_are_joined_within_the_system_or_without(
     with pytest.raises(OSError, match="shorter"), (tmp_path / "short").open("wb") as target_file:
         Disk().copy(source, target_file.fileno(), len(content) + 10)
     os.close(source)
+
+
+@pytest.mark.parametrize("name", ["foo-.bar", "foo.-bar", "foo..bar"])
+def test_the_name_of_a_bucket_is_one_of_a_host(aws: Any, name: str) -> None:
+    path = f"/{name}"
+    found = Sent(aws.meta.endpoint_url, "PUT", path, **signed(aws.meta.endpoint_url, "PUT", path))
+    assert (found.status, b"<Code>InvalidBucketName</Code>" in found.body) == (400, True)
