@@ -56,6 +56,8 @@ def subcommand(name: str, summary: str, *parameters: Parameter) -> Callable[[Act
     return add_subcommand(command, name, summary, parameters, ERRORS)
 
 
+FOREVER_S = 1e7
+"""A drain without a limit: four months."""
 TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the root token, and nothing else.")
 
 
@@ -65,7 +67,7 @@ SERVING: tuple[Parameter, ...] = (
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
     TOKEN_FILE,
     click.option("--domain", metavar="HOST", help="Buckets are also hosts below this one."),
-    click.option("--tokens", metavar="FILE", help="Tokens for the REST interface below /v1; see `enrol`."),
+    click.option("--tokens", metavar="FILE", help="Tokens of named keys; see `enrol`."),
     click.option(
         "--keep-log",
         "keep_log",
@@ -98,10 +100,16 @@ SERVING: tuple[Parameter, ...] = (
         "--drain-timeout",
         "drain_s",
         metavar="SECONDS",
-        type=click.FloatRange(0, min_open=True),
+        type=click.FloatRange(0),
+        callback=lambda _context, _option, seconds: seconds or FOREVER_S,
         default=30.0,
         show_default=True,
-        help="Time to finish the requests in flight on SIGTERM.",
+        help="Time to finish the requests in flight on SIGTERM; 0 for no limit.",
+    ),
+    click.option(
+        "--private",
+        is_flag=True,
+        help="Answer no request without a signature or a token, whatever buckets and objects say.",
     ),
     record_option,
     fields_option,
@@ -142,6 +150,7 @@ def serve(
         owner.acquire()
         buckets.verify()
         _keep_log(buckets, options)
+        _suspect_index(directory)
         if workers == 1:
             _serve(buckets, credentials, bound, options)
         else:
@@ -173,7 +182,10 @@ def supervise(
         value = options.get(parameter.name or "")
         values = value if isinstance(value, tuple) else () if value is None else (value,)
         for one in values:
-            arguments += [parameter.opts[0], str(one)]
+            if isinstance(one, bool):
+                arguments += [parameter.opts[0]] * one
+            else:
+                arguments += [parameter.opts[0], str(one)]
 
     def start(inherited: tuple[int, int]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603  this program
@@ -186,6 +198,7 @@ def supervise(
         _make(Path(directory, ".objects"))
         owner = Owner(directory)
         owner.acquire()  # says who serves, in one line, before servers are started again and again
+        _suspect_index(directory)
         owner.release()
         bound.listen(BACKLOG)
         say(f"listening on {address(bound, secure=options['certificate'] is not None)}")
@@ -211,6 +224,14 @@ def handoff(directory: str) -> Result:
     if outcome != "done":
         return Result({"replaced": False, "reason": text}, f"the old server goes on: {text}", Exit.VIOLATED)
     return Result({"replaced": True, "process": int(text)}, f"process {text} serves now")
+
+
+def _suspect_index(directory: str) -> None:
+    """Take no listing from the index before it was compared: nobody knows what happened before this start."""
+    from fencepost.impl.objects.buckets import Buckets
+
+    with contextlib.closing(Buckets(directory)) as buckets:  # another one: processes share no connection
+        buckets.index.suspect()
 
 
 def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
@@ -272,6 +293,7 @@ def _serve(
         tokens=tokens,
         recording=recording,
         extension=ServedLifecycle(buckets),
+        answers_unsigned=not options["private"],
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from starlette.types import Message, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.memory import PIECE, Memory, cut
@@ -75,6 +75,22 @@ class Outgoing:
         self._start: Message | None = None
         self._held = ExitStack()
         self.status = 0
+        self._offered = False
+        """The client waits with its body until the server asks for it."""
+
+    def watching(self, receive: Receive) -> Receive:
+        """Return `receive` for a client that offers a body.
+
+        If the answer comes before the body was asked for, the client leaves it out, and the connection ends:
+        its next request would be taken for the body.
+        """
+        self._offered = True
+
+        async def received() -> Message:
+            self._offered = False
+            return await receive()
+
+        return received
 
     def close(self) -> None:
         self._held.close()
@@ -107,6 +123,8 @@ class Outgoing:
                 await self._refuse(refusal)
                 raise ClientGone from None
         self.status = start["status"]
+        if self._offered:
+            start = {**start, "headers": [*start["headers"], (b"connection", b"close")]}
         await self._send(start)
 
     async def _refuse(self, refusal: Refusal) -> None:

@@ -64,7 +64,7 @@ def raw_response(status: int, headers: Mapping[str, str], body: bytes, length: i
     lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
     size = len(body) if length is None else length
     head = f"{_status_line(status)}{''.join(lines)}content-length: {size}\r\n\r\n"
-    return head.encode() + body
+    return head.encode("utf-8", "surrogateescape") + body
 
 
 def _shown(query: bytes) -> bytes:
@@ -174,6 +174,8 @@ class Service:
         """Serve one request, count it, and log one line about it: never a header, never a body."""
         begun = time.perf_counter()
         answer = Outgoing(self.answers, scope, send, self.count_refused)
+        if (b"expect", b"100-continue") in scope["headers"]:
+            receive = answer.watching(receive)
         try:
             await app(scope, receive, answer.send)
         except ClientGone:

@@ -7,7 +7,8 @@ the first that fails answers with one of S3's codes:
 
     place      bucket and key, from the path or from the host (virtual-host style)
     codec      the operation and its parameters; parameters that are not implemented are refused
-    signature  the caller; a key that may not use the bucket is refused before any lookup
+    signature  the caller
+    access     what the caller may do (see `access`), before the body
     body       decoded, and compared with its digests, before anything is published
     operation
 """
@@ -21,7 +22,7 @@ import os
 import re
 import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message as Event
 from starlette.types import Receive, Scope, Send
 
 from fencepost.impl.http.limits import ClientGone, Limits, TooSlow, arriving, client_watched
@@ -36,17 +38,19 @@ from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, Service, json_response, raw_response
 from fencepost.impl.http.targets import path_of
 from fencepost.impl.http.tokens import Headers, Holder, Tokens
+from fencepost.impl.objects.access import authorize
 from fencepost.impl.objects.buckets import Buckets
-from fencepost.impl.objects.credentials import ANONYMOUS, Caller, Credentials
+from fencepost.impl.objects.credentials import Caller, Credentials, Origin
 from fencepost.impl.objects.operations import Content, Receiving
-from fencepost.impl.objects.rest import PREFIX, Rest
-from fencepost.impl.objects.surface import KNOWN, PUBLIC, act
-from fencepost.impl.objects.wire import codec
+from fencepost.impl.objects.rest import PREFIX, Rest, id_of_request
+from fencepost.impl.objects.surface import KNOWN, act
+from fencepost.impl.objects.wire import codec, cors, form
 from fencepost.impl.objects.wire.body import Body, headers_of_body
 from fencepost.impl.objects.wire.elements import http_moment
-from fencepost.impl.objects.wire.errors import S3Error, error_answer, refuse
+from fencepost.impl.objects.wire.errors import S3Error, error_answer, error_body, refuse
 from fencepost.impl.objects.wire.requests import bucket_of_host, parse_query, place
 from fencepost.impl.objects.wire.signature import Message, Signed, is_signed, verify
+from fencepost.impl.objects.wire.signature_v2 import is_signed_v2, verify_v2
 from fencepost.impl.recording.asgi import recorded
 from fencepost.impl.recording.http import HttpRecording
 from fencepost.impl.store.errors import Misuse, StoreError, Unusable
@@ -58,7 +62,10 @@ WAIT_S_MAX, POLL_S = 20.0, 0.5
 """How long a request beside S3 may wait for an answer that is worth it, and how often that is looked for."""
 SMALL_BYTES_MAX = 1 << 16
 """The largest body that the event loop copies and sends at once."""
+KEEP_ALIVE_S = 5.0
+"""The time in seconds without a byte after which a client may give up a completion."""
 _AT_ONCE = getattr(os, "RWF_NOWAIT", 0)
+_META = "x-amz-meta-"
 _STEP = 1 << 20
 """The number of bytes that one thread writes or reads at a time."""
 _OURS = re.compile(r"/(healthz|livez|readyz|metrics)")
@@ -72,6 +79,8 @@ class _Request(Message):
 
     bucket: str
     key: str
+    kept_headers: Mapping[str, str]
+    """The headers, with the bytes of metadata as they were sent: they come back so."""
 
 
 class Extension(Protocol):
@@ -84,7 +93,10 @@ class Extension(Protocol):
 
 
 class ObjectServer(Service):
-    """An ASGI callable. `domain` is the host below which buckets have names of their own, if any."""
+    """An ASGI callable. `domain` is the host below which buckets have names of their own, if any.
+
+    Without `answers_unsigned` nothing is public, whatever buckets and objects say.
+    """
 
     def __init__(
         self,
@@ -96,6 +108,7 @@ class ObjectServer(Service):
         tokens: Tokens[Holder] | None = None,
         recording: HttpRecording | None = None,
         extension: Extension | None = None,
+        answers_unsigned: bool = True,
     ) -> None:
         self.extension = extension
         super().__init__(
@@ -104,17 +117,22 @@ class ObjectServer(Service):
         self._buckets = buckets
         self._credentials = credentials
         self._domain = domain
+        self._tokens = tokens
+        self.answers_unsigned = answers_unsigned
         self._log = logging.getLogger("fencepost.objects")
         self._access = logging.getLogger("fencepost.objects.access")
         self._process, self._count = _secrets.token_hex(4).upper(), itertools.count()
-        self._rest = Rest(self, buckets, credentials, self._log, tokens)
+        self._rest = Rest(self, buckets, credentials, self._log, tokens, answers_unsigned=answers_unsigned)
         self._records = recording is not None
         self._answer_s3 = self._s3 if recording is None else recorded(self._s3, recording)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_host = scope["type"] == "http" and self._bucket_of_host(scope["headers"]) is not None
-        if not is_host and (scope["type"] != "http" or _OURS.fullmatch(scope["path"])):
-            await super().__call__(scope, receive, send)
+        is_http = scope["type"] == "http"
+        is_host = is_http and self._bucket_of_host(scope["headers"]) is not None
+        # With other methods it is a bucket, whose name is refused with the reason.
+        is_ours = is_http and _OURS.fullmatch(scope["path"]) and scope["method"] in ("GET", "HEAD")
+        if not is_host and (not is_http or is_ours):
+            await super().__call__(scope, receive, _identified(scope, send) if is_http else send)
         else:
             is_rest = scope["path"].startswith(PREFIX) and not is_host
             await self.observed(self._rest if is_rest else self._answer_s3, scope, receive, send)
@@ -128,12 +146,15 @@ class ObjectServer(Service):
             request = self.take_apart(head.method, head.raw_path, head.query, head.headers)
             if not self._is_s3(request, head.headers):
                 return None
-            with self.gate.enter(head.client[0] if head.client else ""):
-                answer = self._small_object(request)
+            if "origin" in request.headers:
+                return None
+            address = head.client[0] if head.client else ""
+            with self.gate.enter(address):
+                answer = self._small_object(request, address)
             if answer is None:
                 return None
             date = http_moment(self._buckets.env.now_ns() // 10**9)  # uvicorn adds it to the others
-            headers = {"Date": date, **self.common_headers(self.new_id()), **answer.headers}
+            headers = {"Date": date, **self.common_headers(self.new_id(), head.headers), **answer.headers}
             length = int(headers.pop("Content-Length"))
             raw = raw_response(answer.status, headers, answer.body, length)
         except (S3Error, Refusal, Misuse, StoreError, WouldWait):
@@ -147,13 +168,14 @@ class ObjectServer(Service):
     def _is_s3(self, request: _Request, headers: Headers) -> bool:
         if self._bucket_of_host(headers) is not None:
             return True
-        return not request.path.startswith(PREFIX) and _OURS.fullmatch(request.path) is None
+        return not request.path.startswith(PREFIX) and not _OURS.fullmatch(request.path)
 
-    def _small_object(self, request: _Request) -> codec.Answer | None:
-        call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
+    def _small_object(self, request: _Request, address: str) -> codec.Answer | None:
+        call = _call(request)
         if call.operation not in _STREAMS_OUT:
             return None
-        caller, _ = self.authenticate(request, call.operation)
+        caller, _ = self.authenticate(request, address)
+        caller = self.authorize(caller, call, wait=False)
         codec.refuse_unknown(call, KNOWN[call.operation])
         reading = act(call.operation, self._buckets, caller, wait=False)
         content: Content
@@ -174,41 +196,49 @@ class ObjectServer(Service):
         exchange = _Exchange(self, scope, receive, send, request_id)
         try:
             await exchange.serve()
-        except S3Error as error:
-            await exchange.fail(error)
         except ClientGone:
             return
-        except Refusal as error:  # too many requests in flight
-            self.count_refused(error.kind)
-            await exchange.fail(S3Error("SlowDown", error.message))
-        except Misuse as error:
-            code = "KeyTooLongError" if "bytes in UTF-8" in str(error) else "InvalidArgument"
-            await exchange.fail(S3Error(code, str(error)))
-        except Unusable as error:
-            self._log.error("the store cannot be used: %s", error)
-            full = getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-            await exchange.fail(S3Error("InsufficientStorage" if full else "InternalError"))
-        except StoreError as error:
-            self._log.error("the store failed: %s", error)
-            await exchange.fail(S3Error("InternalError"))
-        except Exception:  # noqa: BLE001  a bug of ours: logged with its traceback, answered with 500
-            self._log.exception("request %s failed", request_id)
-            await exchange.fail(S3Error("InternalError"))
+        except Exception as error:  # noqa: BLE001  every failure has a response
+            await exchange.fail(self.error_of(error, request_id))
 
     # For an exchange.
 
+    def error_of(self, error: BaseException, request_id: str) -> S3Error:
+        """Return S3's error for a failure."""
+        match error:
+            case S3Error():
+                return error
+            case Refusal():  # too many requests in flight
+                self.count_refused(error.kind)
+                return S3Error("SlowDown", error.message)
+            case Misuse():
+                code = "KeyTooLongError" if "bytes in UTF-8" in str(error) else "InvalidArgument"
+                return S3Error(code, str(error))
+            case Unusable():
+                self._log.error("the store cannot be used: %s", error)
+                full = getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+                return S3Error("InsufficientStorage" if full else "InternalError")
+            case StoreError():
+                self._log.error("the store failed: %s", error)
+            case _:  # a bug of ours: logged with its traceback, answered with 500
+                self._log.error("request %s failed", request_id, exc_info=error)
+        return S3Error("InternalError")
+
     def take_apart(self, method: str, raw_path: bytes, query_string: bytes, given: Headers) -> _Request:
         headers: dict[str, str] = {}
+        as_sent: dict[str, str] = {}
         for raw_name, value in given:
             name, text = raw_name.decode("latin-1"), _text(value)
             headers[name] = f"{headers[name]},{text}" if name in headers else text
+            if not text.isascii() and name.startswith(_META):
+                as_sent[name] = value.decode("utf-8", "surrogateescape")
         try:
             path = path_of(raw_path)
             query = parse_query(query_string.decode("ascii"))
         except (UnicodeDecodeError, ValueError):
             refuse("InvalidURI")
         bucket, key = place(path, self._bucket_of_host(given))
-        return _Request(method, path, tuple(query), headers, bucket, key)
+        return _Request(method, path, tuple(query), headers, bucket, key, {**headers, **as_sent})
 
     def _bucket_of_host(self, headers: Headers) -> str | None:
         """The bucket that is part of the host (virtual-host style); there every path is a key."""
@@ -217,21 +247,51 @@ class ObjectServer(Service):
         host = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
         return bucket_of_host(host.rsplit(":", 1)[0].lower(), self._domain.lower())
 
-    def authenticate(self, request: _Request, operation: str) -> tuple[Caller, Signed | None]:
-        if operation in PUBLIC and not is_signed(request):
-            return ANONYMOUS, None
-        signed = verify(request, self._credentials.secret, self.now())
-        caller = self._credentials.caller(signed.scope.access_key)
-        if request.bucket and not caller.may_use(request.bucket):
-            refuse("AccessDenied")
-        return caller, signed
+    def rules_for_pages(self, bucket: str) -> Sequence[cors.Rule] | None:
+        """Return the rules of a bucket for requests of pages of other origins."""
+        try:
+            text = self._buckets.document(bucket).cors if bucket else ""
+        except S3Error:
+            return None
+        return json.loads(text) if text else None
+
+    def permission_of(self, fields: Mapping[str, str], bucket: str) -> form.Permission | None:
+        return form.permission_of(fields, bucket, self._credentials.secret, self.now())
+
+    def authenticate(
+        self, request: _Request, address: str, *, secure: bool = False
+    ) -> tuple[Caller, Signed | None]:
+        """Return the sender; one who did not sign is anonymous, if this server answers such at all."""
+        origin = Origin(address, secure, request.headers.get("referer"), request.headers.get("user-agent"))
+        is_v2 = is_signed_v2(request)
+        if not is_v2 and not is_signed(request) and self.answers_unsigned:
+            return Caller("", origin=origin), None
+        if is_v2:
+            host_bucket = "" if request.path.startswith(f"/{request.bucket}") else request.bucket
+            signed = verify_v2(request, host_bucket, self._credentials.secret, self.now())
+        else:
+            signed = verify(request, self._credentials.secret, self.now())
+        caller = self.caller(signed.scope.access_key)
+        return replace(caller, origin=origin), signed
+
+    def caller(self, access_key: str) -> Caller:
+        """Return the caller with an access key whose signature was verified."""
+        holder = self._tokens.holder if self._tokens is not None else lambda _: None
+        caller = self._credentials.caller(access_key, holder)
+        if caller is None:
+            refuse("InvalidAccessKeyId")
+        return caller
+
+    def authorize(self, caller: Caller, call: codec.Call, *, wait: bool = True) -> Caller:
+        return authorize(self._buckets, caller, call.operation, call.parameters, wait=wait)
 
     def new_id(self) -> str:
         """Of a request: no other process or request has it."""
         return f"{self._process}{next(self._count):08X}"
 
-    def common_headers(self, request_id: str) -> dict[str, str]:
-        return {"x-amz-request-id": request_id, "Server": "Fencepost"}
+    def common_headers(self, request_id: str, headers: Headers) -> dict[str, str]:
+        named = id_of_request(headers) or request_id
+        return {"x-amz-request-id": request_id, "x-request-id": named, "Server": "Fencepost"}
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self._buckets.env.now_ns() / 1e9, UTC)
@@ -252,6 +312,8 @@ class _Exchange:
         self._send = send
         self._id = request_id
         self._begun = False
+        self._for_pages: Mapping[str, str] = {}
+        """Headers that let a page of another origin see the response."""
 
     async def serve(self) -> None:
         scope = self._scope
@@ -259,6 +321,17 @@ class _Exchange:
             scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
         )
         with self._server.gate.enter(self._client()):
+            if "origin" in request.headers or request.method == "OPTIONS":
+                rules = await self._server.in_thread(self._server.rules_for_pages, request.bucket)
+                if request.method == "OPTIONS":
+                    await self._answer(codec.Answer(200, cors.preflight(rules, request.headers)))
+                    return
+                method = request.headers.get("access-control-request-method", request.method)
+                self._for_pages = cors.allowed(rules or (), request.headers["origin"], method) or {}
+            boundary = form.boundary_of(request.headers.get("content-type", ""))
+            if request.method == "POST" and boundary and not request.key and not request.query:
+                await self._post_form(request, form.Form(boundary))
+                return
             await self._serve(request)
 
     def _client(self) -> str:
@@ -271,7 +344,11 @@ class _Exchange:
         bucket, _, operation = place.partition("/")
         if request.method != "POST" or version != "v1" or not bucket:
             refuse("MethodNotAllowed")
-        _, signed = self._server.authenticate(replace(request, bucket=bucket, key=""), "DeleteObject")
+        if is_signed_v2(request):
+            refuse("AccessDenied")  # it signs no body
+        caller, signed = self._server.authenticate(request, self._client())
+        if signed is None or caller.holder is not None or not caller.may_use(bucket):
+            refuse("AccessDenied")
         body = await self._small_body(operation, request, signed)
         clock = asyncio.get_running_loop().time
         begun_s = clock()
@@ -288,8 +365,10 @@ class _Exchange:
         if extension is not None and request.bucket == extension.place:
             await self._extend(extension, request)
             return
-        call = codec.read(request.method, request.bucket, request.key, dict(request.query), request.headers)
-        caller, signed = self._server.authenticate(request, call.operation)
+        call = _call(request)
+        secure = self._scope.get("scheme") == "https"
+        caller, signed = self._server.authenticate(request, self._client(), secure=secure)
+        caller = await self._authorized(caller, call)
         if call.operation not in KNOWN:
             refuse("NotImplemented", f"{call.operation} is not implemented")
         codec.refuse_unknown(call, KNOWN[call.operation])
@@ -300,8 +379,43 @@ class _Exchange:
             await self._get(call, act)
         else:
             content = await self._small_body(call.operation, request, signed)
-            values = await self._server.in_thread(lambda: act(codec.read_body(call, content)))
-            await self._answer(codec.write(call.operation, values))
+            working = self._server.in_thread(lambda: act(codec.read_body(call, content)))
+            if call.operation == "CompleteMultipartUpload":
+                await self._answer_later(call.operation, asyncio.ensure_future(working))
+            else:
+                await self._answer(codec.write(call.operation, await working))
+
+    async def _answer_later(self, operation: str, working: "asyncio.Future[Any]") -> None:
+        """Answer what may take minutes: once `KEEP_ALIVE_S` have passed, with 200 and white space until it
+        has ended, as S3 does. Clients and proxies would take silence for a dead connection. The document then
+        tells how it ended."""
+        try:
+            ended, _ = await asyncio.wait({working}, timeout=KEEP_ALIVE_S)
+            if ended:
+                await self._answer(codec.write(operation, working.result()))
+                return
+            await self._start(200, {"Content-Type": "application/xml"})
+            await self._send({"type": "http.response.body", "body": codec.DECLARATION, "more_body": True})
+            while not ended:
+                ended, _ = await asyncio.wait({working}, timeout=KEEP_ALIVE_S)
+                if not ended:
+                    await self._send({"type": "http.response.body", "body": b" ", "more_body": True})
+        finally:
+            if not working.done():  # nobody waits for its result any more
+                working.add_done_callback(lambda one: one.cancelled() or one.exception())
+        failure = working.exception()
+        if failure is None:
+            body = codec.write(operation, working.result()).body
+        else:
+            error = self._server.error_of(failure, self._id)
+            body = error_body(error, self._scope["path"], self._id)
+        await self._send({"type": "http.response.body", "body": body.removeprefix(codec.DECLARATION)})
+
+    async def _authorized(self, caller: Caller, call: codec.Call) -> Caller:
+        try:
+            return self._server.authorize(caller, call, wait=False)
+        except WouldWait:
+            return await self._server.in_thread(self._server.authorize, caller, call)
 
     # Bodies.
 
@@ -333,16 +447,29 @@ class _Exchange:
         request: _Request,
         signed: Signed | None,
     ) -> None:
-        body = Body(request.headers, signed)
+        unmeasured = "chunked" in request.headers.get("transfer-encoding", "").lower()
+        unmeasured = unmeasured and not {"content-length", "x-amz-decoded-content-length"} & {
+            *request.headers
+        }
+        body = Body(request.headers, signed, length=PUT_BYTES_MAX if unmeasured else None)
         if body.length > PUT_BYTES_MAX:
             refuse("EntityTooLarge", proposed_size=str(body.length), max_size_allowed=str(PUT_BYTES_MAX))
+        values = await self._store(act(call.parameters), body)
+        await self._answer(codec.write(call.operation, values))
+
+    async def _store(
+        self,
+        context: AbstractContextManager[Receiving],
+        body: Body | form.FormBody,
+        arriving: AsyncIterator[bytes] | None = None,
+    ) -> Any:
+        """Store the body that arrives; returns the values of the response."""
         in_thread = self._server.in_thread
-        context = act(call.parameters)
         waiting: list[bytes] = []
         size = 0
         receiving: Receiving | None = None
         try:
-            async for piece in self._arriving():
+            async for piece in arriving or self._arriving():
                 waiting.append(piece)
                 size += len(piece)
                 if size >= _STEP:
@@ -360,7 +487,49 @@ class _Exchange:
             raise
         if receiving is not None:
             await in_thread(context.__exit__, None, None, None)
-        await self._answer(codec.write(call.operation, values))
+        return values
+
+    async def _post_form(self, request: _Request, posted: form.Form) -> None:
+        """`POST` of an object by a form of a browser, which its policy allows."""
+        arriving = self._arriving()
+        early: list[bytes] = []
+        async for piece in arriving:
+            early += posted.feed(piece)
+            if posted.in_file:
+                break
+        if not posted.in_file:
+            posted.finish()
+        fields = posted.fields
+        if not fields.get("key"):
+            message = (
+                "Bucket POST must contain a field named 'key'.  If it is specified, please check the order"
+            )
+            refuse("InvalidArgument", message, argument="key")
+        fields["key"] = fields["key"].replace("${filename}", posted.file_name)
+        permission = self._server.permission_of(fields, request.bucket)
+        origin = Origin(self._client(), self._scope.get("scheme") == "https", request.headers.get("referer"))
+        if permission is None:
+            if not self._server.answers_unsigned:
+                refuse("AccessDenied")
+            caller = Caller("", origin=origin)
+        else:
+            caller = replace(self._server.caller(permission.access_key), origin=origin)
+        headers = form.headers_of(fields)
+        call = codec.Call(
+            "PutObject", codec.parameters_of("PutObject", request.bucket, fields["key"], {}, headers)
+        )
+        if "tagging" in fields:
+            call.parameters["Tagging"] = codec.tagging_header(fields["tagging"])
+        caller = await self._authorized(caller, call)
+        codec.refuse_unknown(call, KNOWN["PutObject"])
+        body = form.FormBody(posted, Body(headers, None, length=PUT_BYTES_MAX), permission, early)
+        context = self._server.act("PutObject", caller)(call.parameters)
+        values = await self._store(context, body, _after_nothing(arriving))
+        status, more, content = form.answer(fields, request.bucket, values["ETag"])
+        headers = {"ETag": values["ETag"], **more}
+        if values.get("VersionId"):
+            headers["x-amz-version-id"] = values["VersionId"]
+        await self._answer(codec.Answer(status, headers, content))
 
     async def _get(self, call: codec.Call, act: Callable[..., AbstractContextManager[Content]]) -> None:
         in_thread = self._server.in_thread
@@ -391,13 +560,17 @@ class _Exchange:
 
     async def _start(self, status: int, headers: Mapping[str, str]) -> None:
         self._begun = True
-        found = {**self._server.common_headers(self._id), **headers}
+        common = self._server.common_headers(self._id, self._scope["headers"])
+        found = {**common, **self._for_pages, **headers}
         if status == 204:
             found.pop("Content-Length", None)
         message = {
             "type": "http.response.start",
             "status": status,
-            "headers": [(name.lower().encode(), text.encode("utf-8")) for name, text in found.items()],
+            "headers": [
+                (name.lower().encode(), text.encode("utf-8", "surrogateescape"))
+                for name, text in found.items()
+            ],
         }
         await self._send(message)
 
@@ -416,20 +589,39 @@ async def _alive(_: Request) -> Response:
     return json_response({"status": "ok"})
 
 
+def _identified(scope: Scope, send: Send) -> Send:
+    """Return what sends responses with the id of their request."""
+    found = (id_of_request(scope["headers"]) or _secrets.token_hex(16)).encode()
+
+    async def identified(message: Event) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"x-request-id", found)]}
+        await send(message)
+
+    return identified
+
+
 def _put_at_once(
-    context: AbstractContextManager[Receiving], body: Body, pieces: list[bytes]
+    context: AbstractContextManager[Receiving], body: Body | form.FormBody, pieces: list[bytes]
 ) -> dict[str, Any]:
     with context as receiving:
         return _finish(receiving, body, pieces)
 
 
-def _write(receiving: Receiving, body: Body, pieces: list[bytes]) -> None:
+async def _after_nothing(arriving: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Begin with an empty piece, which moves on a body that has some content already."""
+    yield b""
+    async for piece in arriving:
+        yield piece
+
+
+def _write(receiving: Receiving, body: Body | form.FormBody, pieces: list[bytes]) -> None:
     for piece in pieces:
         for content in body.feed(piece):
             receiving.write(content)
 
 
-def _finish(receiving: Receiving, body: Body, pieces: list[bytes]) -> dict[str, Any]:
+def _finish(receiving: Receiving, body: Body | form.FormBody, pieces: list[bytes]) -> dict[str, Any]:
     _write(receiving, body, pieces)
     checksums = body.finish()
     return receiving.finish(body.md5.hexdigest(), checksums)
@@ -455,6 +647,10 @@ def _read_cached(content: Content) -> bytes:
     if found != size:
         raise WouldWait
     return bytes(body)
+
+
+def _call(request: _Request) -> codec.Call:
+    return codec.read(request.method, request.bucket, request.key, dict(request.query), request.kept_headers)
 
 
 def _text(value: bytes) -> str:

@@ -8,23 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fencepost.impl.objects import object_state
+from fencepost.impl.objects import access, acls, object_state
 from fencepost.impl.objects.buckets import Buckets, Document
 from fencepost.impl.objects.credentials import Caller
 from fencepost.impl.objects.lifecycle_rules import kept_rules, read_rules
 from fencepost.impl.objects.wire.errors import refuse
 
-OWNER = {"ID": "fencepost", "DisplayName": "fencepost"}
-EVERYBODY = "http://acs.amazonaws.com/groups/global/AllUsers"
 NOT_CONFIGURED: Mapping[str, str] = {
-    "GetBucketCors": "NoSuchCORSConfiguration",
-    "GetBucketEncryption": "ServerSideEncryptionConfigurationNotFoundError",
-    "GetBucketOwnershipControls": "OwnershipControlsNotFoundError",
-    "GetBucketPolicy": "NoSuchBucketPolicy",
-    "GetBucketPolicyStatus": "NoSuchBucketPolicy",
     "GetBucketReplication": "ReplicationConfigurationNotFoundError",
     "GetBucketWebsite": "NoSuchWebsiteConfiguration",
-    "GetPublicAccessBlock": "NoSuchPublicAccessBlockConfiguration",
 }
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "GetBucketAccelerateConfiguration": {},
@@ -153,13 +145,19 @@ class BucketSettings:
         return {}
 
     def get_bucket_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        self.buckets.document(p["Bucket"])
-        return access_policy("")
+        return acls.described(self.buckets.document(p["Bucket"]).acl or "private")
 
     def put_bucket_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        self.buckets.document(p["Bucket"])
-        if access_wanted(p):
-            refuse("NotImplemented", "Buckets are private; objects can be public", header="x-amz-acl")
+        acl = acls.wanted(p)
+
+        def changed(document: Document) -> Document:
+            access.check_acl_in_use(document, p)
+            if acl == "private":  # this closes what inherits the access of the bucket, too
+                return replace(document, acl="", access="")
+            access.check_public_acl(document)
+            return replace(document, acl=acl)
+
+        self.buckets.change(p["Bucket"], changed)
         return {}
 
 
@@ -170,35 +168,7 @@ def _default_retention(rule: Mapping[str, Any]) -> dict[str, Any]:
         refuse("MalformedXML")
     period = wanted[min(periods)]
     if period <= 0:
-        refuse("InvalidArgument", "Default retention period must be a positive integer value.")
+        refuse("InvalidRetentionPeriod", "Default retention period must be a positive integer value.")
     if period > (_DAYS_MAX if "Days" in wanted else _YEARS_MAX):
         refuse("InvalidArgument", "Default retention period too large.")
     return dict(wanted)
-
-
-def access_policy(access: str) -> dict[str, Any]:
-    """Return the ACL for `access`: full control for the owner, read for all if it is public."""
-    grants = [({"Type": "CanonicalUser", **OWNER}, "FULL_CONTROL")]
-    if access == object_state.PUBLIC:
-        grants.append(({"Type": "Group", "URI": EVERYBODY}, "READ"))
-    return {
-        "Owner": OWNER,
-        "Grants": [{"Grantee": grantee, "Permission": permission} for grantee, permission in grants],
-    }
-
-
-def access_wanted(p: Mapping[str, Any]) -> str:
-    """Return the access that a canned ACL or a list of grants requests; refuse other lists."""
-    if "AccessControlPolicy" not in p:
-        return object_state.access_of(p)
-    if "ACL" in p:
-        refuse("InvalidRequest", "Specifying both Canned ACLs and Header Grants is not allowed")
-    grants = p["AccessControlPolicy"].get("Grants", [])
-    found = [
-        (grant.get("Grantee", {}).get("URI") or grant.get("Grantee", {}).get("ID"), grant.get("Permission"))
-        for grant in grants
-    ]
-    others = [pair for pair in found if pair != (OWNER["ID"], "FULL_CONTROL")]
-    if others not in ([], [(EVERYBODY, "READ")]):
-        refuse("NotImplemented", "An ACL is private or public-read", header="AccessControlPolicy")
-    return object_state.PUBLIC if others else ""

@@ -35,7 +35,7 @@ from fencepost.impl.store.errors import BrokenPromise
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.disk import WouldWait, open_cached
 from fencepost.impl.store.files.versions import Keep
-from fencepost.impl.store.requests import ABSENT, ANYTHING, List, ListUploads, Matches, Outcome
+from fencepost.impl.store.requests import ABSENT, ANYTHING, AbortUpload, List, Matches, Outcome
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
@@ -56,7 +56,23 @@ class Document:
     created_ns: int
     tags: dict[str, str] = field(default_factory=dict)
     access: str = ""
-    """`public` where objects written through the native interface are public unless they say otherwise."""
+    """`public` where objects are public unless they have an access of their own."""
+    closings: int = 0
+    """The number of times that the bucket was closed: what was opened before the last one is closed."""
+    policy: str = ""
+    """The bucket policy that the client sent, once it was checked."""
+    block: list[str] = field(default_factory=list)
+    """The settings of the public access block that are on."""
+    has_block: bool = False
+    """True if there is a public access block, perhaps with nothing on."""
+    acl: str = ""
+    """The canned ACL of the bucket itself; empty for `private`."""
+    ownership: str = ""
+    """Who owns objects, one of `bucket_rules.OWNERSHIPS`; with the first of them ACLs have no effect."""
+    cors: str = ""
+    """The rules for requests of pages of other origins, as JSON."""
+    encryption: str = ""
+    """What new objects tell of their encryption: `AES256`."""
     lifecycle: str = ""
     """The configuration that the client sent, as JSON."""
     location: str = ""
@@ -109,6 +125,7 @@ class Buckets:
         if self._documents.head(_DOCUMENTS + name).outcome is Outcome.DONE:
             refuse("BucketAlreadyOwnedByYou", bucket_name=name)
         with self._locked(name, fcntl.LOCK_EX):
+            self._abort_uploads(self.store(name))
             text = json.dumps(asdict(Document(self.env.now_ns(), **settings))).encode()
             reply = self._documents.put(_DOCUMENTS + name, text, when=ABSENT)
             if reply.outcome is Outcome.EXISTS:
@@ -122,9 +139,15 @@ class Buckets:
             refuse("BucketNotEmpty", bucket_name=name)
         with self._locked(name, fcntl.LOCK_EX):
             self.document(name)
-            if not store.is_empty() or store.send(ListUploads(limit=1)).uploads:
+            if not store.is_empty():
                 refuse("BucketNotEmpty", bucket_name=name)
             require_done(self._documents.delete(_DOCUMENTS + name, when=ANYTHING).outcome)
+            self._abort_uploads(store)
+
+    def _abort_uploads(self, store: RecordedStore) -> None:
+        """Drop what a bucket that is gone has left; a process that is killed here leaves it to `create`."""
+        for upload in store.uploads(""):
+            store.send(AbortUpload(upload.key, upload.upload))
 
     def all(self) -> Iterator[tuple[str, Document]]:
         """In the order of their names."""
@@ -277,7 +300,11 @@ class Buckets:
 
 
 def check_name(name: str) -> None:
-    if not _is_name(name) or name in _TAKEN:
+    if name in _TAKEN:
+        what = "the access key of the owner" if name == ROOT else "an address of this server"
+        refuse("InvalidBucketName", f"{name} is {what}; choose another name", bucket_name=name)
+    # A label of a host neither begins nor ends with a dash.
+    if not _is_name(name) or ".-" in name or "-." in name:
         refuse("InvalidBucketName", bucket_name=name)
 
 

@@ -4,13 +4,13 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from fencepost.impl.objects import object_state
+from fencepost.impl.objects import access, acls, object_state
 from fencepost.impl.objects.buckets import Buckets, Document
-from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
+from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.wire.conditions import holds
 from fencepost.impl.objects.wire.elements import http_date
 from fencepost.impl.objects.wire.errors import S3Error, refuse
@@ -53,38 +53,52 @@ class Context:
     def reading(self, p: Mapping[str, Any]) -> Iterator[tuple[Opened, str | None]]:
         """The object or version that a request names, and what the response calls the version.
 
+        Its file stays what it is, however slowly it is read; its bucket may be changed or deleted meanwhile.
         A delete marker is refused as S3 refuses it."""
         version = version_of(p)
-        with (
-            self.buckets.entered(p["Bucket"], wait=self.wait) as (store, document),
-            store.opened(p["Key"], version, wait=self.wait) as found,
-        ):
-            if self.caller == ANONYMOUS and (
-                found is None or found.attributes.extra.get("Access") != object_state.PUBLIC
-            ):
+        with contextlib.ExitStack() as file:
+            with self.buckets.entered(p["Bucket"], wait=self.wait) as (store, document):
+                found = file.enter_context(store.opened(p["Key"], version, wait=self.wait))
+                shown = self._checked(p, store, document, found, version)
+            assert found is not None, "checked"
+            yield found, shown
+
+    def _checked(
+        self, p: Mapping[str, Any], store: FileStore, document: Document, found: Opened | None, version: str
+    ) -> str | None:
+        """Return what the response calls the version, if the caller may read what was found."""
+        if found is None:
+            if not self._may_miss(p):
                 refuse("AccessDenied")
-            if found is None:
-                raise _missing(store, document, p["Key"], version)
-            entry = entry_of(found)
-            if entry.marker:
-                error = S3Error("MethodNotAllowed", method="GET", resource_type="DeleteMarker")
-                error.headers = {
-                    **_marker_headers(version),
-                    "Allow": "DELETE",
-                    "Last-Modified": http_date(moment(found.found.st_mtime_ns)),
-                }
-                raise error
-            yield found, entry.version if document.keep is not Keep.NOTHING else None
+            raise _missing(store, document, p["Key"], version)
+        if self.caller.only_public and not access.may_read(self.caller, document, found.attributes.extra):
+            refuse("AccessDenied")
+        entry = entry_of(found)
+        if entry.marker:
+            error = S3Error("MethodNotAllowed", method="GET", resource_type="DeleteMarker")
+            error.headers = {
+                **_marker_headers(version),
+                "Allow": "DELETE",
+                "Last-Modified": http_date(moment(found.found.st_mtime_ns)),
+            }
+            raise error
+        return entry.version if document.keep is not Keep.NOTHING else None
+
+    def _may_miss(self, p: Mapping[str, Any]) -> bool:
+        """Return True if the caller may learn that an object is missing: who may list its bucket."""
+        if self.caller.may_use(p["Bucket"]):
+            return True
+        listing = {"Bucket": p["Bucket"], "Prefix": p["Key"]}
+        return access.Access(self.buckets, self.caller).allows("ListObjectsV2", listing)
 
     @contextlib.contextmanager
     def source(self, p: Mapping[str, Any]) -> Iterator[Source]:
         """The object that `x-amz-copy-source` names, if the caller may read it."""
         bucket, key, version = copy_source(p)
-        if not self.caller.may_use(bucket):
-            refuse("AccessDenied")
         named = {"Bucket": bucket, "Key": key, **({"VersionId": version} if version else {})}
+        reader = access.authorize(self.buckets, self.caller, "GetObject", named)
         try:
-            with self.reading(named) as (found, shown):
+            with replace(self, caller=reader).reading(named) as (found, shown):
                 info = found.info(key)
                 if not holds(p, info.etag, info.modified_ns, "CopySource"):
                     refuse("PreconditionFailed")
@@ -99,9 +113,12 @@ class Context:
 
     def written(self, p: Mapping[str, Any], document: Document) -> dict[str, str]:
         """Return the values that the server keeps with an object written with these parameters."""
-        if "ACL" not in p and document.access:
-            p = {**p, "ACL": "public-read"}
-        return object_state.written(p, document.lock, self.now())
+        if document.encryption and "ServerSideEncryption" not in p:
+            p = {**p, "ServerSideEncryption": document.encryption}
+        if "ACL" in p:
+            access.check_acl_in_use(document, p)
+        own = access.kept(acls.checked(p["ACL"]) if "ACL" in p else "", document)
+        return object_state.written(p, document.lock, self.now()) | ({"Access": own} if own else {})
 
     def may_bypass(self, p: Mapping[str, Any]) -> bool:
         """Return True if this request bypasses GOVERNANCE retention, which only root may."""
@@ -116,6 +133,11 @@ def version_of(p: Mapping[str, Any]) -> str:
     if "VersionId" in p and not is_version(version):
         refuse("InvalidArgument", "Invalid version id specified", argument="versionId", value=version)
     return version
+
+
+def shown_version(version: str) -> str | None:
+    """Return how the response to a write names the version it made: only where its bucket keeps it."""
+    return None if version == NULL else version or None
 
 
 def _missing(store: FileStore, document: Document, key: str, version: str) -> S3Error:

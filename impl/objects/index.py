@@ -4,7 +4,8 @@
     noncurrent    bucket, key, version -> the same for versions and delete markers that are not current, and
                   for unfinished uploads
     outbox        events that no log file holds yet (see `change_log`)
-    meta          the time of the newest event; the boot of the system in which the index was last complete
+    meta          the time of the newest event; the boot of the system in which the index was last complete;
+                  how often it was suspected, and how often it had been when that comparison began
 
 The directory is the truth and the index is derived from it. A change is recorded after it was published and
 before its request is answered, in a transaction that looks at the directory after it has begun. So of two
@@ -12,8 +13,10 @@ writers of one key the last transaction records the newer version, whichever pro
 same transaction puts the event of the change into the outbox, so that index and change log cannot disagree.
 
 Transactions do not wait for the disk (`synchronous=NORMAL`): a kill loses none of them, a power loss may.
-So the index is trusted only if it was reconciled since the system booted; until then listings come from the
-directory. Threads that record at the same time share one transaction.
+So the index is trusted only if it was reconciled since the system booted, and since there was a reason to
+suspect it: a server started (files may have come or gone before), a process was killed (perhaps between a
+publication and its record), or a comparison found a difference. Until then listings come from the directory.
+Threads that record at the same time share one transaction.
 """
 
 import contextlib
@@ -188,15 +191,38 @@ class Index:
 
     def page(self, bucket: str, request: List) -> ListReply | None:
         """A page as a bucket answers it, of one moment; None while the index cannot be trusted."""
+        if not self._settles_deaths():
+            return None
         with self._reading() as rows:
-            return rows.page(bucket, request) if rows.meta("boot") == boot() else None
+            return rows.page(bucket, request) if _is_trusted(rows) else None
 
     def entries(self, bucket: str, prefix: str, after: str, limit: int) -> list[tuple[str, Entry]] | None:
         """Keys behind `after` with everything that is known of them; None as for `page`."""
         start = max(prefix.encode(), next_key(after.encode()))
+        if not self._settles_deaths():
+            return None
         with self._reading() as rows:
-            trusted = rows.meta("boot") == boot()
-            return rows.between(bucket, start, behind(prefix.encode()), limit) if trusted else None
+            if not _is_trusted(rows):
+                return None
+            return rows.between(bucket, start, behind(prefix.encode()), limit)
+
+    def is_trusted(self) -> bool:
+        if not self._settles_deaths():
+            return False
+        with self._reading() as rows:
+            return _is_trusted(rows)
+
+    def _settles_deaths(self) -> bool:
+        """Doubt the index if a process was killed: it may have published what it did not record. Return False
+        if that cannot be written down."""
+        nodes = self._folder / "nodes"
+        try:
+            for path in sorted(nodes.iterdir()) if nodes.is_dir() else ():
+                if path.name != self.node:
+                    self._lives(path.name)
+        except Unusable:
+            return False
+        return True
 
     # Reconciling.
 
@@ -245,13 +271,29 @@ class Index:
         with self._reading() as rows:
             return rows.buckets()
 
-    def trust(self, began_ns: int) -> None:
+    def suspect(self) -> None:
+        """Take no listing from the index before a comparison that begins after this has ended."""
+        with self._lock, self.writing() as rows:
+            rows.set_meta("suspicions", (rows.meta("suspicions") or 0) + 1)
+
+    def suspicions(self) -> int:
+        """Return how often the index was suspected; a comparison that begins now settles so many."""
+        with self._reading() as rows:
+            return rows.meta("suspicions") or 0
+
+    def suspect_until_compared(self) -> None:
+        """Doubt it until the comparison that is under way has ended."""
+        with self._lock, self.writing() as rows:
+            rows.set_meta("settled_suspicions", -1)
+
+    def trust(self, began_ns: int, suspicions: int = 0) -> None:
         """The index equals the directory, but for changes that a live process will record; it was compared
-        since `began_ns`.
+        since `began_ns`, when it had been suspected so many times.
         """
         with self._lock, self.writing() as rows:
             rows.set_meta("boot", boot())
             rows.set_meta("reconciled_ns", began_ns)
+            rows.set_meta("settled_suspicions", suspicions)
 
     def reconciled_ns(self) -> int:
         """When the last comparison that has ended began; 0 where there was none since the system booted."""
@@ -332,7 +374,8 @@ class Index:
         except BlockingIOError:
             return True
         else:
-            (self._folder / "nodes" / node).unlink()
+            self.suspect()
+            (self._folder / "nodes" / node).unlink(missing_ok=True)
             return False
         finally:
             os.close(fd)
@@ -349,7 +392,7 @@ class Index:
         SQLite itself would have them sleep and try again."""
         self._after_fork()
         if self._writers_lock < 0:
-            self._announce_node()
+            self.announce()
             self._writers_lock = os.open(
                 self._folder / "writing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
             )
@@ -360,7 +403,11 @@ class Index:
         finally:
             fcntl.flock(self._writers_lock, fcntl.LOCK_UN)
 
-    def _announce_node(self) -> None:
+    def announce(self) -> None:
+        """Let others see that this process lives, and later that it was killed: before any change."""
+        self._after_fork()
+        if self._alive >= 0:
+            return
         nodes, free = self._folder / "nodes", self._folder / "free"
         for folder in (nodes, free):
             folder.mkdir(parents=True, exist_ok=True)
@@ -394,6 +441,11 @@ class Index:
                 (self._folder / "nodes" / self.node).rename(self._folder / "free" / self.node)
             self.forget_lock(f"log-{self.node}")
         self._start()
+
+
+def _is_trusted(rows: Rows) -> bool:
+    suspicions, settled = rows.meta("suspicions") or 0, rows.meta("settled_suspicions") or 0
+    return rows.meta("boot") == boot() and settled >= suspicions
 
 
 def boot() -> str:

@@ -1,5 +1,5 @@
 """Background work of a server process: collect garbage and reconcile after the start, then, at an interval,
-repeat failed records of the index and write the change log.
+repeat failed records of the index, write the change log, and reconcile again if the index is suspected.
 
 A failure is logged and tried again; it ends no request.
 """
@@ -39,9 +39,10 @@ class Maintenance:
         self._buckets = buckets
         self._refresh = refresh
         self._began_ns = buckets.env.now_ns()
-        self._reconciled = self._collected = False
+        self._reconciled = self._collected = self._suspected = False
         self._held_by = ""
         self._log = logging.getLogger("fencepost.objects")
+        buckets.index.announce()
         self._thread = Periodic("maintenance", self._run, interval_s, first_s=0.0)
 
     def close(self) -> None:
@@ -53,6 +54,8 @@ class Maintenance:
             self._collected = self._try("collect garbage", self._collect_garbage)
         if not self._reconciled:
             self._reconciled = self._try("reconcile the listing index", self._reconcile)
+        elif self._try("look at the listing index", self._look) and self._suspected:
+            self._try("reconcile the listing index", self._reconcile_again)
         self._do_all()
 
     def _do_all(self) -> None:
@@ -76,8 +79,22 @@ class Maintenance:
             "removed %d days of the change log, which begins with %s now%s", pruned.days, pruned.begins, held
         )
 
+    def _look(self) -> None:
+        self._suspected = not self._buckets.index.is_trusted()
+
     def _reconcile(self) -> None:
-        found = reconcile(self._buckets, unless_since_ns=self._began_ns)
+        self._compare(self._began_ns)
+
+    def _reconcile_again(self) -> None:
+        # Another process may have begun to compare already, before or after what raised the suspicion.
+        with self._buckets.index.exclusively("reconciling"):
+            pass
+        self._look()
+        if self._suspected:
+            self._compare(self._buckets.env.now_ns())
+
+    def _compare(self, unless_since_ns: int) -> None:
+        found = reconcile(self._buckets, unless_since_ns=unless_since_ns)
         if found is not None and found.differences:
             self._log.warning("the listing index differed at %d keys; corrected", found.differences)
 

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import quote
 
 from fencepost.impl.objects import object_state
-from fencepost.impl.objects.bucket_settings import OWNER
-from fencepost.impl.objects.context import Context, copy_bytes
-from fencepost.impl.objects.object_state import CHECKSUMS
+from fencepost.impl.objects.acls import OWNER
+from fencepost.impl.objects.context import Context, copy_bytes, shown_version
+from fencepost.impl.objects.object_state import CHECKSUMS, encryption
 from fencepost.impl.objects.operations import CHECKSUM_PARAMETERS, COPY_BYTES_MAX, WRITING, Receiving
 from fencepost.impl.objects.wire import listings
 from fencepost.impl.objects.wire import parameters as rules
@@ -64,7 +64,7 @@ class Multipart:
             extra = self.context.written(p, document) | sums
             reply = store.begin_upload(request, Metadata(extra))
         require_done(reply.outcome)
-        return {"Bucket": p["Bucket"], "Key": p["Key"], "UploadId": reply.upload, **sums}
+        return {"Bucket": p["Bucket"], "Key": p["Key"], "UploadId": reply.upload, **sums, **encryption(extra)}
 
     @contextlib.contextmanager
     def upload_part(self, p: Mapping[str, Any]) -> Iterator[Receiving]:
@@ -75,7 +75,8 @@ class Multipart:
                 reply = part.publish(md5, note)
                 require_done(reply.outcome)
                 named = {f"Checksum{name.upper()}": text for name, text in checksums.items()}
-                return {"ETag": quoted(reply.etag), **named}
+                begun = store.upload_extra(p["Key"], p["UploadId"]) or {}
+                return {"ETag": quoted(reply.etag), **named, **encryption(begun)}
 
             yield Receiving(part.write, publish)
 
@@ -125,8 +126,13 @@ class Multipart:
             if uploaded is None:
                 return self._repeated(store, p, parts)
             known = {part.number: part for part in uploaded}
-            for wanted, (number, etag) in zip(p["MultipartUpload"]["Parts"], parts, strict=True):
-                if number not in known or known[number].etag != etag or _differ(wanted, known[number]):
+            wanted = {part["PartNumber"]: part for part in p["MultipartUpload"]["Parts"]}
+            for number, etag in parts:
+                if (
+                    number not in known
+                    or known[number].etag != etag
+                    or _differ(wanted[number], known[number])
+                ):
                     refuse("InvalidPart", upload_id=p["UploadId"], part_number=str(number), etag=etag)
             small = [number for number, _ in parts[:-1] if known[number].size < PART_BYTES_MIN]
             if small:
@@ -142,7 +148,7 @@ class Multipart:
             if reply.outcome is Outcome.GONE:
                 return self._repeated(store, p, parts)
         require_done(reply.outcome)
-        return self._completed(p, reply.etag, reply.version, joined.sums)
+        return self._completed(p, reply.etag, reply.version, {**joined.sums, **encryption(begun)})
 
     def _repeated(
         self, store: FileStore, p: Mapping[str, Any], parts: tuple[tuple[int, str], ...]
@@ -153,14 +159,15 @@ class Multipart:
         named = fingerprint_of_parts([etag for _, etag in parts]) if are_md5s else ""
         if result is None or result.etag != named:
             refuse("NoSuchUpload", upload_id=p["UploadId"])
-        return self._completed(p, result.etag, result.version, object_state.checksums(result.extra))
+        shown = object_state.checksums(result.extra) | encryption(result.extra)
+        return self._completed(p, result.etag, result.version, shown)
 
     def _completed(
-        self, p: Mapping[str, Any], etag: str, version: str, sums: Mapping[str, str]
+        self, p: Mapping[str, Any], etag: str, version: str, shown: Mapping[str, str]
     ) -> dict[str, Any]:
         return {
             "Location": f"/{p['Bucket']}/{quote(p['Key'])}", "Bucket": p["Bucket"], "Key": p["Key"],
-            "ETag": quoted(etag), "VersionId": version or None, **sums,
+            "ETag": quoted(etag), "VersionId": shown_version(version), **shown,
         }  # fmt: skip
 
     def abort_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,6 +247,7 @@ class _Joined:
         if p.get("ChecksumType", self._kind) != self._kind or self._given.keys() - {self._name}:
             refuse("InvalidRequest", "The checksum is not the one that the upload was created with.")
         self._digest = DIGESTS[algorithm.lower()]() if algorithm else None
+        self.reads = bool(algorithm) and self._kind == "FULL_OBJECT"
 
     def update(self, piece: bytes) -> None:
         if self._digest is not None and self._kind == "FULL_OBJECT":
@@ -252,9 +260,12 @@ class _Joined:
         found = self._checksum()
         if found:
             self.sums = {self._name: found, "ChecksumType": self._kind}
-        if self._given.get(self._name, found) != found:
+        if self._given.get(self._name, found) not in (found, found.partition("-")[0]):
             refuse("BadDigest", "The checksum you specified did not match the calculated checksum.")
-        return {**kept, **self.sums, "Parts": object_state.kept_parts(part.size for part in self._parts)}
+        known = [_sums(part).get(self._name, "") for part in self._parts]
+        of_parts = {"PartSums": ",".join(known)} if self._name in self.sums and all(known) else {}
+        sizes = object_state.kept_parts(part.size for part in self._parts)
+        return {**kept, **self.sums, **of_parts, "Parts": sizes}
 
     def _checksum(self) -> str:
         if self._digest is None:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.impl.objects import object_state
-from fencepost.impl.objects.bucket_settings import access_policy, access_wanted
+from fencepost.impl.objects import access, acls, object_state
 from fencepost.impl.objects.buckets import Document
 from fencepost.impl.objects.context import Context, version_of
 from fencepost.impl.objects.wire.conditions import require_done
@@ -64,7 +63,8 @@ class ObjectSettings:
     def put_object_retention(self, p: Mapping[str, Any]) -> dict[str, Any]:
         self._require_lock(p)
         wanted, now = p.get("Retention", {}), self.context.now()
-        if ("Mode" in wanted) != ("RetainUntilDate" in wanted):
+        modes = (object_state.GOVERNANCE, object_state.COMPLIANCE)
+        if ("Mode" in wanted) != ("RetainUntilDate" in wanted) or wanted.get("Mode", modes[0]) not in modes:
             refuse("MalformedXML")
         found = object_state.retention(wanted["Mode"], wanted["RetainUntilDate"], now) if wanted else {}
         bypass = self.context.may_bypass(p)
@@ -92,11 +92,12 @@ class ObjectSettings:
 
     def get_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
         with self.context.reading(p) as (found, _):
-            return access_policy(found.attributes.extra.get("Access", ""))
+            return acls.described(access.acl_of(self._document(p), found.attributes.extra))
 
     def put_object_acl(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        access = access_wanted(p)
-        self._change(p, lambda _: {"Access": access})
+        wanted = acls.wanted(p)
+        access.check_acl_in_use(self._document(p), p)
+        self._change(p, lambda _: {"Access": access.kept(wanted, self._document(p))})
         return {}
 
     def _require_lock(self, p: Mapping[str, Any]) -> None:

@@ -5,13 +5,16 @@ All of it is in `Attributes.extra`, which changes with one call, so that readers
     CacheControl ... Expires      headers of the response
     Checksum<name>                of the whole object, or of its parts (`ChecksumType`)
     Tags                          as in a query: `a=1&b=2`
-    Access                        `public`: readable without a signature
+    Access                        a canned ACL, if it is not that of the bucket (see `access`)
     LockMode, LockUntil           retention: GOVERNANCE or COMPLIANCE, and until when (ISO 8601)
     LegalHold                     `ON`
+    Encryption                    `AES256`, as the client asked for it; the bytes are as they came
+    PartSums                      checksums of the parts, in the algorithm of the object's: `AAAA,BBBB`
     Parts                         sizes of the parts of a multipart upload: `8388608*3,17`
     Version                       the store's own (see `impl/store/files/versions`)
 """
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -26,12 +29,17 @@ HEADERS = ("CacheControl", "ContentDisposition", "ContentEncoding", "ContentLang
 CHECKSUMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
 LOCKING = ("ObjectLockMode", "ObjectLockRetainUntilDate", "ObjectLockLegalHoldStatus")
 GOVERNANCE, COMPLIANCE = "GOVERNANCE", "COMPLIANCE"
-PUBLIC = "public"
+PUBLIC, PRIVATE = "public", "private"
+AES256 = "AES256"
 TAGS_MAX = 10
 BUCKET_TAGS_MAX = 50
 _TAG = re.compile(r"[\w\s+\-=.:/@]*")
-_ACCESS = {"private": "", "bucket-owner-full-control": "", "bucket-owner-read": "", "public-read": PUBLIC}
-"""Canned ACLs: the owner of the bucket is the owner of its objects."""
+PUBLIC_READ_WRITE, AUTHENTICATED_READ = "public-read-write", "authenticated-read"
+ACLS: Mapping[str, str] = {
+    **{acl: acl for acl in ("private", "public-read", PUBLIC_READ_WRITE, AUTHENTICATED_READ)},
+    **dict.fromkeys(("bucket-owner-full-control", "bucket-owner-read"), "private"),
+}
+"""Canned ACLs, each with the one that it means where the owner of a bucket owns its objects."""
 
 
 def written(p: Mapping[str, Any], lock: Mapping[str, Any] | None, now: datetime) -> dict[str, str]:
@@ -40,22 +48,25 @@ def written(p: Mapping[str, Any], lock: Mapping[str, Any] | None, now: datetime)
     encoding = content_encoding(p)
     if encoding:
         found["ContentEncoding"] = encoding
-    access = access_of(p)
-    if access:
-        found["Access"] = access
+    if "ServerSideEncryption" in p:
+        found["Encryption"] = checked_encryption(p["ServerSideEncryption"])
     if "Tagging" in p:
         found |= kept_tags(tags_in_header(p["Tagging"]))
     return found | _locked(p, lock, now)
 
 
+def checked_encryption(algorithm: str) -> str:
+    if algorithm != AES256:
+        refuse(
+            "NotImplemented" if algorithm.startswith("aws:") else "InvalidArgument",
+            "The encryption method specified is not supported",
+            argument="x-amz-server-side-encryption",
+        )
+    return algorithm
+
+
 def _header(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-def access_of(p: Mapping[str, Any]) -> str:
-    if p.get("ACL", "private") not in _ACCESS:
-        refuse("NotImplemented", header="x-amz-acl")
-    return _ACCESS[p.get("ACL", "private")]
 
 
 def copied(extra: Mapping[str, str], *, headers: bool, tags: bool) -> dict[str, str]:
@@ -76,11 +87,16 @@ def described(extra: Mapping[str, str]) -> dict[str, Any]:
         **{name: extra[name] for name in HEADERS if name in extra and name != "Expires"},
         **({"Expires": datetime.fromisoformat(extra["Expires"])} if "Expires" in extra else {}),
         **checksums(extra),
+        **encryption(extra),
         **({"TagCount": len(tags)} if tags else {}),
         **({"ObjectLockMode": extra["LockMode"]} if "LockMode" in extra else {}),
         **({"ObjectLockRetainUntilDate": until(extra)} if "LockUntil" in extra else {}),
         **({"ObjectLockLegalHoldStatus": extra["LegalHold"]} if "LegalHold" in extra else {}),
     }
+
+
+def encryption(extra: Mapping[str, str]) -> dict[str, str]:
+    return {"ServerSideEncryption": extra["Encryption"]} if "Encryption" in extra else {}
 
 
 def checksums(extra: Mapping[str, str]) -> dict[str, str]:
@@ -92,8 +108,10 @@ def checksums(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def tags_in_header(text: str) -> dict[str, str]:
-    try:
-        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict")
+    try:  # a word without a value is a tag whose value is empty
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+        if len(pairs) != len(text.split("&")) and text:
+            raise ValueError(text)
     except ValueError:
         pairs = [("", ""), ("", "")]
     if len(dict(pairs)) != len(pairs):
@@ -138,7 +156,7 @@ def tags_of(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def tag_set(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in tags.items()]
+    return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
 
 
 # Locks.
@@ -218,6 +236,20 @@ def check_retention(
 def kept_parts(sizes: Iterable[int]) -> str:
     runs = [(size, len([*run])) for size, run in groupby(sizes)]
     return ",".join(str(size) if count == 1 else f"{size}*{count}" for size, count in runs)
+
+
+def part_sum(extra: Mapping[str, str], number: int, *, kind: bool = True) -> dict[str, str]:
+    """Return the checksum of one part, if it is known."""
+    sums = _part_sums(extra.get("PartSums", ""))
+    name = next((name for name in checksums(extra) if name != "ChecksumType"), "")
+    if not name or not 0 < number <= len(sums):
+        return {}
+    return {name: sums[number - 1], **({"ChecksumType": extra["ChecksumType"]} if kind else {})}
+
+
+@functools.lru_cache(maxsize=16)
+def _part_sums(text: str) -> list[str]:
+    return text.split(",") if text else []
 
 
 def part_sizes(extra: Mapping[str, str]) -> list[int]:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fencepost.impl.objects import object_state
-from fencepost.impl.objects.bucket_settings import OWNER
+from fencepost.impl.objects import access, acls, object_state
+from fencepost.impl.objects.access import Access, is_known_to
+from fencepost.impl.objects.acls import OWNER
+from fencepost.impl.objects.bucket_rules import checked_ownership
 from fencepost.impl.objects.buckets import Buckets, Document
-from fencepost.impl.objects.context import Context, copy_bytes, moment, version_of
-from fencepost.impl.objects.credentials import ANONYMOUS, ROOT, Caller
+from fencepost.impl.objects.context import Context, copy_bytes, moment, shown_version, version_of
+from fencepost.impl.objects.credentials import Caller
 from fencepost.impl.objects.object_state import CHECKSUMS, HEADERS, LOCKING
 from fencepost.impl.objects.wire import listings
 from fencepost.impl.objects.wire import parameters as rules
@@ -50,7 +52,10 @@ from fencepost.impl.store.requests import (
 
 COPY_BYTES_MAX = 5 << 30
 CHECKSUM_PARAMETERS = tuple(f"Checksum{name}" for name in CHECKSUMS)
-WRITING = ("Bucket", "Key", "ContentType", "Metadata", *HEADERS, "StorageClass", "ACL", "Tagging", *LOCKING)
+WRITING = (
+    "Bucket", "Key", "ContentType", "Metadata", *HEADERS, "StorageClass", "ACL", "Tagging", *LOCKING,
+    "ServerSideEncryption",
+)  # fmt: skip
 _LISTED = ("Bucket", "Prefix", "Delimiter", "MaxKeys", "EncodingType", "OptionalObjectAttributes")
 _READ = ("Bucket", "Key", "VersionId", *READ_IF, "Range", "PartNumber", *rules.SHOWN, "ChecksumMode")
 KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -76,6 +81,7 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     "ListObjectsV2": (*_LISTED, "ContinuationToken", "StartAfter", "FetchOwner"),
     "ListObjectVersions": (*_LISTED, "KeyMarker", "VersionIdMarker"),
 }  # fmt: skip
+_HERE = ("", "us-east-1")
 _REGION = re.compile(r"EU|[a-z]{2}(-[a-z]+){1,3}-\d")
 
 
@@ -121,7 +127,7 @@ class Operations:
         found = [
             (name, document)
             for name, document in self.buckets.all()
-            if self.caller.may_use(name)
+            if self._knows(name)
             and name > after
             and name.startswith(p.get("Prefix", ""))
             and p.get("BucketRegion", region_of(document)) == region_of(document)
@@ -137,11 +143,14 @@ class Operations:
         more = {"ContinuationToken": page[-1]["Name"]} if len(found) > limit else {}
         return {"Buckets": page, "Owner": OWNER, **more}
 
+    def _knows(self, bucket: str) -> bool:
+        holder = self.caller.holder
+        return self.caller.may_use(bucket) or (holder is not None and is_known_to(holder, bucket))
+
     def create_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        if self.caller.name != ROOT:
-            refuse("AccessDenied")
-        if object_state.access_of(p):
-            refuse("NotImplemented", "Buckets are private; objects can be public", header="x-amz-acl")
+        acl, ownership = acls.wanted(p), p.get("ObjectOwnership", "")
+        if ownership and checked_ownership(ownership) == access.ENFORCED and acl != "private":
+            refuse("InvalidBucketAclWithObjectOwnership")
         configuration = p.get("CreateBucketConfiguration", {})
         if configuration.keys() - {"LocationConstraint", "Tags"}:
             refuse("NotImplemented", header=min(configuration.keys() - {"LocationConstraint", "Tags"}))
@@ -149,26 +158,34 @@ class Operations:
         if location and not _REGION.fullmatch(location):
             refuse("InvalidLocationConstraint", location_constraint=location)
         locks = p.get("ObjectLockEnabledForBucket", False)
-        self.buckets.create(
-            p["Bucket"],
-            tags=object_state.tags_in_set(configuration.get("Tags", []), bucket=True),
-            location="" if location == "us-east-1" else location,
-            versioning="Enabled" if locks else "",
-            lock={} if locks else None,
-        )
+        try:
+            self.buckets.create(
+                p["Bucket"],
+                tags=object_state.tags_in_set(configuration.get("Tags", []), bucket=True),
+                location="" if location == "us-east-1" else location,
+                versioning="Enabled" if locks else "",
+                lock={} if locks else None,
+                acl="" if acl == "private" else acl,
+                ownership=ownership,
+            )
+        except S3Error as error:
+            # In us-east-1 the bucket's owner may create it again, which changes nothing.
+            if error.code != "BucketAlreadyOwnedByYou" or self._location(p) or location not in _HERE:
+                raise
         return {"Location": f"/{p['Bucket']}"}
+
+    def _location(self, p: Mapping[str, Any]) -> str:
+        return self.buckets.document(p["Bucket"]).location
 
     def head_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
         return {"BucketRegion": region_of(self.buckets.document(p["Bucket"]))}
 
     def delete_bucket(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        if self.caller.name != ROOT:
-            refuse("AccessDenied")
         self.buckets.delete(p["Bucket"])
         return {}
 
     def get_bucket_location(self, p: Mapping[str, Any]) -> dict[str, Any]:
-        return {"LocationConstraint": self.buckets.document(p["Bucket"]).location or None}
+        return {"LocationConstraint": self._location(p) or None}
 
     # Objects.
 
@@ -189,14 +206,14 @@ class Operations:
                     )
                     reply = incoming.publish(known)
                     require_done(reply.outcome)
-                    shown = object_state.checksums(extra)
-                    return {"ETag": quoted(reply.etag), "VersionId": reply.version or None, **shown}
+                    shown = object_state.checksums(extra) | object_state.encryption(extra)
+                    return {"ETag": quoted(reply.etag), "VersionId": shown_version(reply.version), **shown}
 
                 yield Receiving(incoming.write, publish)
 
     @contextlib.contextmanager
     def get_object(self, p: Mapping[str, Any]) -> Iterator[Content]:
-        if self.caller == ANONYMOUS and p.keys() & {*rules.SHOWN}:
+        if self.caller.is_anonymous and p.keys() & {*rules.SHOWN}:
             refuse(
                 "InvalidRequest",
                 "Request specific response headers cannot be used for anonymous GET requests.",
@@ -211,8 +228,11 @@ class Operations:
                 **rules.overridden(p),
             }
             # The checksums are of the whole object: a client would compare them with what it gets of a part.
-            if p.get("ChecksumMode") != "ENABLED" or "Range" in p or "PartNumber" in p:
-                values = {name: value for name, value in values.items() if not name.startswith("Checksum")}
+            sums = {name: value for name, value in values.items() if name.startswith("Checksum")}
+            if sums and (p.get("ChecksumMode") != "ENABLED" or "Range" in p or "PartNumber" in p):
+                values = {name: value for name, value in values.items() if name not in sums}
+                if p.get("ChecksumMode") == "ENABLED" and "PartNumber" in p:
+                    values |= object_state.part_sum(extra, p["PartNumber"])
             start, stop, status = 0, info.size, 200
             span = range_of(p.get("Range", ""), info.size)
             if "PartNumber" in p:
@@ -263,11 +283,14 @@ class Operations:
         wanted = rules.objects_to_delete(p)
         bypass = self.context.may_bypass(p)
         deleted, errors = [], []
+        rights = Access(self.buckets, self.caller)
         with self.buckets.entered(p["Bucket"]) as (store, document):
             for one in wanted:
                 named = {name: one[name] for name in ("Key", "VersionId") if name in one}
                 try:
                     version = version_of(one)
+                    if not rights.allows("DeleteObject", {"Bucket": p["Bucket"], **named}):
+                        refuse("AccessDenied")
                     reply = self._delete(store, document, one["Key"], version, one.get("ETag"), bypass)
                     require_done(reply.outcome)
                 except S3Error as error:
@@ -308,7 +331,8 @@ class Operations:
         result = {"ETag": quoted(reply.etag), "LastModified": self.context.now()}
         return {
             "CopyObjectResult": {**result, **object_state.checksums(extra)},
-            "VersionId": reply.version or None,
+            **object_state.encryption(extra),
+            "VersionId": shown_version(reply.version),
             "CopySourceVersionId": source.version,
         }
 
@@ -320,7 +344,7 @@ class Operations:
             "ObjectSize": info.size,
             "StorageClass": "STANDARD",
             "Checksum": object_state.checksums(extra) or None,
-            "ObjectParts": _object_parts(p, object_state.part_sizes(extra)),
+            "ObjectParts": _object_parts(p, object_state.part_sizes(extra), extra),
         }
         unknown = {*p["ObjectAttributes"]} - every.keys()
         if unknown:
@@ -402,7 +426,7 @@ def _part(
     return (start, start + sizes[number - 1]), len(sizes) if "Parts" in extra else None
 
 
-def _object_parts(p: Mapping[str, Any], sizes: list[int]) -> dict[str, Any] | None:
+def _object_parts(p: Mapping[str, Any], sizes: list[int], extra: Mapping[str, str]) -> dict[str, Any] | None:
     if not sizes:
         return None
     limit, after = min(p.get("MaxParts", 1000), 1000), p.get("PartNumberMarker", 0)
@@ -415,7 +439,10 @@ def _object_parts(p: Mapping[str, Any], sizes: list[int]) -> dict[str, Any] | No
         "NextPartNumberMarker": page[-1][0] if page else 0,
         "MaxParts": limit,
         "IsTruncated": after + limit < len(sizes),
-        "Parts": [{"PartNumber": number, "Size": size} for number, size in page],
+        "Parts": [
+            {"PartNumber": number, "Size": size, **object_state.part_sum(extra, number, kind=False)}
+            for number, size in page
+        ],
     }
 
 

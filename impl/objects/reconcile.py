@@ -26,7 +26,7 @@ def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconc
     with index.exclusively("reconciling"):
         if unless_since_ns is not None and index.reconciled_ns() > unless_since_ns:
             return None
-        began_ns = buckets.env.now_ns()
+        began_ns, suspicions = buckets.env.now_ns(), index.suspicions()
         has_history = index.settled_ns() > 0
         if not index.reconciled_ns():
             newest_ns = buckets.log.newest_ns()
@@ -39,6 +39,8 @@ def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconc
             for key in buckets.safeguards.reconcile(store.differences()):
                 found = None if has_history else store.stat(key)
                 older = older or (found is not None and found.st_mtime_ns < began_ns)
+                if not differences:  # there may be more, which nobody shall miss in a listing meanwhile
+                    index.suspect_until_compared()
                 store.record(key)
                 differences += 1
             for key, version in itertools.chain(store.version_differences(), store.upload_differences()):
@@ -46,6 +48,6 @@ def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconc
                 differences += 1
         if older:
             buckets.log.begin(began_ns)
-        index.trust(began_ns)
+        index.trust(began_ns, suspicions)
         buckets.log.flush(index)
     return Reconciled(len(names), differences)

@@ -24,12 +24,12 @@ import json
 import os
 import re
 import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 from urllib.parse import parse_qs, quote
 
 from starlette.types import Message, Receive, Scope, Send
@@ -39,8 +39,9 @@ from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.http.refusals import COMMON, Kind, Refusal, to_json
 from fencepost.impl.http.targets import path_of
 from fencepost.impl.http.tokens import Forbidden, Holder, Tokens
+from fencepost.impl.objects.access import authorize, is_public, kept, may_read, own_acl, with_access
 from fencepost.impl.objects.buckets import Buckets, Document
-from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
+from fencepost.impl.objects.credentials import ROOT, Caller, Credentials, Origin, holder_of
 from fencepost.impl.objects.rest_description import describe
 from fencepost.impl.objects.wire.codec import parse_time
 from fencepost.impl.objects.wire.conditions import check_reading, quoted, range_of, unquoted
@@ -103,6 +104,7 @@ class _Request:
     headers: Mapping[str, str]
     raw_headers: list[tuple[bytes, bytes]]
     receive: Receive
+    origin: Origin
 
 
 class Rest:
@@ -113,15 +115,18 @@ class Rest:
         credentials: Credentials,
         log: Any,
         tokens: Tokens[Holder] | None = None,
+        *,
+        answers_unsigned: bool = True,
     ) -> None:
         self._host = host
         self._buckets = buckets
         self._credentials = credentials
         self._log = log
         self._tokens = tokens
+        self._answers_unsigned = answers_unsigned
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer(scope["method"], _request_id(scope), send)
+        answer = _Answer(scope["method"], id_of_request(scope["headers"]) or _secrets.token_hex(16), send)
         client = scope.get("client")
         try:
             request = _request(scope, receive)
@@ -185,25 +190,40 @@ class Rest:
 
     # Authorization.
 
-    def _caller(self, request: _Request, bucket: str, *wanted: tuple[str, str]) -> Caller:
-        """The sender, who may do what is wanted: rights, each at a key. Tokens of root and of the bucket
-        may."""
+    def _caller(self, request: _Request, bucket: str) -> Caller:
+        """Return the sender of a request about a bucket, by a token of root, of the bucket, or of a file."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         token = given.strip()
         if scheme.lower() == "bearer" and token:
             caller = self._credentials.bearer(token, bucket)
             holder = self._tokens.owner(token) if self._tokens is not None and caller is None else None
-            for right, key in wanted if holder is not None else ():
-                assert holder is not None
-                if right == "list" and not holder.may_list(f"/{bucket}/{key}"):
-                    raise Forbidden("forbidden", f"the token of {holder.name!a} does not cover this listing")
-                if right != "list":
-                    holder.check(right, f"/{bucket}/{key}")
             if holder is not None:
-                return Caller(f"token {holder.name}", bucket)
+                caller = holder_of(holder, token.partition(".")[0])
             if caller is not None:
-                return caller
+                return replace(caller, origin=request.origin)
         raise RestRefusal("unauthenticated", "send Authorization: Bearer <token of root or this bucket>")
+
+    def _reader(self, request: _Request) -> Caller:
+        """The same, or everybody if the request has no token."""
+        if "authorization" in request.headers or not self._answers_unsigned:
+            return self._caller(request, request.bucket)
+        return Caller("", origin=request.origin)
+
+    def _authorize(self, caller: Caller, operation: str, p: Mapping[str, Any]) -> Caller:
+        try:
+            return authorize(self._buckets, caller, operation, p)
+        except S3Error as error:
+            if error.code != "AccessDenied" or caller.holder is None:
+                raise
+            name = caller.holder.name
+            raise Forbidden(
+                "forbidden", f"the token of {name!a} does not allow {operation} at {p.get('Key', '')[:200]!a}"
+            ) from None
+
+    def _authorize_all(self, caller: Caller, bucket: str, *wanted: tuple[str, Mapping[str, Any]]) -> None:
+        for operation, p in wanted:
+            if self._authorize(caller, operation, {"Bucket": bucket, **p}).only_public:
+                raise RestRefusal("forbidden", f"the token does not allow to read {p.get('Key', '')[:200]!a}")
 
     def _root(self, request: _Request) -> Caller:
         name = request.key if request.bucket == "buckets" else request.bucket
@@ -216,14 +236,13 @@ class Rest:
 
     async def _put(self, request: _Request, answer: "_Answer") -> None:
         in_thread = self._host.in_thread
-        caller = self._caller(request, request.bucket, *_writing(request, request.key))
+        caller = self._caller(request, request.bucket)
         expected = _content_md5(request.headers)
-        document = await in_thread(self._buckets.document, request.bucket)
-        access = request.headers.get("x-object-access", document.access or "private")
+        own = _acl(request.headers.get("x-object-access", ""))
         parameters = {
             **_place(request),
             **_conditions(request.headers),
-            "ACL": _acl(access),
+            **({"ACL": own} if own else {}),
             "ContentType": request.headers.get("content-type", "application/octet-stream"),
             "Metadata": {
                 name.removeprefix(_META): text
@@ -231,6 +250,7 @@ class Rest:
                 if name.startswith(_META)
             },
         }
+        await in_thread(self._authorize, caller, "PutObject", parameters)
         context: AbstractContextManager[Any] = self._host.act("PutObject", caller)(parameters)
         receiving = await in_thread(context.__enter__)
         digest = hashlib.md5(usedforsecurity=False)
@@ -260,6 +280,11 @@ class Rest:
             await asyncio.shield(in_thread(context.__exit__, type(error), error, error.__traceback__))
             raise
         await in_thread(context.__exit__, None, None, None)
+        document = await in_thread(self._buckets.document, request.bucket)
+        is_open = own != "private" and is_public(
+            replace(document, access="public" if own else document.access), {}
+        )
+        access = "public" if is_open else "private"
         body = {"key": request.key, "etag": unquoted(values["ETag"]), "size": total, "access": access}
         await answer.json(body, 200, {"etag": values["ETag"]})
 
@@ -284,13 +309,17 @@ class Rest:
     @contextlib.contextmanager
     def _reading(self, request: _Request) -> Iterator[tuple[int, int, dict[str, str], int, int]]:
         """The open file, the status and headers of its response, and which bytes of it."""
-        is_anonymous = "authorization" not in request.headers
-        if not is_anonymous:
-            self._caller(request, request.bucket, ("read", request.key))
+        caller = self._reader(request)
         try:
-            with self._buckets.using(request.bucket) as store, store.opened(request.key) as found:
-                if is_anonymous and (found is None or not _is_public(found.attributes)):
-                    self._caller(request, request.bucket, ("read", request.key))
+            caller = self._authorize(caller, "GetObject", _place(request))
+            with (
+                self._buckets.entered(request.bucket) as (store, document),
+                store.opened(request.key) as found,
+            ):
+                if caller.only_public and (
+                    found is None or not may_read(caller, document, found.attributes.extra)
+                ):
+                    self._refuse_reading(request, caller)
                 if found is None:
                     refuse("NoSuchKey")
                 size, etag = found.found.st_size, found.attributes.etag
@@ -298,18 +327,26 @@ class Rest:
                 span = range_of(request.headers.get("range", ""), size)
                 start, stop = span or (0, size)
                 headers = {
-                    **_headers(found),
+                    **_headers(found, document),
                     "content-length": str(stop - start),
                     **({"content-range": f"bytes {start}-{stop - 1}/{size}"} if span else {}),
                 }
                 yield found.fd, 206 if span else 200, headers, start, stop
         except S3Error as error:
-            if is_anonymous and error.status == 404:
-                self._caller(request, request.bucket, ("read", request.key))  # hides whether it exists
+            if caller.is_anonymous and error.code in ("AccessDenied", "NoSuchBucket"):
+                self._refuse_reading(request, caller)
             raise
 
+    def _refuse_reading(self, request: _Request, caller: Caller) -> NoReturn:
+        """Refuse what is not public, in the same way whether it exists or not."""
+        if caller.is_anonymous:
+            self._caller(request, request.bucket)
+        name = "" if caller.holder is None else f" of {caller.holder.name!a}"
+        raise Forbidden("forbidden", f"the token{name} does not allow to read {request.key[:200]!a}")
+
     async def _delete(self, request: _Request, answer: "_Answer") -> None:
-        caller = self._caller(request, request.bucket, ("delete", request.key))
+        caller = self._caller(request, request.bucket)
+        await self._host.in_thread(self._authorize, caller, "DeleteObject", _place(request))
         act = self._host.act("DeleteObject", caller)
         await self._host.in_thread(act, {**_place(request), **_conditions(request.headers)})
         await answer.start(204, {})
@@ -321,35 +358,41 @@ class Rest:
             raise RestRefusal("bad_request", 'send {"key": "new/key"} to move or {"access": "public"}')
         if "access" in body:
             _acl(body["access"])
-            self._caller(request, request.bucket, ("append", request.key))
+            await self._host.in_thread(self._authorize, caller, "PutObjectAcl", _place(request))
             await self._host.in_thread(self._set_access, request, body["access"])
             key = request.key
         else:
             key = body["key"]
-            moving = ("read", request.key), ("delete", request.key), *_writing(request, key)
-            self._caller(request, request.bucket, *moving)
             await self._host.in_thread(self._move, request, caller, key)
         await answer.json(await self._host.in_thread(self._described, request.bucket, key))
 
     def _set_access(self, request: _Request, access: str) -> None:
-        def changed(found: Opened) -> Attributes:
-            check_reading(_conditions(request.headers), found.attributes.etag, found.found.st_mtime_ns)
-            extra = {name: text for name, text in found.attributes.extra.items() if name != "Access"}
-            extra |= {"Access": "public"} if access == "public" else {}
-            return found.attributes._replace(extra=Metadata(extra))
+        with self._buckets.entered(request.bucket) as (store, document):
+            own = kept(_acl(access), document)
 
-        with self._buckets.using(request.bucket) as store:
+            def changed(found: Opened) -> Attributes:
+                check_reading(_conditions(request.headers), found.attributes.etag, found.found.st_mtime_ns)
+                return found.attributes._replace(extra=Metadata({**found.attributes.extra, "Access": own}))
+
             if store.change(request.key, "", changed) is Outcome.MISSING:
                 refuse("NoSuchKey")
 
     def _move(self, request: _Request, caller: Caller, key: str) -> None:
         """Copy, then delete what was copied: a crash in between leaves both, never none."""
-        with self._buckets.using(request.bucket) as store, store.opened(request.key) as found:
+        target = {"Key": key, **_write_conditions(request)}
+        at = {"Key": request.key}
+        self._authorize_all(
+            caller, request.bucket, ("GetObject", at), ("DeleteObject", at), ("PutObject", target)
+        )
+        with (
+            self._buckets.entered(request.bucket) as (store, document),
+            store.opened(request.key) as found,
+        ):
             if found is None:
                 refuse("NoSuchKey")
             if key == request.key:
                 return
-            etag, acl = quoted(found.attributes.etag), _acl("public" if _is_public(found.attributes) else "")
+            etag, acl = quoted(found.attributes.etag), own_acl(document, found.attributes.extra)
         copy = _copying(request, request.key, key, acl) | {"CopySourceIfMatch": etag}
         self._host.act("CopyObject", caller)(copy)
         self._host.act("DeleteObject", caller)({**_place(request), "IfMatch": etag})
@@ -359,37 +402,42 @@ class Rest:
         source = body.get("source", "")
         if not source:
             raise RestRefusal("bad_request", 'send {"source": "another/key"}')
-        self._caller(request, request.bucket, ("read", source), *_writing(request, request.key))
+        target = {"Key": request.key, **_write_conditions(request)}
 
         def copy() -> dict[str, Any]:
-            with self._buckets.using(request.bucket) as store, store.opened(source) as found:
-                acl = _acl("public" if found is not None and _is_public(found.attributes) else "")
+            self._authorize_all(caller, request.bucket, ("GetObject", {"Key": source}), ("PutObject", target))
+            with self._buckets.entered(request.bucket) as (store, document), store.opened(source) as found:
+                acl = "" if found is None else own_acl(document, found.attributes.extra)
             self._host.act("CopyObject", caller)(_copying(request, source, request.key, acl))
             return self._described(request.bucket, request.key)
 
         await answer.json(await self._host.in_thread(copy))
 
     def _described(self, bucket: str, key: str) -> dict[str, Any]:
-        with self._buckets.using(bucket) as store, store.opened(key) as found:
+        with self._buckets.entered(bucket) as (store, document), store.opened(key) as found:
             if found is None:
                 refuse("NoSuchKey")
-            return _json(key, found.found.st_size, found.found.st_mtime_ns, found.attributes)
+            return _json(document, key, found.found.st_size, found.found.st_mtime_ns, found.attributes)
 
     # Listings.
 
     async def _list(self, request: _Request, answer: "_Answer") -> None:
-        self._caller(request, request.bucket, ("list", request.query.get("prefix", "")))
+        caller = self._caller(request, request.bucket)
         limit = _number(request.query.get("limit", "100"), PAGE_MAX)
         prefix, cursor = request.query.get("prefix", ""), request.query.get("cursor", "")
+        listing = {"Bucket": request.bucket, "Prefix": prefix, "MaxKeys": limit}
+        await self._host.in_thread(self._authorize, caller, "ListObjectsV2", listing)
         await answer.json(
             await self._host.in_thread(self._page, request.bucket, prefix, cursor, limit),
         )
 
     def _page(self, bucket: str, prefix: str, cursor: str, limit: int) -> dict[str, Any]:
-        with self._buckets.using(bucket) as store:
+        with self._buckets.entered(bucket) as (store, document):
             entries = self._buckets.index.entries(bucket, prefix, cursor, limit + 1)
             if entries is not None:
-                found = [_json(key, one.size, one.modified_ns, one.described()) for key, one in entries]
+                found = [
+                    _json(document, key, one.size, one.modified_ns, one.described()) for key, one in entries
+                ]
             else:
                 found = []
                 for info in store.send(List(prefix, after=cursor, limit=limit + 1)).objects:
@@ -409,8 +457,7 @@ class Rest:
             raise RestRefusal("bad_request", f"{name!r} is a word of this interface; choose another name")
 
         def create() -> dict[str, Any]:
-            self._buckets.create(name)
-            self._buckets.change(name, lambda document: replace(document, access=_kept(access)))
+            self._buckets.create(name, access="public" if access == "public" else "")
             return _bucket(name, self._buckets.document(name))
 
         await answer.json(await self._host.in_thread(create), 201)
@@ -431,7 +478,7 @@ class Rest:
         _acl(access)
 
         def change() -> dict[str, Any]:
-            self._buckets.change(request.key, lambda document: replace(document, access=_kept(access)))
+            self._buckets.change(request.key, lambda document: with_access(document, access))
             return _bucket(request.key, self._buckets.document(request.key))
 
         await answer.json(await self._host.in_thread(change))
@@ -505,9 +552,10 @@ class _Answer:
             await self.json(refusal.body() | {"request_id": self._id}, refusal.status, refusal.headers())
 
 
-def _request_id(scope: Scope) -> str:
-    sent = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
-    return sent if _REQUEST_ID.fullmatch(sent) else _secrets.token_hex(16)
+def id_of_request(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the id that a client gave its request; empty if it has none, or one that cannot be shown."""
+    sent = next((value.decode("latin-1") for name, value in headers if name == b"x-request-id"), "")
+    return sent if _REQUEST_ID.fullmatch(sent) else ""
 
 
 def _request(scope: Scope, receive: Receive) -> _Request:
@@ -519,7 +567,14 @@ def _request(scope: Scope, receive: Receive) -> _Request:
         raise RestRefusal("bad_request", "the address and the headers must be UTF-8") from None
     bucket, _, key = path.removeprefix(PREFIX).partition("/")
     flat = {name: values[-1] for name, values in query.items()}
-    return _Request(scope["method"], bucket, key, flat, headers, scope["headers"], receive)
+    client = scope.get("client")
+    origin = Origin(
+        client[0] if client else "",
+        scope.get("scheme") == "https",
+        headers.get("referer"),
+        headers.get("user-agent"),
+    )
+    return _Request(scope["method"], bucket, key, flat, headers, scope["headers"], receive, origin)
 
 
 async def _arriving(receive: Receive, limits: Limits) -> AsyncIterator[bytes]:
@@ -530,27 +585,21 @@ async def _arriving(receive: Receive, limits: Limits) -> AsyncIterator[bytes]:
         raise RestRefusal("too_slow", str(error)) from None
 
 
-def _writing(request: _Request, key: str) -> tuple[tuple[str, str], ...]:
-    """The rights that a write of the key needs: it may make the object, and it may replace one."""
-    if request.headers.get("if-none-match", "").strip() == "*":
-        return (("create", key),)
-    if "if-match" in request.headers:
-        return (("append", key),)
-    return ("create", key), ("append", key)
-
-
 def _place(request: _Request) -> dict[str, Any]:
     return {"Bucket": request.bucket, "Key": request.key}
 
 
 def _copying(request: _Request, source: str, target: str, acl: str) -> dict[str, Any]:
-    conditions = {
-        name: text
-        for name, text in _conditions(request.headers).items()
-        if name in ("IfMatch", "IfNoneMatch")
-    }
     place = f"{request.bucket}/{quote(source)}"
-    return {"Bucket": request.bucket, "Key": target, "CopySource": place, "ACL": acl, **conditions}
+    own = {"ACL": acl} if acl else {}
+    return {
+        "Bucket": request.bucket, "Key": target, "CopySource": place, **own, **_write_conditions(request),
+    }  # fmt: skip
+
+
+def _write_conditions(request: _Request) -> dict[str, Any]:
+    found = _conditions(request.headers)
+    return {name: found[name] for name in ("IfMatch", "IfNoneMatch") if name in found}
 
 
 def _conditions(headers: Mapping[str, str]) -> dict[str, Any]:
@@ -581,15 +630,7 @@ def _content_md5(headers: Mapping[str, str]) -> str:
 def _acl(access: str) -> str:
     if access not in ("public", "private", ""):
         raise RestRefusal("bad_request", f"access {access[:20]!r} is neither public nor private")
-    return "public-read" if access == "public" else "private"
-
-
-def _kept(access: str) -> str:
-    return "public" if access == "public" else ""
-
-
-def _is_public(known: Attributes) -> bool:
-    return known.extra.get("Access") == "public"
+    return {"public": "public-read", "private": "private", "": ""}[access]
 
 
 def _number(text: str, most: int) -> int:
@@ -603,25 +644,25 @@ def _moment(ns: int) -> datetime:
     return datetime.fromtimestamp(ns // 10**9, UTC)
 
 
-def _headers(found: Opened) -> dict[str, str]:
+def _headers(found: Opened, document: Document) -> dict[str, str]:
     known = found.attributes
     return {
         "etag": quoted(known.etag),
         "content-type": known.content_type,
         "last-modified": format_datetime(_moment(found.found.st_mtime_ns), usegmt=True),
         "accept-ranges": "bytes",
-        "x-object-access": "public" if _is_public(known) else "private",
+        "x-object-access": "public" if is_public(document, known.extra) else "private",
         **{_META + name: text for name, text in known.metadata.items()},
     }
 
 
-def _json(key: str, size: int, modified_ns: int, known: Attributes) -> dict[str, Any]:
+def _json(document: Document, key: str, size: int, modified_ns: int, known: Attributes) -> dict[str, Any]:
     return {
         "key": key,
         "size": size,
         "etag": known.etag,
         "content_type": known.content_type,
-        "access": "public" if _is_public(known) else "private",
+        "access": "public" if is_public(document, known.extra) else "private",
         "metadata": dict(known.metadata),
         "last_modified": _moment(modified_ns).isoformat(),
     }

@@ -64,7 +64,9 @@ def describe(kinds: Iterable[tuple[str, Kind]]) -> dict[str, Any]:
             "/v1/buckets/{name}": {
                 "parameters": [_in_path("name")],
                 "get": operation("Describe a bucket.", "200", "Bucket"),
-                "patch": operation("Set the access of new objects.", "200", "Bucket", "BucketPatch"),
+                "patch": operation(
+                    "Open or close a bucket with what inherits its access.", "200", "Bucket", "BucketPatch"
+                ),
                 "delete": operation("Delete an empty bucket.", "204"),
             },
         },

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fencepost.impl.objects import bucket_settings, multipart, object_settings, operations
+from fencepost.impl.objects import bucket_rules, bucket_settings, multipart, object_settings, operations
+from fencepost.impl.objects.bucket_rules import BucketRules
 from fencepost.impl.objects.bucket_settings import DEFAULTS, NOT_CONFIGURED, BucketSettings
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.context import Context
@@ -18,14 +19,16 @@ KNOWN: Mapping[str, tuple[str, ...]] = {
     **operations.KNOWN,
     **multipart.KNOWN,
     **bucket_settings.KNOWN,
+    **bucket_rules.KNOWN,
     **object_settings.KNOWN,
 }
-PUBLIC = frozenset({"GetObject", "HeadObject"})
-"""Operations that need no signature on an object that is public."""
 
 
 def act(operation: str, buckets: Buckets, caller: Caller, *, wait: bool = True) -> Callable[..., Any]:
-    """Return the function for an operation of `KNOWN`; without `wait` (see `Context`), of `PUBLIC`."""
+    """Return the function for an operation of `KNOWN`, whose caller was authorized (`access`).
+
+    Without `wait` (see `Context`) it is one that reads an object.
+    """
     if operation in NOT_CONFIGURED or operation in DEFAULTS:
         return functools.partial(BucketSettings(buckets, caller).not_configured, operation)
     answering: Any
@@ -33,6 +36,8 @@ def act(operation: str, buckets: Buckets, caller: Caller, *, wait: bool = True) 
         answering = Operations(buckets, caller, wait)
     elif operation in bucket_settings.KNOWN:
         answering = BucketSettings(buckets, caller)
+    elif operation in bucket_rules.KNOWN:
+        answering = BucketRules(buckets, caller)
     else:
         part = Multipart if operation in multipart.KNOWN else ObjectSettings
         answering = part(Context(buckets, caller))

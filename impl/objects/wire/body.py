@@ -91,10 +91,14 @@ HEADER = "x-amz-checksum-"
 class Body:
     """One request body. `length` is what remains to be declared: the content's, not the encoding's."""
 
-    def __init__(self, headers: Mapping[str, str], signed: Signed | None) -> None:
+    def __init__(
+        self, headers: Mapping[str, str], signed: Signed | None, *, length: int | None = None
+    ) -> None:
+        """`length` replaces the declared one by an upper bound: for a body that is a part of another."""
         self._payload = signed.payload if signed else headers.get("x-amz-content-sha256", UNSIGNED)
         self.chunked = self._payload.startswith(STREAMING)
-        self.length = _length(headers, chunked=self.chunked)
+        self._declared = length is None
+        self.length = _length(headers, chunked=self.chunked) if length is None else length
         self._arrived = 0
         self._md5 = _expected_md5(headers)
         self._sums = {name: headers[HEADER + name] for name in DIGESTS if HEADER + name in headers}
@@ -116,7 +120,7 @@ class Body:
         for content in self._decoder.feed(piece) if self._decoder else (piece,):
             self._arrived += len(content)
             if self._arrived > self.length:
-                refuse("IncompleteBody")
+                refuse("IncompleteBody" if self._declared else "EntityTooLarge")
             self.md5.update(content)
             for digest in self._digests.values():
                 digest.update(content)
@@ -127,7 +131,7 @@ class Body:
     def finish(self) -> dict[str, str]:
         """The checksums of the body that the client named, each in base64."""
         trailer = self._decoder.finish() if self._decoder else {}
-        if self._arrived != self.length:
+        if self._arrived != self.length and self._declared:
             refuse("IncompleteBody")
         if self._md5 is not None and self.md5.digest() != self._md5:
             refuse("BadDigest")

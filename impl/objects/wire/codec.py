@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
@@ -32,6 +32,7 @@ from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.objects.wire import elements
 from fencepost.impl.objects.wire.errors import S3Error
 
+DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 XML_BYTES_MAX = 2 << 20
 """Of a body that is XML: a thousand keys to delete, or ten thousand parts."""
@@ -42,6 +43,11 @@ ROOTS = {
     "CreateMultipartUpload": "InitiateMultipartUploadResult",
     "DeleteObjects": "DeleteResult",
     "GetBucketAccelerateConfiguration": "AccelerateConfiguration",
+    "GetBucketCors": "CORSConfiguration",
+    "GetBucketEncryption": "ServerSideEncryptionConfiguration",
+    "GetBucketOwnershipControls": "OwnershipControls",
+    "GetBucketPolicyStatus": "PolicyStatus",
+    "GetPublicAccessBlock": "PublicAccessBlockConfiguration",
     "GetBucketAcl": "AccessControlPolicy",
     "GetBucketLifecycleConfiguration": "LifecycleConfiguration",
     "GetBucketLocation": "LocationConstraint",
@@ -64,6 +70,10 @@ ROOTS = {
     "ListParts": "ListPartsResult",
     "UploadPartCopy": "CopyPartResult",
 }
+_STATUS = {"PutBucketPolicy": 204}
+"""What S3 answers where the model has another status."""
+_TEXTS = {"GetBucketPolicy": "Policy"}
+"""Responses whose body is the text of one value."""
 _NOT_OURS = re.compile(r"ListDirectoryBuckets|CreateSession|WriteGetObjectResponse")
 """Operations of other endpoints, which share a method and a path with ours."""
 _DUE_ANYWAY = frozenset({"ContentLength", "ChecksumAlgorithm", "ExpectedBucketOwner", "RequestPayer"})
@@ -317,11 +327,29 @@ def read_body(call: Call, body: bytes) -> dict[str, Any]:
     payload = shape.serialization.get("payload") if shape else None
     if payload is None or call.streams:
         return call.parameters
+    if shape.members[payload].type_name == "string":
+        return {**call.parameters, payload: _text(body)}
     if not body:
-        if payload in shape.required_members or call.operation == "CompleteMultipartUpload":
+        if call.operation == "CompleteMultipartUpload":
+            raise S3Error("MalformedXML")
+        if payload in shape.required_members:
             raise S3Error("MissingRequestBodyError")
         return call.parameters
     return {**call.parameters, payload: parse(shape.members[payload], parse_xml(body))}
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise S3Error("MalformedPolicy") from error
+
+
+def tagging_header(text: str) -> str:
+    """Return the header that means the same tags as an XML document."""
+    shape = model().operation_model("PutObjectTagging").input_shape.members["Tagging"]
+    tags = parse(shape, parse_xml(text.encode())).get("TagSet", [])
+    return urlencode([(tag["Key"], tag["Value"]) for tag in tags])
 
 
 def parse_xml(body: bytes) -> ET.Element:
@@ -451,13 +479,16 @@ def write(operation: str, values: Mapping[str, Any], status: int | None = None) 
         else:
             headers |= {f"{results.headers[member]}{name}": text for name, text in value.items()}
     body = b""
-    if operation in ROOTS:
+    if operation in _TEXTS:
+        body = str(values[_TEXTS[operation]]).encode()
+        headers["Content-Type"] = "application/json"
+    elif operation in ROOTS:
         inside = values
         if in_headers:
             inside = {member: value for member, value in values.items() if member not in in_headers}
         body = _document(operation, results.shape, inside)
         headers["Content-Type"] = "application/xml"
-    return Answer(status or results.status, headers, body)
+    return Answer(status or _STATUS.get(operation, results.status), headers, body)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -476,4 +507,4 @@ def _document(operation: str, shape: Any, inside: Mapping[str, Any]) -> bytes:
         content = escape(str(inside.get("LocationConstraint") or ""))
     else:
         content = elements.content(shape)(inside)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
+    return DECLARATION + f'<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()

@@ -140,7 +140,7 @@ def objects_v2(p: P, page: P, following: str) -> P:
     return {
         **page,
         "KeyCount": len(page["Contents"].rows) + len(page["CommonPrefixes"]),
-        "ContinuationToken": p.get("ContinuationToken") or None,
+        "ContinuationToken": p.get("ContinuationToken"),
         "NextContinuationToken": token_of(following) if following else None,
         "StartAfter": key_encoder(p)(p["StartAfter"]) if "StartAfter" in p else None,
     }
@@ -151,6 +151,7 @@ def objects_v1(p: P, page: P, following: str) -> P:
     text = key_encoder(p)
     return {
         **page,
+        "Prefix": p.get("Prefix", ""),  # which the SDK does not decode here
         "Marker": text(p.get("Marker", "")),
         "NextMarker": text(following) if following else None,
     }

@@ -47,8 +47,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 def content_encoding(p: P) -> str:
     """Return the encoding of the object: `aws-chunked` is only how its body travels."""
-    words = (word.strip() for word in p.get("ContentEncoding", "").split(","))
-    return ",".join(word for word in words if word not in ("", "aws-chunked"))
+    text: str = p.get("ContentEncoding", "")
+    if "aws-chunked" not in text:
+        return text
+    words = (word.strip() for word in text.split(","))
+    return ", ".join(word for word in words if word not in ("", "aws-chunked"))
 
 
 def metadata(p: P) -> Mapping[str, str]:
@@ -124,8 +127,10 @@ def copy_range(p: P, size: int | None = None) -> tuple[int, int | None]:
     if "CopySourceRange" not in p:
         return 0, None
     found = re.fullmatch(r"bytes=([0-9]{1,18})-([0-9]{1,18})", p["CopySourceRange"])
-    if found is None or int(found[1]) > int(found[2]) or (size is not None and int(found[2]) >= size):
+    if found is None or int(found[1]) > int(found[2]):
         refuse("InvalidArgument", argument="x-amz-copy-source-range", value=p["CopySourceRange"])
+    if size is not None and int(found[2]) >= size:
+        refuse("InvalidRange", range_requested=p["CopySourceRange"], actual_object_size=str(size))
     return int(found[1]), int(found[2]) + 1
 
 
@@ -145,9 +150,9 @@ def completed_parts(p: P) -> tuple[tuple[int, str], ...]:
     parts = tuple((part.get("PartNumber", 0), unquoted(part.get("ETag", ""))) for part in named)
     if not parts:
         refuse("MalformedXML")
-    if any(left[0] >= right[0] for left, right in itertools.pairwise(parts)):
+    if any(left[0] > right[0] for left, right in itertools.pairwise(parts)):
         refuse("InvalidPartOrder")
-    return parts
+    return tuple({number: (number, etag) for number, etag in parts}.values())  # of one named twice, the last
 
 
 # Listings.

@@ -29,6 +29,7 @@ from fencepost.impl.objects.wire.errors import S3Error, refuse
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 UNSIGNED = "UNSIGNED-PAYLOAD"
+STREAMING_SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 SKEW = timedelta(minutes=15)
 EXPIRES_MAX = 7 * 24 * 3600
 _EMPTY = hashlib.sha256(b"").hexdigest()
@@ -102,7 +103,7 @@ def _verify_header(message: Message, secrets: Secrets, now: datetime) -> Signed:
     found = _AUTHORIZATION.fullmatch(headers["authorization"])
     if found is None:
         refuse("AuthorizationHeaderMalformed")
-    scope = _scope(found["credential"], "AuthorizationHeaderMalformed")
+    scope = read_scope(found["credential"], "AuthorizationHeaderMalformed")
     moment = headers.get("x-amz-date", "")
     _check_moment(moment, scope, now)
     payload = headers.get("x-amz-content-sha256")
@@ -117,7 +118,7 @@ def _verify_presigned(message: Message, secrets: Secrets, now: datetime) -> Sign
     words = dict(message.query)
     if words.get("X-Amz-Algorithm") != ALGORITHM:
         refuse(code, 'X-Amz-Algorithm only supports "AWS4-HMAC-SHA256"')
-    scope = _scope(words.get("X-Amz-Credential", ""), code)
+    scope = read_scope(words.get("X-Amz-Credential", ""), code)
     moment = words.get("X-Amz-Date", "")
     signed_at = _moment(moment)
     seconds = whole_number(words.get("X-Amz-Expires", ""), EXPIRES_MAX, least=1)
@@ -225,7 +226,8 @@ class Chain:
         self._previous = signature
 
 
-def _scope(credential: str, code: str) -> Scope:
+def read_scope(credential: str, code: str) -> Scope:
+    """Return the scope that a credential names."""
     parts = credential.rsplit("/", 4)
     if len(parts) != 5 or parts[3] != "s3" or parts[4] != "aws4_request" or not parts[0]:
         raise S3Error(code)

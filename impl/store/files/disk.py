@@ -30,6 +30,12 @@ NO_XATTR = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.E2BIG,
 """Setting an attribute ends so when the file system has none or no room for it (ENOSPC is both that and
 a full disk; what is tried instead finds out)."""
 
+_COPY_BYTES = 1 << 20
+_copy_within = getattr(os, "copy_file_range", None)
+_NO_SUCH_COPY = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM, errno.EBADF}
+)
+"""Copying within the system is refused so, by an older one, between file systems or by the audited world."""
 _NO_SUCH_CALL = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 """An older system, or a file system that cannot."""
 
@@ -95,6 +101,26 @@ class Disk:
         written = os.write(fd, body)
         while written < len(body):  # the system takes at most 2 GiB at once, and less on a disk nearly full
             written += os.write(fd, memoryview(body)[written:])
+
+    def copy(self, source: int, target: int, size: int) -> None:
+        """Append the first bytes of one file to another, within the system where that can."""
+        at = 0
+        while at < size and _copy_within is not None:
+            try:
+                copied = _copy_within(source, target, size - at, at)
+            except OSError as error:
+                if error.errno not in _NO_SUCH_COPY:
+                    raise
+                copied = 0
+            if not copied:
+                break
+            at += copied
+        while at < size:
+            chunk = os.pread(source, min(_COPY_BYTES, size - at), at)
+            if not chunk:
+                raise OSError(errno.EIO, "a part is shorter than it was")
+            self.write(target, chunk)
+            at += len(chunk)
 
     def write_through(self, fd: int, body: bytes) -> None:
         """Write the content of an empty file and make it durable with the attributes it has: `write` and

@@ -86,10 +86,12 @@ class Folders:
             if not os.path.samestat(os.stat(self._where), self._root_stat):
                 raise FileNotFoundError(errno.ENOENT, "the root directory was replaced")
             return self.root
-        parent_path, name, movable = self._names.step(path)
-        parent = self.look(parent_path)
-        if parent is None:
-            return None
+        parent = self.look(self._names.step(path)[0])
+        return None if parent is None else self._look_in(parent, path)
+
+    def _look_in(self, parent: Folder, path: str) -> Folder | None:
+        """The same where its parent was found just now."""
+        _, name, movable = self._names.step(path)
         for candidate in (name, name + FOLDER) if movable else (name,):
             fd = self.open(candidate, parent)
             if fd is not None:
@@ -156,18 +158,20 @@ class Folders:
         raise AssertionError("the last try returns or raises")
 
     def _made(self, path: str) -> Folder:
-        folder = self.look(path)
-        if folder is not None:
-            return folder
+        if not path:
+            return self.look(path) or self.root
         parent_path, name, movable = self._names.step(path)
         parent = self._made(parent_path)
+        folder = self._look_in(parent, path)
+        if folder is not None:
+            return folder
         try:
             os.mkdir(name, dir_fd=parent.fd)
         except FileExistsError:  # an object, or it was made by somebody who is none of us
             if movable:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name + FOLDER, dir_fd=parent.fd)
-        folder = self.look(path)
+        folder = self._look_in(parent, path)
         if folder is None:
             self._refuse_file(name + FOLDER if movable else name, parent)
             raise FileNotFoundError(errno.ENOENT, "removed by somebody who found it empty")

@@ -83,7 +83,10 @@ class Reader:
     def _verify(self, key: str, opened: Opened, body: bytes) -> None:
         if not self._verify_reads:
             return
-        wanted, found = opened.attributes.digest or opened.attributes.etag, md5(body)
+        wanted = opened.attributes.digest or opened.attributes.etag
+        if "-" in wanted:  # of parts that were joined unread
+            return
+        found = md5(body)
         if wanted != found:
             raise BrokenPromise(
                 f"{key!r} in {self._where} has content with MD5 {found} where {wanted} was written: "

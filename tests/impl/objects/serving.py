@@ -33,6 +33,7 @@ def served(
     disk: Disk | None = None,
     tokens: Tokens[Holder] | None = None,
     recording: HttpRecording | None = None,
+    answers_unsigned: bool = True,
     **limits: Any,
 ) -> Iterator[str]:
     """The address of a server on this directory."""
@@ -48,6 +49,7 @@ def served(
         tokens=tokens,
         recording=recording,
         extension=ServedLifecycle(buckets),
+        answers_unsigned=answers_unsigned,
     )
     maintenance = Maintenance(buckets)
     bound = listener("127.0.0.1", 0)

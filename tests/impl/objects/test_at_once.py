@@ -123,7 +123,11 @@ def without_moment(found: tuple[int, dict[str, str], bytes]) -> Any:
     status, headers, body = found
     return (
         status,
-        {name: text for name, text in headers.items() if name not in ("x-amz-request-id", "date")},
+        {
+            name: text
+            for name, text in headers.items()
+            if name not in ("x-amz-request-id", "x-request-id", "date")
+        },
         body,
     )
 

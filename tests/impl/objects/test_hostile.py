@@ -173,7 +173,7 @@ def test_creating_a_bucket_does_not_wait_for_its_requests(
         )
         time.sleep(0.3)
         began = time.monotonic()
-        assert code(aws.create_bucket, Bucket=bucket) == "BucketAlreadyOwnedByYou"
+        aws.create_bucket(Bucket=bucket)
         assert code(aws.delete_bucket, Bucket=bucket) in ("OperationAborted", "BucketNotEmpty")
         assert time.monotonic() - began < 8
         slow.sendall(bytes(1 << 20))

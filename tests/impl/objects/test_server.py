@@ -164,10 +164,12 @@ def test_a_body_with_another_digest_leaves_nothing(s3: Any) -> None:
 
 def test_a_header_that_is_not_implemented_is_refused(s3: Any) -> None:
     assert (
-        code(s3.put_object, Bucket=BUCKET, Key="k", Body=b"", ServerSideEncryption="AES256")
+        code(s3.put_object, Bucket=BUCKET, Key="k", Body=b"", ServerSideEncryption="aws:kms")
         == "NotImplemented"
     )
-    assert code(s3.put_bucket_cors, Bucket=BUCKET, CORSConfiguration={"CORSRules": []}) == "NotImplemented"
+    rules = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]}
+    put = s3.put_bucket_encryption
+    assert code(put, Bucket=BUCKET, ServerSideEncryptionConfiguration=rules) == "NotImplemented"
     assert code(s3.restore_object, Bucket=BUCKET, Key="k", RestoreRequest={}) == "NotImplemented"
 
 
@@ -182,12 +184,12 @@ def test_keys_that_would_leave_the_directory_are_refused(s3: Any, key: str, expe
 def test_a_promise_that_cannot_be_kept_is_refused(s3: Any) -> None:
     """An ignored ACL, size or checksum would be accepted and mean nothing."""
     at = {"Bucket": BUCKET, "Key": "k"}
-    assert code(s3.put_object, **at, Body=b"", ACL="public-read-write") == "NotImplemented"
+    assert code(s3.put_object, **at, Body=b"", ACL="aws-exec-read") == "NotImplemented"
     s3.put_object(**at, Body=b"")
     source = {"Bucket": BUCKET, "Key": "k"}
     copy = {"Bucket": BUCKET, "Key": "k2", "CopySource": source}
-    assert code(s3.copy_object, **copy, ACL="authenticated-read") == "NotImplemented"
-    assert code(s3.create_bucket, Bucket="bucket-open", ACL="public-read") == "NotImplemented"
+    assert code(s3.copy_object, **copy, ACL="nonsense") == "InvalidArgument"
+    assert code(s3.create_bucket, Bucket="bucket-open", ACL="log-delivery-write") == "NotImplemented"
     upload = s3.create_multipart_upload(**at)["UploadId"]
     etag = s3.upload_part(**at, UploadId=upload, PartNumber=1, Body=b"12345")["ETag"]
     parts = {**at, "UploadId": upload, "MultipartUpload": {"Parts": [{"PartNumber": 1, "ETag": etag}]}}
@@ -427,7 +429,11 @@ def test_a_part_can_be_copied(s3: Any) -> None:
 
 def test_buckets(root: Any) -> None:
     root.create_bucket(Bucket="bucket-two")
-    assert code(root.create_bucket, Bucket="bucket-two") == "BucketAlreadyOwnedByYou"
+    root.create_bucket(Bucket="bucket-two")  # as in us-east-1
+    elsewhere = {"LocationConstraint": "eu-west-1"}
+    create = root.create_bucket
+    found = code(create, Bucket="bucket-two", CreateBucketConfiguration=elsewhere)
+    assert found == "BucketAlreadyOwnedByYou"
     assert [one["Name"] for one in root.list_buckets()["Buckets"]] == [BUCKET, "bucket-two"]
     root.put_object(Bucket="bucket-two", Key="k", Body=b"")
     assert code(root.delete_bucket, Bucket="bucket-two") == "BucketNotEmpty"

@@ -130,12 +130,13 @@ def test_results_arrive_as_the_server_wrote_them(name: str) -> None:
 
 
 def test_a_parameter_that_is_not_implemented_is_refused() -> None:
-    """An ignored `x-amz-server-side-encryption` would store in the clear what the client wants encrypted."""
-    call = codec.read("PUT", "bucket", "key", {}, {"x-amz-server-side-encryption": "AES256"})
+    """An ignored key of the client's would store in the clear what the client wants encrypted."""
+    name = "x-amz-server-side-encryption-customer-algorithm"
+    call = codec.read("PUT", "bucket", "key", {}, {name: "AES256"})
     with pytest.raises(S3Error) as raised:
         codec.refuse_unknown(call, KNOWN["PutObject"])
     assert raised.value.code == "NotImplemented"
-    assert raised.value.details == {"header": "x-amz-server-side-encryption"}
+    assert raised.value.details == {"header": name}
 
 
 @pytest.mark.parametrize(
