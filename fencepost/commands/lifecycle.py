@@ -30,7 +30,7 @@ from fencepost.commands.operating import (
     user_name,
 )
 from fencepost.commands.output_files import json_option
-from fencepost.commands.recording import record_option, recorded_store
+from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log
@@ -96,6 +96,7 @@ STORE: tuple[Parameter, ...] = (
         metavar="URL",
         help="Where the state of s3://bucket lies, if not in it.",
     ),
+    record_store_option,
 )
 TIMING: tuple[Parameter, ...] = (
     _seconds("--day", "day_s", 86_400.0, "Length of a day, for good. For tests: objects go as early."),
@@ -124,20 +125,18 @@ def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float
 
 
 @contextlib.contextmanager
-def _opened(store: str, state: str, record: str | None = None) -> Iterator[Opened]:
+def _opened(store: str, state: str) -> Iterator[Opened]:
     def layer(inner: Store) -> Store:
-        return recorded_store(inner, record, store, "lifecycle")
+        return recorded_store(inner, store, "lifecycle")
 
     with open_lifecycle(store, ENV, state, layer) as found:
         yield found
 
 
 @contextlib.contextmanager
-def _worker(
-    store: str, state: str, record: str | None = None, /, **timing: Any
-) -> Iterator[tuple[Opened, Worker]]:
+def _worker(store: str, state: str, /, **timing: Any) -> Iterator[tuple[Opened, Worker]]:
     """One that does nothing by itself."""
-    with _opened(store, state, record) as found:
+    with _opened(store, state) as found:
         how = _set(found.log, **timing) if timing else Timing()
         yield found, Worker(found.context, found.target, found.log, how)
 
@@ -224,7 +223,6 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         metavar="HOST:PORT",
         help="Serve a status page and metrics here; port 0 takes a free one.",
     ),
-    record_option,
 )
 def run(
     store: str,
@@ -233,7 +231,6 @@ def run(
     every_s: float,
     concurrency: int,
     listen: Address | None,
-    record: str | None,
     **timing: float,
 ) -> Result:
     """Walk, follow the log, and delete what is due. SIGTERM or ctrl-C ends it between two objects.
@@ -243,7 +240,7 @@ def run(
     from fencepost.impl.lifecycle.service import AT_ONCE, Service
 
     with (
-        _worker(store, state, record, **timing) as (found, worker),
+        _worker(store, state, **timing) as (found, worker),
         _working(worker, concurrency) as stopping,
     ):
         _warn(found)

@@ -238,11 +238,14 @@ def _serve(
 ) -> None:
     from fencepost.impl.http.server import Server
     from fencepost.impl.objects.app import ObjectServer
+    from fencepost.impl.objects.calls import Calls
     from fencepost.impl.objects.maintenance import Maintenance
 
     domain = options["domain"] or ""
     tokens = open_tokens(options["tokens"], "objects")
     recording = http_recording(options, "objects", domain)
+    if recording is not None:
+        buckets.calls = Calls(recording.recorder)
     service = ObjectServer(
         buckets,
         credentials,

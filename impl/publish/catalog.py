@@ -157,12 +157,16 @@ class Catalog:
         create: bool = False,
         grace_s: float = GRACE_S,
         safeguards: Safeguards = STANDARD,
+        layer: Callable[[Store], Store] = lambda store: store,
     ) -> "Catalog":
-        """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it."""
+        """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it.
+
+        `layer` is put around a store that is given by its URL.
+        """
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
         owns_store = isinstance(store, str)
-        opened = open_store(store, env) if isinstance(store, str) else store
+        opened = layer(open_store(store, env)) if isinstance(store, str) else store
         keys.check_name(branch, "branch")
         context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s)
         handle = Handle(context, TableReader(context), author or "somebody", Mode(mode))

@@ -1,29 +1,29 @@
 """A writer of a catalog, recorded, until it is killed.
 
-python -m tests.servers.publish_agent URL TRACES NAME [MUTANT]     # a line for each commit
+python -m tests.servers.publish_agent URL TRACES NAME     # a line for each commit
 """
 
 import sys
 
 from fencepost.impl.publish import Catalog
 from fencepost.impl.publish.errors import PublishError
-from fencepost.impl.publish.safeguards import STANDARD
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.recording import Recorder
 from fencepost.impl.recording.layer import RecordedStore
 from fencepost.impl.store import open_store
-from fencepost.sim.systems import SYSTEMS
 
 
-def main(url: str, traces: str, name: str, mutant: str = "") -> None:
+def main(url: str, traces: str, name: str) -> None:
     store = RecordedStore(open_store(url), Recorder(traces, name), run="shop", trace_fields=trace_fields)
-    safeguards = SYSTEMS["publish"].without(mutant) if mutant else STANDARD
-    catalog = Catalog.open(store, author=name, mode="join", safeguards=safeguards)
+    catalog = Catalog.open(store, author=name, mode="join")
     number = 0
     while True:
         try:
             with catalog.transaction(f"{name} {number}") as txn:
-                txn.append("person", [{"id": hash((name, number)) & 0xFFFFFFFF, "name": name}])
+                one = hash((name, number)) & 0xFFFFFFFF
+                txn.append("person", [{"id": one, "name": name}])
+                if number % 2:
+                    txn.append("knows", [{"id": one, "a": one}])
         except PublishError as error:  # a conflict: the next one
             sys.stderr.write(f"{error}\n")
         number += 1

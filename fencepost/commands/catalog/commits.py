@@ -16,13 +16,14 @@ from fencepost.commands.catalog.group import (
     command,
     committed,
     exists,
+    opened,
     reading,
     subcommand,
     writing,
 )
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.operating import Result, format_table, user_name
-from fencepost.impl.publish import Catalog, Published, Unknown
+from fencepost.impl.publish import Published, Unknown
 from fencepost.impl.publish.context import MAIN
 from fencepost.impl.publish.documents import Manifest
 
@@ -32,7 +33,7 @@ def init(url: str, author: str | None) -> Result:
     """Make an empty catalog at URL."""
     if exists(url):
         raise BadRequest(f"there is a catalog at {url} already")
-    with Catalog.open(url, mode="join", create=True, author=author or user_name()) as catalog:
+    with opened(url, mode="join", create=True, author=author or user_name()) as catalog:
         found = {"branch": catalog.branch, "manifest": catalog.manifest.id}
     return Result(found, f"made a catalog at {url}")
 

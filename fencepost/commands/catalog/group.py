@@ -25,6 +25,7 @@ from fencepost.commands.operating import (
     user_name,
 )
 from fencepost.commands.output_files import json_option
+from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.impl.publish import (
     STANDARD,
     Absent,
@@ -82,7 +83,7 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with these parameters and `--json`."""
+    """Add a command on the catalog at URL, with these parameters, `--record` and `--json`."""
 
     def add(act: Callable[..., Result]) -> click.Command:
         @functools.wraps(act)
@@ -90,7 +91,8 @@ def subcommand(
             result = act(url, **options)
             return result._replace(found={"url": url, **result.found})
 
-        return add_subcommand(group, name, summary, (URL, *parameters, json_option), ERRORS)(with_url)
+        options = (*parameters, record_store_option, json_option)
+        return add_subcommand(group, name, summary, (URL, *options), ERRORS)(with_url)
 
     return add
 
@@ -115,10 +117,15 @@ def writing(url: str, author: str | None, branch: str = MAIN) -> Catalog:
     return _open(url, branch, "join", author or user_name())
 
 
+def opened(url: str, **how: Any) -> Catalog:
+    """A catalog whose requests are recorded with `--record`."""
+    return Catalog.open(url, layer=lambda store: recorded_store(store, url, "publish"), **how)
+
+
 def _open(url: str, branch: str, mode: str, author: str) -> Catalog:
     refuse_memory(url)
     try:
-        return Catalog.open(url, branch=branch, mode=mode, author=author)
+        return opened(url, branch=branch, mode=mode, author=author)
     except Absent:
         if exists(url):
             raise

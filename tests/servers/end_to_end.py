@@ -1,0 +1,262 @@
+"""The five systems run for real, with several processes and kills, recorded, for a replay by their models.
+
+Each function runs one system, as shipped or with a planted mutant, and returns the folder of its traces.
+"""
+
+import contextlib
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fencepost.impl.publish import Catalog
+from fencepost.impl.store import open_store
+
+from .fleet import Fleet, chaos, free_ports, running
+from .ingest_fleet import fleet, run_agents, send_conflict
+from .lifecycle_kills import User, Workers
+from .mutated import command
+from .processes import objects_process
+from .streams_fleet import nodes
+from .streams_kills import Client, together
+
+ROOT = Path(__file__).parent.parent.parent
+SECONDS_MAX = 300
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A mutant, and the rejection that it must cause."""
+
+    mutant: str
+    event: str
+    """A pattern of the event at which a run is rejected."""
+    reason: str
+    """A pattern of the reason."""
+
+    def is_found(self, violations: list[dict[str, Any]]) -> bool:
+        return any(
+            re.search(self.event, one["event"]) and re.search(self.reason, one["reason"])
+            for one in violations
+        )
+
+
+@dataclass(frozen=True)
+class System:
+    """How a system is run, the words of `fencepost replay` for its traces, and its planted mutants."""
+
+    run: Callable[[Path, str], Path]
+    words: tuple[str, ...]
+    planted: tuple[Planted, ...]
+
+
+# Publish: two writers of one catalog.
+
+
+def publish(folder: Path, mutant: str) -> Path:
+    """Two writers, each killed in turn after some commits, and started again."""
+    url, traces = f"file://{folder}/shop", folder / "traces"
+    with (
+        Catalog.open(open_store(url), author="setup", create=True) as catalog,
+        catalog.transaction("x") as txn,
+    ):
+        txn.create_table("person", {"id": "int64", "name": "string"}, key="id")
+        txn.create_table("knows", {"id": "int64", "a": "int64"}, key="id", edges={"a": "person"})
+
+    def begun(name: str) -> "subprocess.Popen[str]":
+        words = [*command("tests.servers.publish_agent", mutant), url, str(traces), name]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+
+    writers = {name: begun(name) for name in ("ann", "bob")}
+    try:
+        for number in range(6):
+            name = ("ann", "bob")[number % 2]
+            stdout = writers[name].stdout
+            assert stdout is not None
+            if not [stdout.readline() for _ in range(4)][-1]:
+                assert mutant, "the writer has ended by itself"
+                break
+            writers[name].kill()
+            writers[name].communicate()
+            writers[name] = begun(name)
+    finally:
+        for writer in writers.values():
+            writer.kill()
+            writer.communicate()
+    return traces
+
+
+# Ingest: two collectors, three agents, and one with a copied disk; what works behind them.
+
+
+def ingest(folder: Path, mutant: str) -> Path:
+    url, traces = f"file://{folder}/store", folder / "traces"
+    recorded = ("--record", str(traces))
+    with fleet(url, folder, 2, *recorded, mutant=mutant) as made:
+        counts = {f"agent-{at}": 10 for at in range(3)}
+        with chaos(made, seed=7, pause_s=(0.2, 0.8)):
+            summaries = run_agents(made, counts, seconds_max=SECONDS_MAX)
+        send, *_ = send_conflict(made, summaries[0])
+        subprocess.run([*command("fencepost"), "ingest", *send], check=False, capture_output=True, timeout=90)
+    for words in (("reconcile",), ("audit",), ("gc",)):
+        subprocess.run(
+            [*command("fencepost", mutant), "ingest", *words, "--store", url, *recorded],
+            check=False,
+            capture_output=True,
+            timeout=SECONDS_MAX,
+        )
+    return traces
+
+
+# Lifecycle: two workers of a directory that an object server serves, and a user.
+
+
+def lifecycle(folder: Path, mutant: str) -> Path:
+    from tests.impl.objects.serving import client
+
+    from .test_lifecycle import PLAIN, make
+
+    traces, directory = folder / "traces", folder / "data"
+    with objects_process(directory, 1) as (_, address), _recording(traces):
+        made = make(client(address), PLAIN)
+        user = User(seed=3)
+        made.seen = made.read()
+        with Workers(directory, 2, 3, mutant) as workers:
+            while workers.kills < 8 and not workers.failed:
+                if mutant:
+                    made.seen = None  # what vanishes may be early
+                user.turn(made)
+        assert mutant or not workers.failed, workers.failed
+    return traces
+
+
+@contextlib.contextmanager
+def _recording(traces: Path) -> Iterator[None]:
+    os.environ["FENCEPOST_RECORD"] = str(traces)
+    try:
+        yield
+    finally:
+        del os.environ["FENCEPOST_RECORD"]
+
+
+# Streams: two nodes of one prefix.
+
+
+class _Short(random.Random):
+    """Makes streams of four appends: a longer one has more segments than the model has room for."""
+
+    def randint(self, a: int, b: int) -> int:
+        return min(super().randint(a, b), 4)
+
+
+def streams(folder: Path, mutant: str) -> Path:
+    traces = folder / "traces"
+    options = ["--landing", "1", "--skew", "0.1", "--sweep-every", "0.3", "--record", str(traces)]
+    done = threading.Event()
+    url = f"file://{folder}/data"
+    (folder / "data").mkdir()
+    with nodes(url, folder, 2, *options, mutant=mutant) as made:
+        clients = [Client(made, f"s{at}", _Short(at), done) for at in range(3)]
+
+        def kill() -> None:
+            for number in range(4):
+                done.wait(0.7)
+                made.restart(number % 2, signal.SIGKILL)
+            done.set()
+
+        with contextlib.suppress(*((AssertionError,) if mutant else ())):  # clients notice some mutants
+            together([kill, *(client.run for client in clients)], done)
+    return traces
+
+
+# Objects: a server of two processes, four clients, and the conditions they race with.
+
+
+class _Server(Fleet):
+    def words(self, at: int) -> list[str]:
+        listen = f"127.0.0.1:{self.ports[at]}"
+        return ["objects", "serve", self.url, "--listen", listen, "--workers", "2"]
+
+
+def objects(folder: Path, mutant: str) -> Path:
+    from tests.impl.objects.serving import ROOT_TOKEN
+
+    os.environ["FENCEPOST_OBJECTS_ROOT_TOKEN"] = ROOT_TOKEN
+    traces = folder / "traces"
+    made = _Server(
+        str(folder / "data"), folder, free_ports(1), ("--record", str(traces)), mutant and f"{mutant}"
+    )
+    done = threading.Event()
+    with running(made):
+        clients = [_ObjectsClient(made.addresses[0], seed, done) for seed in range(4)]
+
+        def kill() -> None:
+            for number in range(4):
+                done.wait(1.0)
+                made.restart(0, signal.SIGTERM if number == 3 else signal.SIGKILL)
+            done.set()
+
+        together([kill, *(client.run for client in clients)], done)
+        made.end(0, signal.SIGTERM)
+        made.lives[0] = None
+    return traces
+
+
+class _ObjectsClient:
+    """Writes a few keys with every kind of condition, and goes on while the server is away."""
+
+    def __init__(self, address: str, seed: int, done: threading.Event) -> None:
+        from tests.impl.objects.serving import client
+
+        self._client, self._dice, self._done = client(address), random.Random(seed), done
+
+    def run(self) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        number = 0
+        while not self._done.is_set():
+            number += 1
+            with contextlib.suppress(ClientError, BotoCoreError):
+                self._act(number)
+
+    def _act(self, number: int) -> None:
+        client, dice = self._client, self._dice
+        place = {"Bucket": "shared", "Key": f"{dice.choice(('a', 'a/b', 'c'))}-{dice.randrange(3)}"}
+        body = b"%d" % number * dice.choice((1, 1, 30_000))
+        match dice.randrange(7):
+            case 0:
+                client.create_bucket(Bucket="shared")
+            case 1 | 2:
+                client.put_object(**place, Body=body, IfNoneMatch="*")
+            case 3:
+                client.put_object(**place, Body=body)
+            case 4:
+                etag = client.head_object(**place)["ETag"]
+                client.put_object(**place, Body=body, IfMatch=etag)
+            case 5:
+                client.delete_object(**place)
+            case _:
+                self._upload(place, body)
+
+    def _upload(self, place: dict[str, str], body: bytes) -> None:
+        upload = {**place, "UploadId": self._client.create_multipart_upload(**place)["UploadId"]}
+        etag = self._client.upload_part(**upload, PartNumber=1, Body=body)["ETag"]
+        parts = {"Parts": [{"ETag": etag, "PartNumber": 1}]}
+        self._client.complete_multipart_upload(**upload, MultipartUpload=parts)
+
+
+SYSTEMS = {
+    "publish": System(publish, ("--model", "publish"), ()),
+    "ingest": System(ingest, ("--model", "ingest"), ()),
+    "lifecycle": System(lifecycle, ("--model", "lifecycle", "--set", "whole=1"), ()),
+    "streams": System(
+        streams, ("--model", "streams", "--set", "places=10", "--set", "owners=10", "--set", "lives=4"), ()
+    ),
+    "objects": System(objects, ("--model", "objects"), ()),
+}
