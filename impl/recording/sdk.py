@@ -13,6 +13,7 @@ hash, and the fields that the caller named. A body is hashed if it is bytes or a
 when its body was read or closed.
 """
 
+import functools
 import hashlib
 import io
 import os
@@ -137,7 +138,8 @@ class _Hook:
             if call.first < 0:
                 call.first = op
             note = one.note if call.attempts == 1 else f"attempt {call.attempts} of {call.first}"
-            columns = {"note": note, **one.columns()}
+            columns = one.columns()
+            columns["note"] = note
             kept = self._recorder.emit("request", one.kind, one.key, op, columns, run=one.bucket)
             call.op.append(op if kept else -1)
 
@@ -214,6 +216,13 @@ def _content(body: Any) -> bytes | None:
     return None
 
 
+@functools.cache
+def _is_streaming_body(kind: type) -> bool:
+    """Return True for botocore's class and those derived from it; botocore is not imported for that."""
+    ancestors = {f"{one.__module__}.{one.__name__}" for one in kind.__mro__}
+    return "botocore.response.StreamingBody" in ancestors
+
+
 class _Tee:
     """The raw stream of an answer, which hashes what the program reads of it."""
 
@@ -227,8 +236,7 @@ class _Tee:
     @classmethod
     def put_into(cls, body: Any, finish: Finish, ranged: bool, size: str | int) -> bool:
         """Watch a body of botocore's own kind; false for any other."""
-        ancestors = {f"{one.__module__}.{one.__name__}" for one in type(body).__mro__}
-        if "botocore.response.StreamingBody" not in ancestors or not isinstance(size, int):
+        if not isinstance(size, int) or not _is_streaming_body(type(body)):
             return False
         body._raw_stream = cls(body._raw_stream, finish, size, whole=not ranged)  # noqa: SLF001  no way else
         return True
