@@ -30,6 +30,7 @@ from fencepost.impl.recording.files import Recorder
 from fencepost.impl.store.files import Disk, together
 from fencepost.impl.store.requests import Outcome
 
+TOPICS = ("staged", "locked", "linked", "renamed", "unchanged", "flushed", "indexed", "answered")
 FIELD = "server-write"
 """The trace field that names the write."""
 _ENDS = {Outcome.DONE: "done"} | dict.fromkeys((Outcome.EXISTS, Outcome.CHANGED, Outcome.MISSING), "refused")

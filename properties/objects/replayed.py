@@ -12,6 +12,7 @@ of requests. What it judges is what each write must do by itself, whatever the o
 What the writes of one key did to each other is in the access log of the same trace: continuity judges it.
 """
 
+from fencepost.impl.objects.calls import TOPICS
 from fencepost.model import Label, Model, Truth
 from fencepost.model.objects_observed import ObjectsObserved
 from fencepost.properties.refinement import (

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from .streams_kills import Client, together
 
 ROOT = Path(__file__).parent.parent.parent
 SECONDS_MAX = 300
+HORIZON_S = 6
+"""For which a collector relies on a blob."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +100,26 @@ def publish(folder: Path, mutant: str) -> Path:
 
 def ingest(folder: Path, mutant: str) -> Path:
     url, traces = f"file://{folder}/store", folder / "traces"
-    recorded = ("--record", str(traces))
-    with fleet(url, folder, 2, *recorded, mutant=mutant) as made:
+    every = (
+        "--record",
+        str(traces),
+        "--horizon",
+        str(HORIZON_S),
+        "--landing-bound",
+        "0",
+        "--skew-bound",
+        "0",
+    )
+    with fleet(url, folder, 2, *every, mutant=mutant) as made:
         counts = {f"agent-{at}": 10 for at in range(3)}
         with chaos(made, seed=7, pause_s=(0.2, 0.8)):
             summaries = run_agents(made, counts, seconds_max=SECONDS_MAX)
         send, *_ = send_conflict(made, summaries[0])
         subprocess.run([*command("fencepost"), "ingest", *send], check=False, capture_output=True, timeout=90)
-    for words in (("reconcile",), ("audit",), ("gc",)):
+    time.sleep(2 * HORIZON_S)  # until blobs are old
+    for name in ("reconcile", "audit", "gc"):
         subprocess.run(
-            [*command("fencepost", mutant), "ingest", *words, "--store", url, *recorded],
+            [*command("fencepost", mutant), "ingest", name, "--store", url, *every],
             check=False,
             capture_output=True,
             timeout=SECONDS_MAX,
@@ -149,7 +162,12 @@ def _recording(traces: Path) -> Iterator[None]:
 
 
 class _Short(random.Random):
-    """Makes streams of four appends: a longer one has more segments than the model has room for."""
+    """Makes streams of four appends, mostly with new names: the model has no room for more segments and lives
+    of one name.
+    """
+
+    def random(self) -> float:
+        return super().random() * 0.6
 
     def randint(self, a: int, b: int) -> int:
         return min(super().randint(a, b), 4)
