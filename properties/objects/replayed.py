@@ -32,9 +32,7 @@ OTHERS = ("staged", "created", "locked", "renamed")
 class ObjectsReplayed(Refinement):
     trace_fields = ("kind", "ended")
     kinds = frozenset()
-    notes = frozenset(
-        {"staged", "linked", "locked", "renamed", "unchanged", "flushed", "indexed", "answered"}
-    )
+    notes = frozenset(TOPICS)
     left_out = ("power_lost", "power_lost_after", "reconciled")
     # A write has its name in each of its notes, and nothing links others to it.
     runs = LinkedRuns("write", r"(?:^| )server-write=(?P<run>[^ ]+)", r"(?P<link>[^\s\S])")

@@ -1,6 +1,4 @@
-"""The calls of a live server, as `serve --record` notes them: accepted as shipped, and rejected where a mutant
-takes another step.
-"""
+"""The calls of a live server, as `serve --record` notes them: accepted as shipped, rejected in a mutant."""
 
 import json
 import threading
@@ -140,8 +138,7 @@ def test_a_dropped_note_ends_the_notes_of_its_write(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(
         Recorder,
         "emit",
-        lambda self, *words, **columns: not words[2].startswith("flushed ")
-        and emit(self, *words, **columns),
+        lambda self, *words, **columns: not words[2].startswith("flushed ") and emit(self, *words, **columns),
     )
     found = recorded(tmp_path, every_kind)
     assert (found["verdict"], found["undecided"]) == ("holds", 0), found["violations"]
