@@ -161,7 +161,7 @@ def _summary(counted: Mapping[str, Any]) -> Iterator[str]:
     """What the requests cost, and what became of them."""
     for kind, one in counted["operations"].items():
         outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
-        times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p99") if name in one)
+        times = " ".join(f"{name} {one[name]:.3g}" for name in ("p50", "p99") if name in one)
         yield f"  {kind:<15} {outcomes}{f'  {times} ms' if times else ''}"
     hops = counted["serial_hops"]
     shown = f"{hops['p50']:,} at the median, {hops['max']:,} at most" if hops else "none"
@@ -177,7 +177,7 @@ def _summary(counted: Mapping[str, Any]) -> Iterator[str]:
 def _statistics(counted: Mapping[str, Any]) -> Iterator[str]:
     for kind, one in counted["operations"].items():
         outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
-        times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p90", "p99", "max") if name in one)
+        times = " ".join(f"{name} {one[name]:.3g}" for name in ("p50", "p90", "p99", "max") if name in one)
         yield f"{kind:16} {outcomes}  {f'{times} ms' if times else 'latency unknown'}"
     rates = ", ".join(f"{code} {share:.2%}" for code, share in counted["rates"].items())
     yield (

@@ -140,6 +140,8 @@ class Recorder:
             )
         self._rotate_bytes, self._kept_bytes, self._ring_bytes = sizes
         self._now = (env or SystemEnvironment()).now_ns
+        self.endpoints: dict[str, str] = {}
+        """By bucket the endpoint at which it was recorded first."""
         self._begin()
         _ALIVE.add(self)
 
