@@ -17,8 +17,13 @@ BRIEF = 3
 REASONS = 5
 
 
-def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = False) -> RenderableType:
-    """The verdict, and the first runs that are not accepted; with `verbose` statistics."""
+def replay_text(
+    result: ReplayResult, *, verbose: bool = False, gaps: bool = False, again: str = ""
+) -> RenderableType:
+    """The verdict, and the first runs that are not accepted; with `verbose` statistics.
+
+    `again` is the command that runs a violation again.
+    """
     shown = SHOWN if verbose else BRIEF
     lines = [
         *result.explained_runs.get("text", ()),
@@ -31,6 +36,8 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
             for line in first((f"NOT READ  {p}" for p in result.problems), verbose=False, shown=shown)
         ),
     ]
+    if again:
+        lines.append(f"to run it again and make it shorter: {again}")
     if result.damaged_lines:
         lines.append(f"DAMAGED  {plural(result.damaged_lines, 'line')} could not be read as events")
     if result.source == "traces" and result.model and result.events and not result.events_read:

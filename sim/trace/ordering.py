@@ -8,8 +8,8 @@ of a run, for all runs at once, one round for each hop between processes; then e
 time, within a process by number.
 
 An ETag that two requests made at one key of a run proves nothing (a fingerprint of content, not of a write)
-and is not used. Where even corrected clocks contradict the responses (a clock that jumped within the run), the run
-keeps the order of its clocks and is reported, so that its order is not mistaken for known.
+and is not used. Where even corrected clocks contradict the responses (a clock that jumped within the run),
+the run keeps the order of its clocks and is reported, so that its order is not mistaken for known.
 """
 
 from dataclasses import dataclass

@@ -69,7 +69,9 @@ def test_a_skeleton_runs_as_it_is(trace: Path, tmp_path: Path) -> None:
         assert exit_of("replay", str(trace), "--model", f"{file}:WorkQueueMap") in (0, 1, 3)
 
 
-def test_a_skeleton_of_a_lease_and_its_log_is_a_map_that_accepts_them(tmp_path: Path) -> None:
+def test_a_skeleton_of_a_lease_and_its_log_is_a_map_that_accepts_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One key that changes again and again, a folder beside it, and numbers that rise."""
     (tmp_path / "lease.py").write_text(
         "from fencepost.model import *\n\n\n"
@@ -102,7 +104,9 @@ def test_a_skeleton_of_a_lease_and_its_log_is_a_map_that_accepts_them(tmp_path: 
         assert json.loads(found.read_text())["accepted"] == 1
         broken = [*events[:40], *put(99, "cluster/log/x", "a", "epoch=3"), *events[40:]]
         write_parquet(trace, table_of(replace(one, seq=seq) for seq, one in enumerate(broken)))
+        capsys.readouterr()
         assert exit_of("replay", str(trace), "--model", model) == 1
+        assert f"fencepost audit FILE.py:FUNCTION --like {trace}\n" in capsys.readouterr().out
 
 
 def _machine(file: Path) -> Any:
