@@ -37,7 +37,7 @@ _ENDS = {Outcome.DONE: "done"} | dict.fromkeys((Outcome.EXISTS, Outcome.CHANGED,
 
 
 class Key(NamedTuple):
-    """How to recognise what belongs to a key."""
+    """A key, and the means to recognise its file and its lock."""
 
     bucket: str
     key: str

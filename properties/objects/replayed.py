@@ -3,13 +3,13 @@
 `objects serve --record` notes the calls of each write (`impl.objects.calls`). A run is one write, whose calls
 one thread makes in order. It is writer 0 of the machine. The others are hidden: at any time another request
 may publish or take the key's lock, so the map needs no order between processes and has no bound on the number
-of requests. What it judges is what each write must do by itself, whatever the others do:
+of requests. It judges what each write must do by itself, whatever the others do:
 
     a create publishes with `link`; every other write by `rename` or `unlink`, under the key's lock
     the folder is flushed after that and before the index records it
     the answer `done` follows the index; `refused` needs a condition that does not hold
 
-What the writes of one key did to each other is in the access log of the same trace: continuity judges it.
+Continuity judges what the writes of one key did to each other, from the access log of the same trace.
 """
 
 from fencepost.impl.objects.calls import TOPICS
@@ -26,7 +26,7 @@ from fencepost.properties.refinement import (
 )
 
 OTHERS = ("staged", "created", "locked", "renamed")
-"""What other requests do that this one may notice."""
+"""Actions of other requests that this one may notice."""
 
 
 class ObjectsReplayed(Refinement):

@@ -55,7 +55,7 @@ class Planted:
 
 @dataclass(frozen=True)
 class System:
-    """How a system is run, the words of `fencepost replay` for its traces, and its planted mutants."""
+    """One system: its run, the words of `fencepost replay` for its traces, and its planted mutants."""
 
     run: Callable[[Path, str], Path]
     words: tuple[str, ...]
@@ -79,8 +79,12 @@ def publish(folder: Path, mutant: str) -> Path:
         words = [*command("tests.servers.publish_agent", mutant), url, str(traces), name]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
 
-    writers = {name: begun(name) for name in ("ann", "bob")}
+    writers = {"ann": begun("ann")}
     try:
+        first = writers["ann"].stdout
+        assert first is not None
+        first.readline()  # the numbers of a run count from its first plan: no other is based on earlier ones
+        writers["bob"] = begun("bob")
         for number in range(3):  # each may leave a plan under way, and the model has room for six
             name = ("ann", "bob")[number % 2]
             stdout = writers[name].stdout
