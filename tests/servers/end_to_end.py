@@ -66,7 +66,7 @@ class System:
 
 
 def publish(folder: Path, mutant: str) -> Path:
-    """Two writers, each killed in turn after some commits, and started again."""
+    """Two writers: killed and started again; one is stopped while the other opens the catalog."""
     url, traces = f"file://{folder}/shop", folder / "traces"
     with (
         Catalog.open(open_store(url), author="setup", create=True) as catalog,
@@ -75,26 +75,43 @@ def publish(folder: Path, mutant: str) -> Path:
         txn.create_table("person", {"id": "int64", "name": "string"}, key="id")
         txn.create_table("knows", {"id": "int64", "a": "int64"}, key="id", edges={"a": "person"})
 
-    def begun(name: str) -> "subprocess.Popen[str]":
-        words = [*command("tests.servers.publish_agent", mutant), url, str(traces), name]
+    def begun(name: str, pause: str = "0.3") -> "subprocess.Popen[str]":
+        words = [*command("tests.servers.publish_agent", mutant), url, str(traces), name, pause]
         return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+
+    def commits(name: str, count: int) -> bool:
+        stdout = writers[name].stdout
+        assert stdout is not None
+        return all(stdout.readline() for _ in range(count))
+
+    def restart(name: str, pause: str) -> None:
+        writers[name].kill()
+        writers[name].communicate()
+        writers[name] = begun(name, pause)
 
     writers = {"ann": begun("ann")}
     try:
-        first = writers["ann"].stdout
-        assert first is not None
-        first.readline()  # the numbers of a run count from its first plan: no other is based on earlier ones
+        commits("ann", 1)  # the numbers of a run count from its first plan: no other is based on earlier ones
         writers["bob"] = begun("bob")
-        for number in range(3):  # each may leave a plan under way, and the model has room for six
-            name = ("ann", "bob")[number % 2]
-            stdout = writers[name].stdout
-            assert stdout is not None
-            if not [stdout.readline() for _ in range(6)][-1]:
+        for name in ("ann", "bob", "ann"):  # each may leave a plan under way, and the model has room for six
+            if not commits(name, 3):
                 assert mutant, "the writer has ended by itself"
                 break
-            writers[name].kill()
-            writers[name].communicate()
-            writers[name] = begun(name)
+            restart(name, "0" if name == "ann" else "0.3")
+        sidecars = folder / "shop" / "recovery"
+        for _ in range(
+            10 if mutant else 3
+        ):  # one is stopped when it has written its plan, and the other opens the catalog
+            commits("ann", 1)
+            writers["bob"].kill()
+            plans = set(sidecars.iterdir())
+            while not set(sidecars.iterdir()) - plans and writers["ann"].poll() is None:
+                ENV.sleep(0.0005)
+            writers["ann"].send_signal(signal.SIGSTOP)
+            restart("bob", "0.3")
+            commits("bob", 1)
+            writers["bob"].kill()
+            writers["ann"].send_signal(signal.SIGCONT)
     finally:
         for writer in writers.values():
             writer.kill()

@@ -1,9 +1,10 @@
 """A writer of a catalog, recorded, until it is killed.
 
-python -m tests.servers.publish_agent URL TRACES NAME     # a line for each commit
+python -m tests.servers.publish_agent URL TRACES NAME PAUSE     # a line for each commit
 """
 
 import sys
+import time
 
 from fencepost.impl.publish import Catalog
 from fencepost.impl.publish.errors import PublishError
@@ -13,7 +14,8 @@ from fencepost.impl.recording.layer import RecordedStore
 from fencepost.impl.store import open_store
 
 
-def main(url: str, traces: str, name: str) -> None:
+def main(url: str, traces: str, name: str, pause_s: str) -> None:
+    """`pause_s`: between two commits. A plan based on many commits ago is beyond the bounds of the model."""
     store = RecordedStore(open_store(url), Recorder(traces, name), run="shop", trace_fields=trace_fields)
     catalog = Catalog.open(store, author=name, mode="join")
     number = 0
@@ -29,6 +31,7 @@ def main(url: str, traces: str, name: str) -> None:
         number += 1
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
+        time.sleep(float(pause_s))
 
 
 if __name__ == "__main__":
