@@ -22,7 +22,7 @@ def _choose(context: click.Context, _: object, folder: str | None) -> str | None
     return folder
 
 
-_RECORD = {
+_RECORD: dict[str, Any] = {
     "metavar": "DIR",
     "envvar": "FENCEPOST_RECORD",
     "help": "Record every request in files there, for `fencepost replay`.",

@@ -140,8 +140,8 @@ def _again(result: ReplayResult, options: Mapping[str, Any]) -> str:
     """The command by which an audit follows what was recorded; empty where nothing was violated, or where an
     audit cannot follow it.
     """
-    broken = [*result.violations, *(one for one in result.promises if one.verdict == "violated")]
-    found = [(one.run, one.event) for one in broken if " note note " not in one.event]
+    found = [(one.run, one.event) for one in result.violations if " note note " not in one.event]
+    found += [(one.run, one.event) for one in result.promises if one.verdict == "violated"]
     if not found or options["source"] != "traces" or len(options["traces"]) != 1 or "-" in options["traces"]:
         return ""
     run, event = found[0]

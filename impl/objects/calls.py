@@ -22,14 +22,15 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, NamedTuple
+from typing import NamedTuple, TypeVar
 
-from fencepost.impl.objects.safeguards import Look, P, Write
+from fencepost.impl.objects.safeguards import Look, Write
 from fencepost.impl.objects.tables import Entry
 from fencepost.impl.recording.files import Recorder
 from fencepost.impl.store.files import Disk, together
-from fencepost.impl.store.requests import Outcome
+from fencepost.impl.store.requests import Outcome, Reply
 
+P = TypeVar("P", bound=Reply)
 TOPICS = ("staged", "locked", "linked", "renamed", "unchanged", "flushed", "indexed", "answered")
 FIELD = "server-write"
 """The trace field that names the write."""
@@ -219,7 +220,7 @@ class RecordedDisk(Disk):
         return self._disk.get_attribute(fd)
 
 
-class RecordedWrite(Write[P], Generic[P]):
+class RecordedWrite(Write[P]):
     """A write whose steps are noted in the order in which the safeguards take them."""
 
     def __init__(self, inner: Write[P], notes: _Notes) -> None:

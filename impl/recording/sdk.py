@@ -13,7 +13,6 @@ hash, and the fields that the caller named. A body is hashed if it is bytes or a
 when its body was read or closed.
 """
 
-import functools
 import hashlib
 import io
 import os
@@ -232,11 +231,15 @@ def _content(body: Any) -> bytes | None:
     return None
 
 
-@functools.cache
 def _is_streaming_body(kind: type) -> bool:
     """Return True for botocore's class and those derived from it; botocore is not imported for that."""
-    ancestors = {f"{one.__module__}.{one.__name__}" for one in kind.__mro__}
-    return "botocore.response.StreamingBody" in ancestors
+    if kind not in _streaming:
+        ancestors = {f"{one.__module__}.{one.__name__}" for one in kind.__mro__}
+        _streaming[kind] = "botocore.response.StreamingBody" in ancestors
+    return _streaming[kind]
+
+
+_streaming: dict[type, bool] = {}
 
 
 class _Tee:

@@ -89,6 +89,10 @@ def publish(folder: Path, mutant: str) -> Path:
         writers[name].communicate()
         writers[name] = begun(name, pause)
 
+    def plans() -> set[Path]:
+        sidecars = folder / "shop" / "recovery"
+        return set(sidecars.iterdir()) if sidecars.is_dir() else set()
+
     writers = {"ann": begun("ann")}
     try:
         commits("ann", 1)  # the numbers of a run count from its first plan: no other is based on earlier ones
@@ -98,14 +102,15 @@ def publish(folder: Path, mutant: str) -> Path:
                 assert mutant, "the writer has ended by itself"
                 break
             restart(name, "0" if name == "ann" else "0.3")
-        sidecars = folder / "shop" / "recovery"
         for _ in range(
             10 if mutant else 3
         ):  # one is stopped when it has written its plan, and the other opens the catalog
             commits("ann", 1)
             writers["bob"].kill()
-            plans = set(sidecars.iterdir())
-            while not set(sidecars.iterdir()) - plans and writers["ann"].poll() is None:
+            before = plans()
+            for _ in range(2000):
+                if plans() - before:
+                    break
                 ENV.sleep(0.0005)
             writers["ann"].send_signal(signal.SIGSTOP)
             restart("bob", "0.3")
