@@ -9,8 +9,8 @@
     unchanged               a delete found nothing
     answered                the operation has ended: `done` or `refused`
 
-`fencepost replay --model objects` judges their order, each write by itself: its notes come from one thread, so
-they need no clock and no counter that processes share. A write that is killed leaves the beginning of its
+`fencepost replay --model objects` judges their order, each write by itself: its notes come from one thread,
+so they need no clock and no counter that processes share. A write that is killed leaves the beginning of its
 notes. If the queue of the recorder is full, the rest of a write is left out, so no note is ever missing
 between two others.
 

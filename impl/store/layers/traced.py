@@ -71,8 +71,9 @@ class Traced(Layer):
         return replies
 
     def note(self, text: str, key: str = "", trace_fields: str = "") -> None:
-        """Remark something that no request shows, such as `accepted`. A map reads the first word of `key`, and
-        the fields.
+        """Remark something that no request shows, such as `accepted`.
+
+        A refinement map reads the first word of `key`, and the fields.
         """
         self._emit(-1, "note", {"kind": "note", "key": key, "note": text, "trace_fields": trace_fields})
 
