@@ -129,7 +129,7 @@ class _Notes:
 
 
 class RecordedDisk(Disk):
-    """The calls of `disk`, with notes of those that publish."""
+    """The calls of `disk`, with notes of those that change what a key has."""
 
     def __init__(self, disk: Disk, calls: Calls) -> None:
         self._disk, self._calls = disk, calls

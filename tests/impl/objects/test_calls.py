@@ -85,7 +85,7 @@ def test_every_kind_of_write_is_accepted(tmp_path: Path) -> None:
         ("event-after-publish", "indexed", '.at == "flushed"'),
     ],
 )
-def test_a_mutant_is_rejected_at_its_first_wrong_call(
+def test_a_mutant_is_rejected_at_its_first_odd_call(
     mutant: str, topic: str, guard: str, tmp_path: Path
 ) -> None:
     found = recorded(tmp_path, every_kind, mutant)

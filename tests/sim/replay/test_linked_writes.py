@@ -109,11 +109,11 @@ def test_a_cursor_that_is_created_later_than_every_walk_is_rejected(judge: Judge
 def test_what_no_etag_ties_is_not_compared(judge: Judge, run: list[Event]) -> None:
     """A write whose predecessor's answer is lost, or is one of two with this ETag, may have any revision."""
     place = swaps(run, "cursors")[-1]
-    wrong = changed(run, place, more("revision", 1))
+    spoilt = changed(run, place, more("revision", 1))
     before = [
         at
         for at, one in enumerate(run)
         if one.phase == "response" and one.etag == run[place].etag and one.kind == "put"
     ]
-    without = [one for at, one in enumerate(wrong) if at not in before]
+    without = [one for at, one in enumerate(spoilt) if at not in before]
     assert verdict(judge, without)["verdict"] != "rejected"
