@@ -2,8 +2,8 @@
 
 `objects serve --record` notes the calls of each write (`impl.objects.calls`). A run is one write, whose calls
 one thread makes in order. It is writer 0 of the machine. The others are hidden: at any time another request
-may change the object or take the key's lock, so the map needs no order between processes and has no bound on the number
-of requests. It judges what each write must do by itself, whatever the others do:
+may change the object or take the key's lock. So the map needs no order between processes, and the number of
+requests has no bound. It judges what each write must do by itself, whatever the others do:
 
     a create names its file by `link`; every other write acts by `rename` or `unlink`, under the key's lock
     the folder is flushed after that and before the index records it
