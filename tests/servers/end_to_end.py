@@ -113,9 +113,13 @@ def publish(folder: Path, mutant: str) -> Path:
                     break
                 ENV.sleep(0.0005)
             writers["ann"].send_signal(signal.SIGSTOP)
+            # It may hold the lock of a key, for which the other waits.
+            go_on = threading.Timer(4.0, writers["ann"].send_signal, (signal.SIGCONT,))
+            go_on.start()
             restart("bob", "0.3")
             commits("bob", 1)
             writers["bob"].kill()
+            go_on.cancel()
             writers["ann"].send_signal(signal.SIGCONT)
     finally:
         for writer in writers.values():
