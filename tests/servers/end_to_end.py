@@ -45,6 +45,8 @@ class Planted:
     """A pattern of the event at which a run is rejected."""
     reason: str
     """A pattern of the reason."""
+    tries: int = 1
+    """Runs in which it may happen, where it takes a race."""
 
     def is_found(self, violations: list[dict[str, Any]]) -> bool:
         return any(
@@ -245,6 +247,21 @@ class _Server(Fleet):
         listen = f"127.0.0.1:{self.ports[at]}"
         return ["objects", "serve", self.url, "--listen", listen, "--workers", "2"]
 
+    def restart(self, at: int, how: signal.Signals) -> None:
+        """Try again while the workers of a server that was killed still have its directory and its port."""
+        self.end(at, how)
+        for _ in range(30):
+            self.start(at)
+            process = self.lives[at]
+            assert process is not None
+            assert process.stdout is not None
+            if process.stdout.readline().startswith("listening on"):
+                return
+            process.wait(SECONDS_MAX)
+            process.stdout.close()
+            ENV.sleep(0.3)
+        raise AssertionError(self.log(at))
+
 
 def objects(folder: Path, mutant: str) -> Path:
     from tests.impl.objects.serving import ROOT_TOKEN
@@ -319,7 +336,7 @@ SYSTEMS = {
         (
             Planted("sidecar-before-heads", r"put table/", r"move_head.*at == \"heads\""),
             Planted("create-only-manifest", r"put branch/main/manifest/", "manifest"),
-            Planted("grace-window", r"delete recovery/", r"recovery_retires"),
+            Planted("grace-window", r"delete recovery/", r"recovery_retires", tries=4),
         ),
     ),
     "ingest": System(
@@ -364,7 +381,18 @@ SYSTEMS = {
 
 
 def row(system: str, folder: Path, planted: Planted | None = None) -> dict[str, Any]:
-    """Run a system in `folder`, replay its traces, and return the verdict with the figures of the run."""
+    """Run a system below `folder`, replay its traces, and return the verdict with the figures of the run."""
+    found: dict[str, Any] = {}
+    for number in range(planted.tries if planted else 1):
+        own = folder / f"run-{number}"
+        own.mkdir()
+        found = _row(system, own, planted)
+        if found["as_expected"]:
+            break
+    return found
+
+
+def _row(system: str, folder: Path, planted: Planted | None) -> dict[str, Any]:
     one, mutant = SYSTEMS[system], f"{system}/{planted.mutant}" if planted else ""
     traces = one.run(folder, mutant)
     found = _replayed(traces, folder, *one.words)
