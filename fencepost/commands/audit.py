@@ -121,10 +121,10 @@ REFUSED: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("--store", "--replay", "--base", "--flat", "--jobs", "--depth"),
     ),
     "--like": (
-        "--like follows a trace in this process, and {} is about other searches; leave out either",
+        "--like follows a trace, and {} is about other searches; leave out either",
         (
             *("--strategy", "--depth", "--jobs", "--resume", "--replay", "--base", "--flat"),
-            *("--mutants", "--mutate", "--over-http", "--store"),
+            *("--mutants", "--mutate", "--store"),
         ),
     ),
     "--base": (
@@ -473,6 +473,10 @@ def _over_http(system: Audited, options: Mapping[str, Any]) -> results.AuditResu
             raise BadRequest(f"--faults {kind}: --over-http does not control clocks, messages or disks")
     request = _request(system, options, options["settings"])
     request = replace(request, strategy=options["strategy"] or "pct")
+    if options["like"]:
+        request = replace(
+            request, strategy="like", like=_recorded_steps(options["like"], options["like_keys"] or "")
+        )
     if options["engine"] == "spark":
         return _samples_elsewhere(system, request, options)
     if options["replay"] is not None:

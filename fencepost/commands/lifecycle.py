@@ -33,7 +33,7 @@ from fencepost.commands.operating import (
     user_name,
 )
 from fencepost.commands.output_files import json_option
-from fencepost.commands.recording import record_option, recorded_store
+from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
@@ -105,6 +105,7 @@ STORE: tuple[Parameter, ...] = (
         metavar="URL",
         help="Where the state of s3://bucket lies, if not in it.",
     ),
+    record_store_option,
 )
 TIMING: tuple[Parameter, ...] = (
     _seconds("--day", "day_s", 86_400.0, "Length of a day, for good. For tests: objects go as early."),
@@ -133,11 +134,9 @@ def _set(log: Log, day_s: float, near_s: float, lookback_s: float, **more: float
 
 
 @contextlib.contextmanager
-def _opened(
-    store: str, state: str, record: str | None = None, events: tuple[str, ...] = ()
-) -> Iterator[Opened]:
+def _opened(store: str, state: str, events: tuple[str, ...] = ()) -> Iterator[Opened]:
     def layer(inner: Store) -> Store:
-        return recorded_store(inner, record, store, "lifecycle")
+        return recorded_store(inner, store, "lifecycle")
 
     with open_lifecycle(store, ENV, state, layer, events) as found:
         yield found
@@ -145,10 +144,10 @@ def _opened(
 
 @contextlib.contextmanager
 def _worker(
-    store: str, state: str, record: str | None = None, events: tuple[str, ...] = (), /, **timing: Any
+    store: str, state: str, events: tuple[str, ...] = (), /, **timing: Any
 ) -> Iterator[tuple[Opened, Worker]]:
     """One that does nothing by itself."""
-    with _opened(store, state, record, events) as found:
+    with _opened(store, state, events) as found:
         how = _set(found.log, **timing) if timing else Timing()
         yield found, Worker(found.context, found.target, found.log, how)
 
@@ -248,7 +247,6 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         help="Where stores POST notifications, at /NAME; port 0 takes a free one.",
     ),
     click.option("--receive-token-file", metavar="FILE", help="Holds the token that these requests have."),
-    record_option,
 )
 def run(
     store: str,
@@ -260,7 +258,6 @@ def run(
     events: tuple[str, ...],
     receive: Address | None,
     receive_token_file: str | None,
-    record: str | None,
     **timing: float,
 ) -> Result:
     """Walk, follow the log, and delete what is due. SIGTERM or ctrl-C ends it between two objects.
@@ -271,7 +268,7 @@ def run(
 
     sources = _sources(events, receive, receive_token_file)
     with (
-        _worker(store, state, record, tuple(sources), **timing) as (found, worker),
+        _worker(store, state, tuple(sources), **timing) as (found, worker),
         _working(worker, concurrency) as stopping,
         _receiving(found, sources, receive, receive_token_file, once=once),
     ):

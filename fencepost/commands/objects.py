@@ -279,12 +279,15 @@ def _serve(
     from fencepost.impl.http.server import Server
     from fencepost.impl.lifecycle.served import ServedLifecycle
     from fencepost.impl.objects.app import ObjectServer
+    from fencepost.impl.objects.calls import Calls
     from fencepost.impl.objects.maintenance import Maintenance
 
     domain = options["domain"] or ""
     access = _access_log(options["access_log"])
     tokens = open_tokens(options["tokens"], "objects")
     recording = http_recording(options, "objects", domain)
+    if recording is not None:
+        buckets.calls = Calls(recording.recorder)
     service = ObjectServer(
         buckets,
         credentials,

@@ -13,9 +13,23 @@ from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.events import TraceFields
 from fencepost.impl.store.interface import Store
 
-record_option = click.option(
-    "--record", "record", metavar="DIR", help="Record every request in files there, for `fencepost replay`."
-)
+_CHOSEN = "fencepost.record"
+"""The folder of `--record`, in the context of a command."""
+
+
+def _choose(context: click.Context, _: object, folder: str | None) -> str | None:
+    context.meta[_CHOSEN] = folder
+    return folder
+
+
+_RECORD: dict[str, Any] = {
+    "metavar": "DIR",
+    "envvar": "FENCEPOST_RECORD",
+    "help": "Record every request in files there, for `fencepost replay`.",
+}
+record_option = click.option("--record", "record", **_RECORD)
+record_store_option = click.option("--record", **_RECORD, expose_value=False, callback=_choose)
+"""For a command that opens its store by `recorded_store`, which finds the value."""
 fields_option = click.option(
     "--record-fields",
     "record_fields",
@@ -60,9 +74,14 @@ def http_recording(options: Mapping[str, Any], process: str, domain: str = "") -
     )
 
 
-def recorded_store(store: Store, folder: str | None, name: str, system: str, process: str = "") -> Store:
-    """The store of a system, recorded if a folder is given. `name`, its URL or path, names the run."""
-    recorder = open_recorder(folder, process)
+def recorded_store(store: Store, name: str, system: str, folder: str | None = None) -> Store:
+    """The store of a system, recorded in the folder of `--record`, if it was given. `name`, its URL or path,
+    names the run.
+    """
+    context = click.get_current_context(silent=True)
+    if folder is None and context is not None:
+        folder = context.meta.get(_CHOSEN)
+    recorder = open_recorder(folder, "")
     if recorder is None:
         return store
     from fencepost.impl.recording.layer import RecordedStore

@@ -1,5 +1,7 @@
 """`fencepost replay TRACES`: whether what happened in production is something the model allows."""
 
+import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -144,8 +146,26 @@ def command(listing: bool, **options: Any) -> int:
 
             write_violations(result, folder / "violations.parquet")
             write_json(to_json(result), str(folder / "summary.json"))
-    text = replay_text(result, verbose=options["verbose"], gaps=options["gaps"])
+    shown = {"verbose": options["verbose"], "gaps": options["gaps"]}
+    text = replay_text(result, **shown, again=_again(result, options))
     return finish(result, text, options["json_file"])
+
+
+def _again(result: ReplayResult, options: Mapping[str, Any]) -> str:
+    """The command by which an audit follows what was recorded; empty where nothing was violated, or where an
+    audit cannot follow it.
+    """
+    found = [(one.run, one.event) for one in result.violations if " note note " not in one.event]
+    found += [(one.run, one.event) for one in result.promises if one.verdict == "violated"]
+    if not found or options["source"] != "traces" or len(options["traces"]) != 1 or "-" in options["traces"]:
+        return ""
+    run, event = found[0]
+    program = options["model"] if options["model"] in SYSTEMS else "FILE.py:FUNCTION"
+    words = ["fencepost", "audit", program, "--like", options["traces"][0]]
+    # The name of a run as recorded is that of a bucket; any other comes from its keys.
+    if result.grouped_by not in ("run", "process") and run in event:
+        words += ["--like-keys", re.escape(run)]
+    return shlex.join(words)
 
 
 def _refuse_contradictions(options: Mapping[str, Any]) -> None:

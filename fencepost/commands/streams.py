@@ -22,7 +22,7 @@ from fencepost.commands.operating import (
     print_error,
     refuse_memory,
 )
-from fencepost.commands.recording import record_option, recorded_store
+from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.commands.serving import TLS, add_token_commands, check_tls, is_local, open_tokens
 from fencepost.commands.values import Address, FiniteNumber, WholeNumber, listen_option, size_option
 from fencepost.impl.environment import SystemEnvironment
@@ -86,13 +86,13 @@ LANDING = _seconds(
 )
 
 
-def _node(url: str, state: str | None = None, record: str | None = None, /, **settings: Any) -> Any:
+def _node(url: str, state: str | None = None, /, **settings: Any) -> Any:
     from fencepost.impl.store.urls import open_store
     from fencepost.impl.streams import MemoryState, Node, Settings, SqliteState
 
     store = open_store(url, ENV)
     store.verify()
-    store = recorded_store(store, record, url, "streams")
+    store = recorded_store(store, url, "streams")
     return Node(store, ENV, Settings(**settings), SqliteState(state) if state else MemoryState())
 
 
@@ -139,7 +139,7 @@ def _node(url: str, state: str | None = None, record: str | None = None, /, **se
         help="Origin whose pages may write, as https://app.example; * is any. Others only read. Repeatable.",
     ),
     *TLS,
-    record_option,
+    record_store_option,
 )
 def serve(
     url: str,
@@ -156,7 +156,6 @@ def serve(
     origins: tuple[str, ...],
     certificate: str | None,
     key: str | None,
-    record: str | None,
     **how: Any,
 ) -> Result:
     """Serve the streams below URL. SIGTERM or ctrl-C uploads what is buffered and ends.
@@ -181,7 +180,7 @@ def serve(
     if access.tokens is not None and not (is_local(listen.host) or certificate):
         print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
     allow_connections(connections)
-    node = _node(url, state, record, durability=Durability(durability), **how)
+    node = _node(url, state, durability=Durability(durability), **how)
     handler = logging.StreamHandler()
     handler.setFormatter(LogLine())
     logging.getLogger("fencepost.streams").addHandler(handler)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.objects.calls import Calls
 from fencepost.impl.objects.change_log import ChangeLog
 from fencepost.impl.objects.credentials import ROOT
 from fencepost.impl.objects.index import Index, NewTables
@@ -101,6 +102,8 @@ class Buckets:
         self.env = env or SystemEnvironment()
         self.safeguards = safeguards
         self._disk = disk
+        self.calls: Calls | None = None
+        """Records the calls of the stores that are opened from now on."""
         self._documents = FileStore(f"{self.root}/{_INTERNAL}", env=self.env, disk=disk)
         self.log = ChangeLog(self.root, self.env)
         self.index = Index(self.root, self.env, new_tables, self.log.newest_ns)
@@ -253,7 +256,8 @@ class Buckets:
         with self._lock:
             if name not in self._stores:
                 self._stores[name] = RecordedStore(
-                    f"{self.root}/{name}", name, self.index, self.env, self._disk, self.safeguards
+                    *(f"{self.root}/{name}", name, self.index, self.env, self._disk, self.safeguards),
+                    calls=self.calls,
                 )
             return self._stores[name]
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 from fencepost.impl.environment import Environment
+from fencepost.impl.objects.calls import Calls, Key, RecordedDisk, RecordedWrite
 from fencepost.impl.objects.index import Change, Index
 from fencepost.impl.objects.safeguards import STANDARD, Look, Safeguards, Write, guarded
 from fencepost.impl.objects.tables import UPLOAD, Entry, entry_of, entry_of_upload
@@ -44,9 +45,12 @@ class RecordedStore(FileStore):
         env: Environment,
         disk: Disk | None = None,
         safeguards: Safeguards = STANDARD,
+        calls: Calls | None = None,
     ) -> None:
-        calls = guarded(disk or Disk(), safeguards)
-        super().__init__(path, env=env, verify_reads=False, disk=calls, remembers_uploads=True)
+        disk = disk or Disk()
+        disk = guarded(disk if calls is None else RecordedDisk(disk, calls), safeguards)
+        super().__init__(path, env=env, verify_reads=False, disk=disk, remembers_uploads=True)
+        self._calls = calls
         self._bucket = bucket
         self._index = index
         self._safeguards = safeguards
@@ -64,7 +68,8 @@ class RecordedStore(FileStore):
         if not isinstance(request, _WRITES):
             return sent(request)
         mark = _DELETED if isinstance(request, ask.Delete) else ""
-        return cast(R, self.write(_Write(self, request.key, functools.partial(sent, request), mark)))
+        land = functools.partial(sent, request)
+        return cast(R, self.write(_Write(self, request.key, land, mark, when=request.when)))
 
     @contextlib.contextmanager
     def incoming(self, key: str, when: ask.Condition, keep: Keep = Keep.NOTHING) -> Iterator[Incoming]:
@@ -76,7 +81,7 @@ class RecordedStore(FileStore):
     ) -> ask.PutReply:
         land = functools.partial(super().complete, request, keep, content)
         ended = frozenset({UPLOAD + request.upload})
-        return self.write(_Write(self, request.key, land, keep=keep, ended=ended))
+        return self.write(_Write(self, request.key, land, keep=keep, ended=ended, when=request.when))
 
     def begin_upload(self, request: ask.CreateUpload, extra: ask.Metadata) -> ask.UploadReply:
         reply = super().begin_upload(request, extra)
@@ -97,7 +102,7 @@ class RecordedStore(FileStore):
         guard: Callable[[], None] = lambda: None,
     ) -> ask.DeleteReply:
         land = functools.partial(super().delete_keeping, key, when, keep, guard)
-        return self.write(_Write(self, key, land, _DELETED, keep))
+        return self.write(_Write(self, key, land, _DELETED, keep, when=when))
 
     def remove_version(self, key: str, version: str, guard: Callable[[Opened], None]) -> ask.DeleteReply:
         land = functools.partial(super().remove_version, key, version, guard)
@@ -109,10 +114,19 @@ class RecordedStore(FileStore):
             self.record(key, versions=frozenset({version}))
         return outcome
 
-    def write(self, write: Write[P]) -> P:
+    def write(self, write: "_Write[P]") -> P:
         """Carry out a change in the order of the safeguards."""
         look = self._safeguards.index_after_publish(write)
-        reply: P = self._safeguards.event_after_publish(write, look)
+        if self._calls is None:
+            return self._safeguards.event_after_publish(write, look)
+        if not write.kind:
+            self._calls.unjudged(self._bucket, write.key)
+            return self._safeguards.event_after_publish(write, look)
+        places = (functools.partial(one, write.key) for one in (self.is_place, self.is_lock))
+        with self._calls.writing(Key(self._bucket, write.key, *places), write.kind) as notes:
+            recorded = RecordedWrite(write, notes)
+            reply: P = self._safeguards.event_after_publish(recorded, look)
+            recorded.answered(reply)
         return reply
 
     def record(self, key: str, versions: frozenset[str] = frozenset(), look: Look | None = None) -> None:
@@ -198,10 +212,15 @@ class _Write(Write[P]):
         keep: Keep = Keep.NOTHING,
         versions: frozenset[str] | None = None,
         ended: frozenset[str] = frozenset(),
+        when: ask.Condition | None = None,
     ) -> None:
-        """`mark` is that of a delete; `ended` names the upload that the change completes."""
+        """`mark` is that of a delete; `ended` names the upload that the change completes; `when` is the
+        condition of a change of the current version.
+        """
         self._store = store
-        self._key = key
+        self._key = self.key = key
+        self.kind = "" if when is None or keep is not Keep.NOTHING else _kind(when, deletes=mark == _DELETED)
+        """As the model calls it; empty where versions are kept, which the model does not have."""
         self._land = land
         self._mark = mark
         self._keep = keep
@@ -227,12 +246,18 @@ class _Write(Write[P]):
         return None if self._mark == _DELETED else self.standing(version)
 
 
+def _kind(when: ask.Condition, *, deletes: bool) -> str:
+    if isinstance(when, ask.Matches):
+        return "replace"
+    return "delete" if deletes else "create" if isinstance(when, ask.Absent) else "put"
+
+
 class _Publication(_Write[ask.PutReply]):
     """The publication of an object whose content has arrived."""
 
     def __init__(self, store: RecordedStore, incoming: Incoming, attributes: Attributes, keep: Keep) -> None:
         land = functools.partial(incoming.publish, attributes)
-        super().__init__(store, incoming.key, land, keep=keep)
+        super().__init__(store, incoming.key, land, keep=keep, when=incoming.when)
         self._draft = incoming.draft
         self._attributes = attributes
 

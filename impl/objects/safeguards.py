@@ -154,6 +154,15 @@ class GuardedDisk(Disk):
     def link(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
         self._safeguards.atomic_create(self._disk, source, source_fd, name, folder_fd)
 
+    def replace(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
+        self._disk.replace(source, source_fd, name, folder_fd)
+
+    def move(self, source: str, source_fd: int, name: str, folder_fd: int) -> None:
+        self._disk.move(source, source_fd, name, folder_fd)
+
+    def unlink(self, name: str, folder_fd: int) -> None:
+        self._disk.unlink(name, folder_fd)
+
     def lock(self, fd: int) -> None:
         self._safeguards.key_lock(self._disk, fd)
 

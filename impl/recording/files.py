@@ -28,6 +28,7 @@ numbered 0, so that the events of two files are never mistaken for those of one 
 import atexit
 import fcntl
 import hashlib
+import itertools
 import json
 import mmap
 import os
@@ -53,15 +54,18 @@ QUEUE_BYTES = 1 << 20
 GAP, BEGIN = "gap", "recorder"
 """Kinds of notes: events that are missing, and the beginning of a run in a file."""
 OPEN, CLOSED = ".jsonl.open", ".jsonl"
-Row = dict[str, str | int]
+Columns = Mapping[str, str | int]
 _MAGIC = b"FPQUEUE1"
 _HEADER = struct.Struct("<8s6Q")
+_POSITION = struct.Struct("<Q")
 _START = 64
 """Bytes in front of the ring."""
 _HEAD_AT, _DROPPED_AT = 16, 24
 _KEYS_MAX = 10_000
 """Keys of dropped requests that are remembered; the rest become one gap without a key."""
-_PAUSE_S, _AGAIN_S = 0.05, 1.0
+_PAUSE_S = 1.0
+"""Seconds between two writes to the file, unless the queue is half full; a kill loses nothing by it."""
+_HEADS_MAX = 1000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -74,7 +78,31 @@ class Sizes(NamedTuple):
 
 
 SIZES = Sizes()
-NO_COLUMNS: Mapping[str, str | int] = {}
+NO_COLUMNS: Columns = {}
+
+
+class _Run:
+    """A run in the files of one life."""
+
+    __slots__ = ("has_begun", "head", "seq")
+
+    def __init__(self, name: str) -> None:
+        self.head = f'{{"run":{_quoted(name)},"seq":'
+        self.seq = 0
+        """The number of its last event."""
+        self.has_begun = False
+        """In the present file."""
+
+
+class _Late(NamedTuple):
+    """An event that is written with the next."""
+
+    phase: str
+    kind: str
+    key: str
+    op: int
+    columns: Columns
+    run: str
 
 
 class Recorder:
@@ -95,7 +123,6 @@ class Recorder:
     """Position behind the last accepted byte."""
     _tail: int
     """Position behind the last byte that is in a file."""
-    _op: int
     _closed: bool
 
     def __init__(
@@ -113,6 +140,8 @@ class Recorder:
             )
         self._rotate_bytes, self._kept_bytes, self._ring_bytes = sizes
         self._now = (env or SystemEnvironment()).now_ns
+        self.endpoints: dict[str, str] = {}
+        """By bucket the endpoint at which it was recorded first."""
         self._begin()
         _ALIVE.add(self)
 
@@ -120,9 +149,7 @@ class Recorder:
 
     def next_op(self) -> int:
         """A number that ties the phases of one request together."""
-        with self._lock:
-            self._op += 1
-            return self._op
+        return next(self._ops)
 
     def emit(
         self,
@@ -130,7 +157,7 @@ class Recorder:
         kind: str,
         key: str,
         op: int = -1,
-        columns: Mapping[str, str | int] = NO_COLUMNS,
+        columns: Columns = NO_COLUMNS,
         *,
         run: str = "",
         process: str = "",
@@ -138,13 +165,14 @@ class Recorder:
         """Accept an event; false if it was dropped. `process` is another one than this, for whom we
         record.
         """
-        row: Row = {"phase": phase, "kind": kind, "key": key, "op": op, "run": run, **columns}
         with self._lock:
             if self._closed:
                 return False
             while self._late:
-                self._append(self._late.popleft())
-            accepted = False if self._dropped and not self._note_gaps() else self._append(row, process)
+                self._append(*self._late.popleft())
+            accepted = (not self._dropped or self._note_gaps()) and self._append(
+                phase, kind, key, op, columns, run, process
+            )
             if not accepted and phase != "response":
                 self._drop(run, key)
             is_filling = self._head - self._tail > self._ring_bytes // 2
@@ -154,13 +182,11 @@ class Recorder:
             self._pause.set()
         return accepted
 
-    def emit_later(
-        self, phase: str, kind: str, key: str, op: int, columns: Mapping[str, str | int], *, run: str
-    ) -> None:
+    def emit_later(self, phase: str, kind: str, key: str, op: int, columns: Columns, *, run: str) -> None:
         """Accept an event from a finalizer, which may run in the middle of `emit`: it is written with the
         next.
         """
-        self._late.append({"phase": phase, "kind": kind, "key": key, "op": op, "run": run, **columns})
+        self._late.append(_Late(phase, kind, key, op, columns, run))
 
     def note(self, text: str, key: str = "", run: str = "", kind: str = "note") -> None:
         """Remark something that no request shows, such as `accepted`."""
@@ -200,25 +226,31 @@ class Recorder:
         self._drain()
 
     def close(self) -> None:
-        """Write everything and close the file; nothing is recorded afterwards."""
+        """Write everything and close the file; nothing is recorded afterwards.
+
+        Raises nothing, because a recorder must not break what it records: on a full disk the queue keeps the
+        rest, and the next life or a reader takes it.
+        """
         with self._lock:
             if self._closed:
                 return
-            if self._dropped:
-                self._note_gaps()
-            while self._late:
-                self._append(self._late.popleft())
             self._closed = True
-        self._wake.set()
-        self._pause.set()
+            while self._late:
+                self._append(*self._late.popleft())
+        for event in (self._ending, self._wake, self._pause):
+            event.set()
         self._thread.join()
         try:
+            while not self._note_gaps():
+                self._drain()
             self._drain()
             os.close(self._file)
             _close_file(self._path(self._number))
+            os.ftruncate(self._lock_fd, _HEADER.size)  # the number of this life remains
+        except OSError:
+            return
         finally:
             self._queue.close()
-            os.ftruncate(self._lock_fd, _HEADER.size)  # the number of this life remains
             os.close(self._lock_fd)
 
     def __enter__(self) -> Self:
@@ -229,25 +261,42 @@ class Recorder:
 
     # The queue.
 
-    def _append(self, row: Row, process: str = "") -> bool:
+    def _append(
+        self, phase: str, kind: str, key: str, op: int, columns: Columns, run: str, process: str = ""
+    ) -> bool:
         """Copy a line into the queue, if there is room."""
-        run = row.pop("run", "")
-        if run not in self._runs and row["kind"] != BEGIN:
-            begin: Row = {"run": run, "phase": "note", "kind": BEGIN, "key": "", "op": -1}
-            if not self._append({**begin, "trace_fields": f"clock={_CLOCK}"}):
+        state = self._runs.get(run) or self._runs.setdefault(run, _Run(run))
+        if not state.has_begun:
+            begin = f'"phase":"note","kind":"{BEGIN}","key":"","op":-1,"trace_fields":"clock={_CLOCK}"'
+            if not self._copy(state, 0, self._who(process), begin):
                 return False
-            self._runs.add(run)
-        begins = row["kind"] == BEGIN
-        seq = 0 if begins else self._seqs.get(run, 0) + 1
-        head = f'{{"run":{_quoted(str(run))},"seq":{seq},"t_ns":{self._now()}'
-        who = f'"process":{_quoted(process or self._process)},"incarnation":{self._incarnation}'
+            state.has_begun = True
         # Several times as quick as `json.dumps`, which makes an encoder for each event.
-        rest = [
-            f'"{name}":{_quoted(value) if isinstance(value, str) else value}'
-            for name, value in row.items()
-            if value not in ("", -1) or name in ("op", "key")
-        ]
-        line = f"{head},{who},{','.join(rest)}}}\n".encode()
+        rest = "".join(
+            [
+                f',"{name}":{_quoted(value) if isinstance(value, str) else value}'
+                for name, value in columns.items()
+                if value != "" and value != -1
+            ]
+        )
+        text = f'"phase":"{phase}","kind":"{kind}","key":{_quoted(key)},"op":{op}{rest}'
+        if not self._copy(state, state.seq + 1, self._who(process), text):
+            return False
+        state.seq += 1
+        return True
+
+    def _who(self, process: str) -> str:
+        """The columns of a process, whose text is kept."""
+        found = self._heads.get(process)
+        if found is None:
+            name = _quoted(process or self._process)
+            found = f'"process":{name},"incarnation":{self._incarnation},'
+            if len(self._heads) < _HEADS_MAX:
+                self._heads[process] = found
+        return found
+
+    def _copy(self, state: _Run, seq: int, who: str, text: str) -> bool:
+        line = f'{state.head}{seq},"t_ns":{self._now()},{who}{text}}}\n'.encode()
         size = len(line)
         start = self._head
         if size > self._ring_bytes - (start - self._tail):
@@ -258,14 +307,12 @@ class Recorder:
         if first < size:
             self._queue[_START : _START + size - first] = line[first:]
         self._head = start + size
-        struct.pack_into("<Q", self._queue, _HEAD_AT, self._head)
-        if not begins:
-            self._seqs[run] = self._seqs.get(run, 0) + 1
+        _POSITION.pack_into(self._queue, _HEAD_AT, self._head)
         return True
 
     def _drop(self, run: str, key: str) -> None:
         self._all_dropped += 1
-        struct.pack_into("<Q", self._queue, _DROPPED_AT, self._all_dropped)
+        _POSITION.pack_into(self._queue, _DROPPED_AT, self._all_dropped)
         place = (run, key) if len(self._dropped) < _KEYS_MAX or (run, key) in self._dropped else (run, "")
         self._dropped[place] = self._dropped.get(place, 0) + 1
 
@@ -273,28 +320,26 @@ class Recorder:
         """Write the gaps; true if there was room for all."""
         while self._dropped:
             (run, key), count = next(iter(self._dropped.items()))
-            row: Row = {"phase": "note", "kind": GAP, "key": key, "op": -1, "run": run, "size": count}
-            if not self._append({**row, "note": "the queue was full"}):
+            if not self._append("note", GAP, key, -1, {"size": count, "note": "the queue was full"}, run):
                 return False
             del self._dropped[run, key]
             self._noted += count
-            struct.pack_into("<Q", self._queue, _DROPPED_AT + 8, self._noted)
+            _POSITION.pack_into(self._queue, _DROPPED_AT + 8, self._noted)
         return True
 
     def _run(self) -> None:
         while not self._closed:
             self._wake.wait()
-            pause = _PAUSE_S
+            pause = self._pause
             try:
                 self._drain()
             except OSError:  # the disk is full, or is gone: the queue fills, and later events are dropped
-                pause = _AGAIN_S
+                pause = self._ending  # a full queue is no reason to try again at once
             self._wake.clear()
             if self._head != self._tail:
                 self._wake.set()
-            self._pause.wait(pause)
-            if pause == _PAUSE_S:
-                self._pause.clear()
+            pause.wait(_PAUSE_S)
+            self._pause.clear()
 
     def _drain(self) -> None:
         """Move the queue to the file. Only this moves `tail`."""
@@ -312,23 +357,22 @@ class Recorder:
 
     def _begin(self) -> None:
         self._lock, self._draining = threading.Lock(), threading.Lock()
-        self._wake, self._pause = threading.Event(), threading.Event()
-        self._late: deque[Row] = deque()
+        self._wake, self._pause, self._ending = (threading.Event() for _ in range(3))
+        self._late: deque[_Late] = deque()
         self._dropped: dict[tuple[str, str], int] = {}
         self._all_dropped = self._noted = 0
         self._closed = False
         self._head = self._tail = self._written = 0
-        self._op, self._number = -1, 0
-        self._seqs: dict[str | int, int] = {}
-        """The number of the last event of each run."""
-        self._runs: set[str | int] = set()
-        """The runs that have begun in the present file."""
+        self._ops, self._number = itertools.count(), 0
+        self._runs: dict[str, _Run] = {}
+        self._heads: dict[str, str] = {}
+        """By name of a process, its columns."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._process, self._lock_fd = self._claim()
             self._incarnation = _finish_last_life(self._folder, self._process, self._lock_fd)
             os.ftruncate(self._lock_fd, 0)
-            os.ftruncate(self._lock_fd, _START + self._ring_bytes)
+            _fill(self._lock_fd, _START + self._ring_bytes)
             self._queue = mmap.mmap(self._lock_fd, _START + self._ring_bytes)
             # Touch every page now, so that no event waits for a page.
             for page in range(0, len(self._queue), mmap.PAGESIZE):
@@ -363,7 +407,8 @@ class Recorder:
         number = self._number + 1
         file = os.open(self._path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         with self._lock:  # no event may move `head` while the header is written
-            self._runs.clear()
+            for state in self._runs.values():
+                state.has_begun = False
             header = (self._incarnation, self._head, self._all_dropped, self._noted, self._tail, number)
             self._queue[: _HEADER.size] = _HEADER.pack(_MAGIC, *header)
         self._file, self._number, self._written = file, number, 0
@@ -393,7 +438,10 @@ class Recorder:
         for fd in (self._lock_fd, self._file):
             os.close(fd)
         self._name = f"{self._name}-{os.getpid()}"
-        self._begin()
+        try:
+            self._begin()
+        except Unusable:
+            self._closed = True  # the child is not recorded
 
 
 _COPIED = ("condition", "etag", "version", "upload", "size", "hash", "outcome", "note", "trace_fields")
@@ -467,6 +515,13 @@ def _files(folder: Path, process: str, suffix: str = CLOSED) -> Iterator[tuple[P
         found = pattern.fullmatch(path.name)
         if found:
             yield path, int(found[1]), int(found[2])
+
+
+def _fill(fd: int, size: int) -> None:
+    """Give a file all its blocks: a write to a mapped hole of a full disk ends the process by a signal."""
+    at = 0
+    while at < size:
+        at += os.pwrite(fd, bytes(min(size - at, 1 << 20)), at)
 
 
 def _close_file(path: Path) -> None:

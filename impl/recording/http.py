@@ -41,7 +41,7 @@ class HttpRecording:
         process_header: str = "",
         domain: str = "",
     ) -> None:
-        self._recorder = recorder
+        self._recorder = self.recorder = recorder
         self._trace_fields = trace_fields
         self._header = process_header.lower()
         # Another recorder numbers its own events: the order between both is not known, so names differ.

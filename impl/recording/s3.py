@@ -62,16 +62,18 @@ class Asked:
     """Its answer holds a part of the body."""
 
     def columns(self) -> dict[str, str | int]:
-        """Return the columns of the request but for its kind and its key."""
-        return {
-            "condition": self.condition,
-            "etag": self.etag,
-            "version": self.version,
-            "upload": self.upload,
-            "size": self.size,
-            "hash": self.hash,
-            "trace_fields": self.trace_fields,
-        }
+        """Return the columns of the request that are not empty, but for its kind and its key."""
+        found: dict[str, str | int] = {}
+        for name in _COLUMNS:
+            value = getattr(self, name)
+            if value:
+                found[name] = value
+        if self.size >= 0:
+            found["size"] = self.size
+        return found
+
+
+_COLUMNS = ("condition", "etag", "version", "upload", "hash", "trace_fields")
 
 
 def asked(
@@ -175,12 +177,12 @@ def _size(operation: str, reply: Mapping[str, Any]) -> int:
 
 def outcome(one: Asked, status: int | None, code: str) -> str:
     """The outcome of a request whose reply has this status and S3 error code; no status means no reply."""
-    from fencepost.impl.store.s3.endings import BUSY_CODES, CODES, DEFINITE_5XX, REFUSED, STATUSES
-
     if status is None or status < 200:
         return Outcome.UNKNOWN.value
     if status < 300:
         return Outcome.DONE.value
+    from fencepost.impl.store.s3.endings import BUSY_CODES, CODES, DEFINITE_5XX, REFUSED, STATUSES
+
     if status == 503 and code in BUSY_CODES:
         return Outcome.THROTTLED.value
     if not 300 <= status < 500 and status not in DEFINITE_5XX:

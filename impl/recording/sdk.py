@@ -98,12 +98,14 @@ def _events_of(client: Any) -> Any:
 class _Call:
     """One call of the API: its requests, repeated with every attempt."""
 
-    __slots__ = ("attempts", "first", "op", "operation", "requests")
+    __slots__ = ("attempts", "first", "op", "operation", "requests", "run")
 
     def __init__(self, operation: str, requests: list[Asked]) -> None:
         self.operation, self.requests = operation, requests
         self.attempts = 0
         self.first = -1
+        self.run = ""
+        """Of the present attempt."""
         self.op: list[int] = []
         """The operations of the present attempt; -1 for one that was dropped."""
 
@@ -132,13 +134,15 @@ class _Hook:
             return
         call.attempts += 1
         call.op = []
+        call.run = self._run(call.requests[0].bucket, request.url) if call.requests else ""
         for one in call.requests:
             op = self._recorder.next_op()
             if call.first < 0:
                 call.first = op
             note = one.note if call.attempts == 1 else f"attempt {call.attempts} of {call.first}"
-            columns = {"note": note, **one.columns()}
-            kept = self._recorder.emit("request", one.kind, one.key, op, columns, run=one.bucket)
+            columns = one.columns()
+            columns["note"] = note
+            kept = self._recorder.emit("request", one.kind, one.key, op, columns, run=call.run)
             call.op.append(op if kept else -1)
 
     def ended(
@@ -157,27 +161,40 @@ class _Hook:
         if call.operation == "GetObject" and ends and ends[0]["outcome"] == "done" and ops[0] >= 0:
             body = parsed_response.get("Body")
             one, columns = call.requests[0], ends[0]
-            if _Tee.put_into(body, self._finisher(one, ops[0], columns), one.ranged, columns["size"]):
+            if _Tee.put_into(body, self._finisher(call, one, ops[0], columns), one.ranged, columns["size"]):
                 return
         for one, op, columns in zip(call.requests, ops, ends, strict=True):
-            self._respond(one, op, columns)
+            self._respond(call, one, op, columns)
 
-    def _respond(self, one: Asked, op: int, columns: dict[str, str | int]) -> None:
+    def _run(self, bucket: str, url: str) -> str:
+        """The name of the run: the bucket; with its endpoint, where one of that name at another endpoint was
+        there before.
+        """
+        host = url.split("/", 3)[2]
+        if ".amazonaws.com" in host:
+            host = "aws"  # where a bucket has one name, and several hosts
+        host = host.removeprefix(f"{bucket}.")
+        first = self._recorder.endpoints.setdefault(bucket, host)
+        return bucket if host == first else f"{bucket}@{host}"
+
+    def _respond(self, call: _Call, one: Asked, op: int, columns: dict[str, str | int]) -> None:
         if op >= 0:
-            self._recorder.emit("response", one.kind, one.key, op, columns, run=one.bucket)
+            self._recorder.emit("response", one.kind, one.key, op, columns, run=call.run)
 
     def _failed(self, call: _Call, ops: list[int], exception: BaseException | None) -> None:
         for one, op in zip(call.requests, ops, strict=True):
             columns: dict[str, str | int] = {"outcome": _outcome_of(exception)}
-            self._respond(one, op, columns | {"note": type(exception).__name__})
+            self._respond(call, one, op, columns | {"note": type(exception).__name__})
 
-    def _finisher(self, one: Asked, op: int, columns: dict[str, str | int]) -> "Finish":
+    def _finisher(self, call: _Call, one: Asked, op: int, columns: dict[str, str | int]) -> "Finish":
+        run = call.run  # of this attempt
+
         def finish(digest: str, body: bytes | None, *, late: bool) -> None:
             found = {**columns, "hash": digest}
             if body is not None and self._trace_fields is not None:
                 found["trace_fields"] = self._trace_fields(one.key, body)
             write = self._recorder.emit_later if late else self._recorder.emit
-            write("response", one.kind, one.key, op, found, run=one.bucket)
+            write("response", one.kind, one.key, op, found, run=run)
 
         return finish
 
@@ -214,6 +231,17 @@ def _content(body: Any) -> bytes | None:
     return None
 
 
+def _is_streaming_body(kind: type) -> bool:
+    """Return True for botocore's class and those derived from it; botocore is not imported for that."""
+    if kind not in _streaming:
+        ancestors = {f"{one.__module__}.{one.__name__}" for one in kind.__mro__}
+        _streaming[kind] = "botocore.response.StreamingBody" in ancestors
+    return _streaming[kind]
+
+
+_streaming: dict[type, bool] = {}
+
+
 class _Tee:
     """The raw stream of an answer, which hashes what the program reads of it."""
 
@@ -227,8 +255,7 @@ class _Tee:
     @classmethod
     def put_into(cls, body: Any, finish: Finish, ranged: bool, size: str | int) -> bool:
         """Watch a body of botocore's own kind; false for any other."""
-        ancestors = {f"{one.__module__}.{one.__name__}" for one in type(body).__mro__}
-        if "botocore.response.StreamingBody" not in ancestors or not isinstance(size, int):
+        if not isinstance(size, int) or not _is_streaming_body(type(body)):
             return False
         body._raw_stream = cls(body._raw_stream, finish, size, whole=not ranged)  # noqa: SLF001  no way else
         return True

@@ -114,7 +114,7 @@ class LifecycleRefinement(Refinement):
                 "whether a cursor of a new shard is early enough",
                 "whether a worker with a lease saves a cursor past its blocked item",
                 "whether all cursors of an action name it",
-                "revisions, generations, epochs and positions, in runs that record no landings",
+                "revisions, epochs and positions of documents whose write before no landing or ETag shows",
             ),
         )
 

@@ -21,7 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from fencepost.properties.refinement.comparing import Shown, after_delete, after_write, results
+from fencepost.properties.refinement.comparing import (
+    Compared,
+    Shown,
+    after_delete,
+    after_write,
+    compare,
+    results,
+)
 from fencepost.properties.refinement.observation import COUNTED, SEEN, Observation, Role
 from fencepost.properties.refinement.refinement import Refinement
 from fencepost.properties.refinement.text import I64, NONE, Mask, Text, Values, firsts, modulo64, python_text
@@ -55,6 +62,9 @@ class Events:
     trace_fields: Text
     runs: Any
     """The names of the runs (`Values`); `run` holds places in it, rising along the table."""
+    etag: Text | None = None
+    """Of a request the ETag that its condition names, of a response the one that the store gave; None where
+    the trace has no such column."""
 
     def __len__(self) -> int:
         return len(self.run)
@@ -62,7 +72,9 @@ class Events:
     def take(self, rows: I64) -> "Events":
         columns = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "runs"}
         taken: dict[str, Any] = {
-            name: c.take(rows) if isinstance(c, Text) else c[rows] for name, c in columns.items()
+            name: c.take(rows) if isinstance(c, Text) else c[rows]
+            for name, c in columns.items()
+            if c is not None
         }
         return Events(**taken, runs=self.runs)
 
@@ -154,6 +166,23 @@ class ReadEvents:
 
 
 @dataclass(frozen=True)
+class Linked:
+    """The ETags that tie conditional writes together, by number; NONE where there is none."""
+
+    named: I64
+    """The one that the condition of a request names."""
+    made: I64
+    """The one that its response shows."""
+    issued: I64
+    """The row of the request."""
+    ended: I64
+    """The row of its response; the end of the table where there is none."""
+
+    def take(self, rows: I64) -> "Linked":
+        return Linked(self.named[rows], self.made[rows], self.issued[rows], self.ended[rows])
+
+
+@dataclass(frozen=True)
 class KeyKinds:
     """By distinct key the place of its kind, or NONE; by name of a group, the keys and what it matched."""
 
@@ -183,10 +212,16 @@ class Rules:
         self._names = [name for name in wanted if name and name not in (PROCESS, LIFE)]
 
     def read_events(
-        self, events: Events, kinds: KeyKinds | None = None, *, landed: Mask | None = None
+        self,
+        events: Events,
+        kinds: KeyKinds | None = None,
+        *,
+        landed: Mask | None = None,
+        linked: Linked | None = None,
     ) -> ReadEvents:
         """`kinds` are those of the keys, if known. Only the rows in `landed` (without it all) are where
-        requests landed, so that their values can be compared with earlier ones.
+        requests landed, so that their values can be compared with earlier ones; those of the others with what
+        `linked` shows to be the write before.
         """
         what, groups = self._matched(events, kinds)
         rows = np.flatnonzero(what != NONE)
@@ -200,9 +235,12 @@ class Rules:
         plain = tuple(texts.of(name) for name in self.refinement.trace_fields)
         own = self._own(events, texts)
         read = ReadEvents(rows, events, what[rows], tuple(ranks), own, plain, texts)
-        return read if not self.compared else self._compared(read, None if landed is None else landed[rows])
+        if not self.compared:
+            return read
+        taken = None if linked is None else linked.take(rows)
+        return self._compared(read, None if landed is None else landed[rows], taken)
 
-    def _compared(self, read: ReadEvents, landed: Mask | None) -> ReadEvents:
+    def _compared(self, read: ReadEvents, landed: Mask | None, linked: Linked | None) -> ReadEvents:
         """The events with the results of the comparisons, each run by itself."""
         found = [np.full(len(read.rows), NONE, np.int64) for _ in self.compared]
         wanted = self.comparable(read)
@@ -218,7 +256,64 @@ class Rules:
             for column, result in zip(found, results(self.compared, shown, values), strict=True):
                 column[row] = RESULTS.index(result) if result else NONE
             shown = self.shown_after(shown, values)
+        if landed is not None and linked is not None:
+            self._compare_linked(read, np.flatnonzero(self.comparable(read) & ~landed), linked, found)
         return replace(read, compared=tuple(found))
+
+    def _compare_linked(self, read: ReadEvents, places: I64, linked: Linked, found: list[I64]) -> None:
+        """Compare each conditional write with the write of the same key whose ETag it names.
+
+        The condition held, or the write did not land: so that one was the last before it, whatever the order
+        of the events. Of documents of other kinds only the largest value of all writes is known that may have
+        come before, so a result of `more` or `next` is certain, and any other may be too small.
+        """
+        values = self.values(read, places)
+        objects = list(
+            zip(read.events.run[places].tolist(), read.events.key.codes[places].tolist(), strict=True)
+        )
+        writes: dict[tuple[int, int, int], dict[str, str | None] | None] = {}
+        for place, one, etag in zip(objects, values, linked.made[places].tolist(), strict=True):
+            if etag != NONE:
+                writes[*place, etag] = None if (*place, etag) in writes else one  # ambiguous: not known
+        for row, place, one, etag in zip(
+            places.tolist(), objects, values, linked.named[places].tolist(), strict=True
+        ):
+            before = writes.get((*place, etag))
+            if before is None:
+                continue
+            shown = after_write(self.compared, {}, before[_WHAT] or "", before)
+            for column, each, result in zip(
+                found, self.compared, results(self.compared, shown, one), strict=True
+            ):
+                if result and each.shown_by == one[_WHAT] and not each.largest:
+                    column[row] = RESULTS.index(result)
+        for column, each in zip(found, self.compared, strict=True):
+            if each.largest:
+                self._compare_largest(read, places, each, values, linked, column)
+
+    def _compare_largest(
+        self,
+        read: ReadEvents,
+        places: I64,
+        each: Compared,
+        values: list[dict[str, str | None]],
+        linked: Linked,
+        column: I64,
+    ) -> None:
+        """Compare with the largest number of all writes of the run that may have landed before."""
+        runs = read.events.run[places].tolist()
+        shown = [
+            (run, issued, int(text))
+            for run, issued, one in zip(runs, linked.issued[places].tolist(), values, strict=True)
+            if one[_WHAT] == each.shown_by and (text := one[each.shown] or "").isdecimal()
+        ]
+        for row, run, ended, one in zip(
+            places.tolist(), runs, linked.ended[places].tolist(), values, strict=True
+        ):
+            now = one[each.value]
+            before = max((number for of, at, number in shown if of == run and at < ended), default=None)
+            if now is not None and before is not None:
+                column[row] = RESULTS.index(compare(str(before), now))
 
     def comparable(self, read: ReadEvents) -> Mask:
         """The rows that show, delete or compare a value: requests that were successful."""

@@ -25,7 +25,7 @@ from fencepost.properties.refinement.long_runs import (
 )
 from fencepost.properties.refinement.refinement import STUTTER
 from fencepost.properties.refinement.renaming import NEEDED, Window
-from fencepost.properties.refinement.rules import Events, KeyKinds, Observations, ReadEvents, Rules
+from fencepost.properties.refinement.rules import Events, KeyKinds, Linked, Observations, ReadEvents, Rules
 from fencepost.properties.refinement.text import I64, NONE, Mask, Text, firsts, recoded
 
 UNKNOWN_OUTCOMES = ("", "unknown")
@@ -77,7 +77,8 @@ class SymbolReader:
         requests = _Requests(events, ~exact_rows)
         rows = np.flatnonzero(note | (landed & exact_rows) | requests.read)
         read = _as_landings(events, rows, requests, exact_rows)
-        found = self.rules.read_events(read, kinds, landed=exact_rows[rows])
+        linked = requests.linked(rows) if self.rules.compared else None
+        found = self.rules.read_events(read, kinds, landed=exact_rows[rows], linked=linked)
         window = self._automaton.refinement.window if windowed else None
         long = np.zeros(len(events.runs), np.bool_)
         if window is not None:
@@ -197,7 +198,7 @@ class _Requests:
         self._ends = np.flatnonzero(rows & (events.phase.codes == events.phase.number("response")))
         op, count = operations(events, np.concatenate([self._issued, self._ends]))
         self._op_of_request, self._op_of_end = op[: len(self._issued)], op[len(self._issued) :]
-        last = np.full(count, NONE, np.int64)
+        self._outcome_of_op = last = np.full(count, NONE, np.int64)
         last[self._op_of_end] = events.outcome.codes[self._ends]
         self._outcome = last[self._op_of_request]
         never = self._outcome == events.outcome.number(NO_EFFECT)
@@ -215,6 +216,27 @@ class _Requests:
         codes = outcome.codes.copy()
         codes[self._issued] = np.where(self._known, self._outcome, len(outcome.values))
         return recoded(codes, outcome.values, "done")
+
+    def linked(self, rows: I64) -> Linked | None:
+        """The ETags of the requests in some rows; None where the trace has none."""
+        etag = self._events.etag
+        if etag is None:
+            return None
+        none = etag.number("")
+        named, made = (np.full(len(self._events), NONE, np.int64) for _ in range(2))
+        matches = self._issued[self._events.condition.take(self._issued).is_in(("matches",))]
+        named[matches] = etag.codes[matches]
+        of_op = np.full(len(self._outcome_of_op), NONE, np.int64)
+        done = self._events.outcome.take(self._ends).is_in(("done",))
+        of_op[self._op_of_end[done]] = etag.codes[self._ends[done]]
+        made[self._issued] = of_op[self._op_of_request]
+        for column in (named, made):
+            column[column == none] = NONE
+        ended_of_op = np.full(len(self._outcome_of_op), len(self._events), np.int64)
+        ended_of_op[self._op_of_end] = self._ends
+        ended = np.full(len(self._events), len(self._events), np.int64)
+        ended[self._issued] = ended_of_op[self._op_of_request]
+        return Linked(named[rows], made[rows], rows, ended[rows])
 
     def responses(self, at: I64, codes: I64, requested: Mask) -> tuple[I64, I64]:
         """The rows of responses of known outcome, each with the observation of its request."""

@@ -1,4 +1,4 @@
-"""Sampling schedules of real processes, replaying one, and finding a shorter one.
+"""Sampling schedules of real processes, replaying one, and finding a shorter one; or following a trace.
 
 A run takes tens of milliseconds, and processes are not a function of their choices: they read clocks, draw
 numbers and have threads of their own. So schedules are only sampled (PCT or at random), and the verdict is
@@ -17,6 +17,7 @@ from typing import Any
 
 from fencepost.sim.explore.audit import AuditOutcome, AuditRequest
 from fencepost.sim.explore.counterexample import Counterexample
+from fencepost.sim.explore.like import Like
 from fencepost.sim.explore.minimise import cost
 from fencepost.sim.explore.reporting import interruptible, replayed, silence
 from fencepost.sim.explore.result import AuditVerdict
@@ -97,6 +98,17 @@ class _Random(_Recording, Random):
     pass
 
 
+class _Like(_Recording, Like):
+    pass
+
+
+SEARCHES: dict[str, Callable[[HttpSetting, AuditRequest], Any]] = {
+    "pct": lambda setting, request: _Pct(setting, request.depth),
+    "random": lambda setting, _: _Random(setting),
+    "like": lambda setting, request: _Like(setting, request.like),
+}
+
+
 def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | None = None) -> AuditOutcome:
     """Sample schedules of the program's real processes, and judge."""
     started = time.perf_counter()
@@ -108,7 +120,7 @@ def run_over_http(request: AuditRequest, progress: Callable[[Any], object] | Non
 
     with interruptible() as stopped, Fleet(request.seed, over) as fleet:
         setting = _setting(request, fleet)
-        searched: Any = _Random(setting) if request.strategy == "random" else _Pct(setting, request.depth)
+        searched: Any = SEARCHES[request.strategy](setting, request)
         limit = stop_after(seconds, request.schedules)
 
         def stop(at: Any) -> bool:
@@ -282,6 +294,8 @@ def _judge(
     findings = [*searched.findings]
     if isinstance(searched, Pct) and not found:
         findings.append(f"if the processes repeat themselves, {searched.guarantee()}")
+    elif isinstance(searched, Like):
+        findings.append(searched.guarantee())
     if interrupted:
         findings.insert(0, "interrupted: this is what was found so far")
     if searched.cut:

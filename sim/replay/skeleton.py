@@ -1,14 +1,16 @@
 """A first map of a trace into a model, as Python text: keys, roles, and a branch for all that was recorded.
 
-Keys become patterns: the first folder is constant, the rest is the value by which keys belong together. Every
-branch proposes the actions of the model whose names fit best, and lists how often the trace has it. The text
-runs as it is; what it proposes must be read.
+Keys become patterns: their folder is constant, the rest is the value by which keys belong together; where
+there are many folders, only the first of them is. A key alone in its folder that is written again and again
+is a kind by itself. Numbers among the trace fields that rise become counted roles. Every branch proposes the
+actions of the model whose names fit best, and lists how often the trace has it. The text runs as it is; what
+it proposes must be read.
 """
 
 import keyword
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +37,12 @@ _VERBS = {
     "matches": ("replac", "renew", "prolong", "take", "swap", "updat", "complet", "heartbeat", "writ", "put"),
     "delete": ("delet", "remov", "releas", "give", "collect", "free", "drop"),
 }
-_IMPORTED = ("STUTTER", "Actions", "Keys", "Observation", "Refinement", "Role", "where")
+_IMPORTED = ("COUNTED", "STUTTER", "Actions", "Keys", "Observation", "Refinement", "Role", "where")
 _FIELD_VALUES_MAX = 12
-"""A trace field with more values is a name, not a state."""
+"""A trace field with more values is a name or a number, not a state."""
+_FOLDERS_MAX = 12
+_WRITES_OF_ONE = 5
+"""A key alone in its folder that is written as often is a kind by itself."""
 
 
 _COLUMNS = (
@@ -47,26 +52,36 @@ _COLUMNS = (
 
 
 class _Seen:
-    """The keys, requests and fields of one folder in a trace."""
+    """The keys, requests and fields of one kind of keys in a trace."""
 
     def __init__(self) -> None:
+        self.pattern = ""
+        self.has_name = True
+        """False if there is but one key."""
         self.keys: set[str] = set()
         self.requests: Counter[tuple[str, str, str]] = Counter()
         """By kind, condition and outcome."""
         self.fields: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, other: "_Seen") -> None:
+        self.keys |= other.keys
+        self.requests += other.requests
+        for field, values in other.fields.items():
+            self.fields[field] |= values
 
 
 def skeleton(files: Sequence[Path], name: str, machine: type[Machine], report: Report) -> str:
     """The text of a map from the trace to the machine, which the user named so."""
     folders, processes = _look(files, report)
     model = Model(machine)
-    fields = _states(folders)
+    fields, numbers = _states(folders), _numbers(folders)
+    has_names = all(seen.has_name for seen in folders.values())
     return "\n".join(
         [
             f'"""A map from a trace to {machine.__name__}: read it all, and try it on a driven audit."""',
             "",
             "from fencepost.model import Model",
-            f"from fencepost.properties.refinement import {', '.join(_IMPORTED)}",
+            f"from fencepost.properties.refinement import {', '.join(_imported(numbers))}",
             *_import(name, machine),
             "",
             "",
@@ -74,12 +89,20 @@ def skeleton(files: Sequence[Path], name: str, machine: type[Machine], report: R
             "    # The keys of the trace; the named group is the value by which they belong together.",
             "    keys = (",
             *(
-                f"        Keys({_singular(one)!r}, {_pattern(one)!r}),  # {len(folders[one].keys):,} keys"
-                for one in folders
+                f"        Keys({_singular(one)!r}, {seen.pattern!r}),  # keys: {len(seen.keys):,}"
+                for one, seen in folders.items()
             ),
             "    )",
-            '    runs = "key:name"  # all keys with one name are a run of their own; see --explain-runs',
-            f'    roles = (Role("process", ("process",), most={max(1, processes - 1)}),)',
+            '    runs = "key:name"  # all keys with one name are a run of their own; see --explain-runs'
+            if has_names
+            else '    runs = "run"  # as recorded, since there are keys without a name; see --explain-runs',
+            "    roles = (",
+            f'        Role("process", ("process",), most={max(1, processes - 1)}),',
+            *(
+                f'        Role("{field}", ("{field}",), COUNTED, most={most}),  # 0 for the first in the run'
+                for field, most in numbers.items()
+            ),
+            "    )",
             f"    trace_fields = {tuple(sorted(fields))!r}  # {_values(fields)}",
             "    # Actions that no event shows: move those that an event shows into `actions`.",
             f"    hidden = {tuple(one for one in model.actions if not _is_shown(one, folders))!r}",
@@ -91,7 +114,7 @@ def skeleton(files: Sequence[Path], name: str, machine: type[Machine], report: R
             "        if not seen.done:",
             "            return STUTTER  # a refused request changes nothing",
             f"        # The actions of the model: {', '.join(model.actions)}",
-            *_branches(folders, model),
+            *_branches(folders, model, tuple(numbers)),
             "        return STUTTER",
             "",
         ]
@@ -121,11 +144,11 @@ def _look(files: Sequence[Path], report: Report) -> tuple[dict[str, _Seen], int]
         ):
             if phase == "request":
                 asked[process, life, op] = condition, words
-            if phase not in ("response", "landed") or "/" not in key or kind not in _WRITES:
+            if phase not in ("response", "landed") or kind not in _WRITES:
                 continue
             processes.add(process)
             had, fields = asked.pop((process, life, op), (condition, words))
-            seen = folders[key.partition("/")[0]]
+            seen = folders[key.rpartition("/")[0]]
             seen.keys.add(key)
             seen.requests[kind, condition or had, outcome] += 1
             for word in (words or fields).split():
@@ -134,7 +157,26 @@ def _look(files: Sequence[Path], report: Report) -> tuple[dict[str, _Seen], int]
         count += len(whole)
         if count >= EVENTS_MAX:
             break
-    return dict(sorted(folders.items())), len(processes)
+    return _kinds(folders), len(processes)
+
+
+def _kinds(folders: Mapping[str, _Seen]) -> dict[str, _Seen]:
+    """The kinds of keys by name."""
+    if len(folders) > _FOLDERS_MAX:
+        merged: defaultdict[str, _Seen] = defaultdict(_Seen)
+        for folder, seen in folders.items():
+            merged[folder.partition("/")[0]].add(seen)
+        folders = merged
+    found: dict[str, _Seen] = {}
+    for folder, seen in sorted(folders.items()):
+        is_outer = any(other.startswith(f"{folder}/") for other in folders) or not folder
+        seen.pattern = f"{re.escape(folder)}{'/' if folder else ''}(?P<name>{'[^/]+' if is_outer else '.+'})"
+        name = folder.rpartition("/")[2] or "object"
+        if len(seen.keys) == 1 and seen.requests.total() >= _WRITES_OF_ONE:
+            (key,) = seen.keys
+            seen.pattern, seen.has_name, name = re.escape(key), False, key.rpartition("/")[2] or name
+        found[name if name not in found else folder] = seen
+    return found
 
 
 def _import(name: str, machine: type[Machine]) -> list[str]:
@@ -151,17 +193,32 @@ def _singular(folder: str) -> str:
     return word + "_" if keyword.iskeyword(word) or not word else word
 
 
-def _pattern(folder: str) -> str:
-    return f"{re.escape(folder)}/(?P<name>.+)"
-
-
 def _states(folders: dict[str, _Seen]) -> dict[str, set[str]]:
     """The fields that have few values in the whole trace."""
+    every = _every(folders)
+    return {field: values for field, values in every.items() if len(values) <= _FIELD_VALUES_MAX}
+
+
+def _numbers(folders: dict[str, _Seen]) -> dict[str, int]:
+    """The fields that are numbers, with more values than a state has, and their largest rank."""
+    many = {field: values for field, values in _every(folders).items() if len(values) > _FIELD_VALUES_MAX}
+    return {
+        field: max(map(int, values)) - min(map(int, values))
+        for field, values in many.items()
+        if all(value.isascii() and value.isdecimal() and len(value) < 19 for value in values)
+    }
+
+
+def _every(folders: dict[str, _Seen]) -> dict[str, set[str]]:
     every: defaultdict[str, set[str]] = defaultdict(set)
     for seen in folders.values():
         for field, values in seen.fields.items():
             every[field] |= values
-    return {field: values for field, values in every.items() if len(values) <= _FIELD_VALUES_MAX}
+    return every
+
+
+def _imported(numbers: Collection[str]) -> list[str]:
+    return [name for name in _IMPORTED if numbers or name != "COUNTED"]
 
 
 def _values(fields: dict[str, set[str]]) -> str:
@@ -192,7 +249,7 @@ def _fits(action: str, folder: str, kind: str, condition: str) -> int:
     return 2 * noun + (wanted in verbs) - 3 * (is_other and bool(verbs))
 
 
-def _branches(folders: dict[str, _Seen], model: Model) -> list[str]:
+def _branches(folders: dict[str, _Seen], model: Model, numbers: tuple[str, ...]) -> list[str]:
     lines = []
     for folder, seen in folders.items():
         for kind in _WRITES:
@@ -207,16 +264,18 @@ def _branches(folders: dict[str, _Seen], model: Model) -> list[str]:
             lines.append(f"            # {counts}")
             conditions = {c for one, c, outcome in seen.requests if one == kind and outcome == "done"}
             for condition in sorted(conditions):
-                lines += _branch(folder, kind, condition, model, alone=len(conditions) == 1)
+                lines += _branch(folder, kind, condition, model, numbers, alone=len(conditions) == 1)
     return lines
 
 
-def _branch(folder: str, kind: str, condition: str, model: Model, *, alone: bool) -> list[str]:
+def _branch(
+    folder: str, kind: str, condition: str, model: Model, numbers: tuple[str, ...], *, alone: bool
+) -> list[str]:
     ranked = sorted(model.actions, key=lambda action: -_fits(action, folder, kind, condition))
     best = [one for one in ranked if _fits(one, folder, kind, condition) > 0]
     top = _fits(best[0], folder, kind, condition) if best else 0
     chosen = [one for one in best if _fits(one, folder, kind, condition) == top]
-    proposed = " + ".join(_does(one, model) for one in chosen) or "STUTTER"
+    proposed = " + ".join(_does(one, model, numbers) for one in chosen) or "STUTTER"
     if kind == "delete" and chosen:
         proposed += " + where('it is gone', lambda s: True, STUTTER)"  # the user knows the field
     if alone:
@@ -224,13 +283,15 @@ def _branch(folder: str, kind: str, condition: str, model: Model, *, alone: bool
     return [f'            if seen.condition == "{condition}":', f"                return {proposed}"]
 
 
-def _does(action: str, model: Model) -> str:
+def _does(action: str, model: Model, numbers: tuple[str, ...]) -> str:
     labels = [dict(label.parameters) for label in model.labels if label.action == action]
     words = [repr(action)]
     for name in labels[0] if labels else ():
         values = {label[name] for label in labels}
         if "done" in values:
             words.append(f'{name}="done"')
+        elif counted := [one for one in numbers if one.startswith(name)]:
+            words.append(f'{name}=seen.rank("{counted[0]}")')
         elif all(isinstance(value, int) for value in values) and _is_actor(name):
             words.append(f'{name}=seen.rank("process")')
     return f"self.does({', '.join(words)})"

@@ -119,6 +119,8 @@ def events(table: pa.Table) -> Events:
     names = run.values.take(run.codes[firsts(code, count)])
     columns: dict[str, Any] = {name: table[name].to_numpy() for name in ("seq", "incarnation", "op")}
     columns |= {name: text(table[name]) for name in COLUMNS if name not in ("run", *columns)}
+    if "etag" in table.column_names:
+        columns["etag"] = text(table["etag"])
     return Events(run=code, runs=names, **columns)
 
 

@@ -27,6 +27,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fencepost.impl.recording.files import GAP
 from fencepost.impl.recording.s3 import KINDS, Asked, answered, asked
 from fencepost.impl.store.events import Event
 from fencepost.sim.trace.reading import Report, blocks, is_parquet
@@ -83,6 +84,16 @@ def _rows(found: Iterable[Seen]) -> Iterator[tuple[int, int, dict[str, Any]]]:
     op = 0
     for seen in found:
         requests = asked(seen.operation, seen.parameters)
+        if seen.operation == "DeleteObjects" and not requests and (seen.status or 0) < 400:
+            # The keys are in the body alone: any object of the bucket may be gone.
+            note = {
+                "phase": "note",
+                "kind": GAP,
+                "key": "",
+                "note": "the log has no keys of this DeleteObjects",
+            }
+            whose = {"run": seen.parameters.get("Bucket", ""), "process": seen.process, "incarnation": 0}
+            yield seen.begin_ns, 0, {**whose, "op": -1, **note}
         for request in requests if not seen.has_headers else ():
             if request.condition == "anything":
                 request.condition = ""

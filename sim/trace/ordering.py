@@ -7,9 +7,9 @@ process's clock can be ahead of another's. Relaxation finds the smallest correct
 of a run, for all runs at once, one round for each hop between processes; then events are sorted by corrected
 time, within a process by number.
 
-An ETag that two requests of a run made proves nothing (a fingerprint of content, not of a write) and is not
-used. Where even corrected clocks contradict the responses (a clock that jumped within the run), the run
-keeps the order of its clocks and is reported, so that its order is not mistaken for known.
+An ETag that two requests made at one key of a run proves nothing (a fingerprint of content, not of a write)
+and is not used. Where even corrected clocks contradict the responses (a clock that jumped within the run),
+the run keeps the order of its clocks and is reported, so that its order is not mistaken for known.
 """
 
 from dataclasses import dataclass
@@ -120,7 +120,7 @@ def _known(
     issued[op[request]] = np.flatnonzero(request)
     origin = issued[op[made]]
     made, origin = made[origin >= 0], origin[origin >= 0]
-    mark = run * max(1, len(etag.values)) + etag.codes
+    mark = numbered(run, text(table["key"]).codes, etag.codes)[0]
     value, first, count = np.unique(mark[made], return_index=True, return_counts=True)
     value, origin = value[count == 1], origin[first][count == 1]
     if not len(value):

@@ -34,6 +34,7 @@ _BAD_LINES_NAMED = 20
 _READ = pj.ReadOptions(block_size=2 * _BLOCK, use_threads=False)
 _LINE_MAX = 2 * _BLOCK
 """Bytes of one line that are kept."""
+_OBJECT = re.compile(rb"^[ \t]*\{", re.MULTILINE)
 _NO_BRACE = re.compile(rb"\n[^{]")
 _NO_OBJECT = re.compile(rb"(?m)^[ \t\r]*[^{ \t\r\n]")
 """A line that does not begin as an object; the other pattern is quick, and misses none."""
@@ -150,6 +151,9 @@ def _json_lines(path: Path, report: Report, columns: tuple[str, ...]) -> Iterato
     number = 1
     checked = False
     for block, lines in blocks(path, report):
+        if not checked and not _OBJECT.search(block):
+            report(Problem(str(path), _no_trace(block), lines))
+            return
         if not checked and (missing := _missing_in_all(block)):
             what = f"lacks {', '.join(missing)}, without which an event cannot be placed"
             report(Problem(str(path), what))
@@ -159,6 +163,17 @@ def _json_lines(path: Path, report: Report, columns: tuple[str, ...]) -> Iterato
             yield conformed(table.select([name for name in columns if name in table.column_names]))
         number += lines
     bad.end()
+
+
+def _no_trace(block: bytes) -> str:
+    """Why a file without any JSON object is none."""
+    try:
+        start = block[: block.find(b"\n")].decode()[:40]
+    except UnicodeDecodeError:
+        start = "\0"
+    if "\0" in start:
+        return "is no trace: it has binary data; give JSON lines or Parquet, or either packed by gzip"
+    return f"is no trace: its lines are no JSON objects, as {start!r}; logs of others are read with --from"
 
 
 def blocks(path: Path, report: Report) -> Iterator[tuple[bytes, int]]:

@@ -5,7 +5,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+from .mutated import command
 
 SECONDS_MAX = 60
 F = TypeVar("F", bound="Fleet")
@@ -27,6 +28,8 @@ class Fleet(ABC):
     ports: list[int]
     options: tuple[str, ...] = ()
     """More options for every server."""
+    mutant: str = ""
+    """`SYSTEM/MUTANT` that every server has, see `mutated`."""
     lives: list["subprocess.Popen[str] | None"] = field(default_factory=list)
     ended: Counter[str] = field(default_factory=Counter)
 
@@ -41,7 +44,7 @@ class Fleet(ABC):
     def start(self, at: int) -> None:
         with (self.folder / f"server-{at}.log").open("a") as log:
             self.lives[at] = subprocess.Popen(
-                [sys.executable, "-m", "fencepost", *self.words(at), *self.options],
+                [*command("fencepost", self.mutant), *self.words(at), *self.options],
                 stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
 

@@ -12,9 +12,12 @@ from typing import Any
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.http.tokens import Principal
+from fencepost.impl.ingest import Identity, Point, encode
 from fencepost.impl.ingest.service.requests import token_file
+from fencepost.impl.ingest.service.spool import Spool
 
 from .fleet import Fleet, free_ports, running
+from .ingest_agent import METRIC, POINTS
 
 AGENT = Path(__file__).with_name("ingest_agent.py")
 ENV = SystemEnvironment()
@@ -40,9 +43,9 @@ class Collectors(Fleet):
 
 
 @contextlib.contextmanager
-def fleet(url: str, folder: Path, count: int, *options: str) -> Iterator[Collectors]:
+def fleet(url: str, folder: Path, count: int, *options: str, mutant: str = "") -> Iterator[Collectors]:
     """`count` listening collectors; those alive at the end are killed."""
-    made = Collectors(url, folder, free_ports(count), options)
+    made = Collectors(url, folder, free_ports(count), options, mutant)
     made.enrol("ops", "operator")
     with running(made):
         yield made
@@ -64,6 +67,24 @@ def run_agents(made: Collectors, counts: dict[str, int], seconds_max: float) -> 
             agent.kill()
             agent.communicate()
     return [json.loads(line) for line in printed]
+
+
+def send_conflict(made: Collectors, victim: dict[str, Any]) -> tuple[list[str], Identity, bytes]:
+    """Prepare a spool of an agent with a copied disk, which has other bytes under an accepted identity.
+
+    Returns the words of `fencepost ingest` that send it, the identity, and the bytes.
+    """
+    agent, spool = victim["agent"], made.folder / "copied-disk"
+    identity = Identity(agent, victim["boot"], 1, POINTS)
+    other = encode(identity, [Point(METRIC, {}, 0, 666.0)])
+    with Spool(spool, agent) as copied:
+        batch = copied.add(POINTS, lambda *_: other)
+        name = batch.name.replace(copied.boot_id, victim["boot"])
+        (spool / "queue" / batch.name).rename(spool / "queue" / name)
+        copied.add(POINTS, lambda start, end: encode(Identity(agent, copied.boot_id, start, end), []))
+    send = ["send", "--spool", str(spool), "--agent", agent, "--give-up-after", "60"]
+    send += ["--token-file", str(made.folder / f"{agent}.token")]
+    return send + [word for address in made.addresses for word in ("--collector", address)], identity, other
 
 
 def command(*words: str) -> tuple[int, dict[str, Any]]:

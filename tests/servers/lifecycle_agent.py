@@ -27,7 +27,7 @@ TIMING = Timing(day_ns=10 * S, small_delay_ns=S // 2, lookback_ns=2 * S, scan_ev
 def main(directory: str) -> None:
     env = SystemEnvironment()
     record = os.environ.get("FENCEPOST_RECORD")
-    layer = functools.partial(recorded_store, folder=record, name=directory, system="lifecycle")
+    layer = functools.partial(recorded_store, name=directory, system="lifecycle", folder=record)
     with open_lifecycle(directory, env, layer=layer) as opened:
         worker = Worker(opened.context, opened.target, opened.log, TIMING)
         worker.leases = Leases(opened.context, f"agent {os.getpid()} {env.new_id()}", lasts_s=1.0)

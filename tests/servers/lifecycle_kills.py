@@ -8,13 +8,13 @@ import contextlib
 import random
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 from .lifecycle_watch import Watched
+from .mutated import command
 
 VERSIONED, PLAIN = ("current", "old", "newer", "marker"), ("tmp", "sized", "data", "keep")
 
@@ -22,8 +22,9 @@ VERSIONED, PLAIN = ("current", "old", "newer", "marker"), ("tmp", "sized", "data
 class Workers:
     """So many at a time, each killed after a while; `kills` counts those that had begun."""
 
-    def __init__(self, directory: Path, count: int, seed: int) -> None:
+    def __init__(self, directory: Path, count: int, seed: int, mutant: str = "") -> None:
         self._directory = directory
+        self._mutant = mutant
         self._dice = random.Random(seed)
         self._running: list[subprocess.Popen[str]] = []
         self._over = threading.Event()
@@ -33,10 +34,10 @@ class Workers:
         self.failed: list[str] = []
 
     def _live(self) -> None:
-        command = [sys.executable, "-m", "tests.servers.lifecycle_agent", str(self._directory)]
+        words = [*command("tests.servers.lifecycle_agent", self._mutant), str(self._directory)]
         while not self._over.is_set():
             with subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             ) as process:
                 assert process.stdout is not None
                 assert process.stderr is not None
@@ -66,8 +67,8 @@ class Workers:
 @contextlib.contextmanager
 def left_alone(directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A worker that nobody kills before the end."""
-    command = [sys.executable, "-m", "tests.servers.lifecycle_agent", str(directory)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, text=True) as process:
+    words = [*command("tests.servers.lifecycle_agent"), str(directory)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, text=True) as process:
         try:
             yield process
         finally:

@@ -19,9 +19,9 @@ class Nodes(Fleet):
 
 
 @contextlib.contextmanager
-def nodes(url: str, folder: Path, count: int, *options: str) -> Iterator[Nodes]:
+def nodes(url: str, folder: Path, count: int, *options: str, mutant: str = "") -> Iterator[Nodes]:
     """`count` listening nodes of one prefix; those alive at the end are killed."""
-    with running(Nodes(url, folder, free_ports(count), options)) as made:
+    with running(Nodes(url, folder, free_ports(count), options, mutant)) as made:
         yield made
 
 

@@ -19,13 +19,12 @@ import httpx
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment, SystemEnvironment
-from fencepost.impl.ingest import Authority, Identity, Point, encode, keys, totals
-from fencepost.impl.ingest.service.spool import Spool
+from fencepost.impl.ingest import Authority, Identity, keys, totals
 from fencepost.impl.store import Store, open_store
 
 from .fleet import chaos
 from .ingest_agent import METRIC, POINTS
-from .ingest_fleet import Collectors, command, fleet, run_agents
+from .ingest_fleet import Collectors, command, fleet, run_agents, send_conflict
 
 pytestmark = pytest.mark.server
 
@@ -247,17 +246,8 @@ def _collected(url: str, store: Store, orphans: set[str]) -> None:
 
 def _conflict(made: Collectors, victim: dict[str, Any]) -> None:
     """An agent with a copied disk sends other bytes under an accepted identity."""
-    agent, spool = victim["agent"], made.folder / "copied-disk"
-    identity = Identity(agent, victim["boot"], 1, POINTS)
-    other = encode(identity, [Point(METRIC, {}, 0, 666.0)])
-    with Spool(spool, agent) as copied:
-        batch = copied.add(POINTS, lambda *_: other)
-        name = batch.name.replace(copied.boot_id, victim["boot"])
-        (spool / "queue" / batch.name).rename(spool / "queue" / name)
-        copied.add(POINTS, lambda start, end: encode(Identity(agent, copied.boot_id, start, end), []))
-    send = ["send", "--spool", str(spool), "--agent", agent, "--give-up-after", "60"]
-    send += ["--token-file", str(made.folder / f"{agent}.token")]
-    send += [word for address in made.addresses for word in ("--collector", address)]
+    send, identity, other = send_conflict(made, victim)
+    agent = victim["agent"]
     code, found = command(*send)
     assert (code, found["accepted"], found["parked"], found["left"]) == (1, 1, 1, 0), (
         "it goes on with later ones"

@@ -6,33 +6,22 @@ What is accepted is a behaviour of the model of each system; what was planted is
 import contextlib
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fencepost.impl.publish import Catalog
 from fencepost.impl.recording.bodies import json_fields
 from fencepost.impl.recording.files import Recorder
 from fencepost.impl.recording.http import HttpRecording
-from fencepost.impl.store import open_store
 from fencepost.sim.proxy import Plan, Upstream, running
 from tests.commands.running import exit_of
 
+from .end_to_end import SYSTEMS, Planted, row
 from .endpoint import Endpoint
-from .fleet import chaos
-from .ingest_fleet import fleet, run_agents
-from .lifecycle_kills import User, Workers
-from .processes import objects_process
-from .streams_fleet import nodes, store
-from .streams_kills import Client, together
-from .test_lifecycle import PLAIN, client_of, make
 
 pytestmark = pytest.mark.server
 
@@ -109,108 +98,47 @@ def test_an_unfenced_worker_is_found_where_it_takes_a_job_from_another(
         assert any("condition anything" in reason for reason in reasons), reasons
 
 
-def test_collectors_that_are_killed_leave_a_trace_that_their_model_accepts(tmp_path: Path) -> None:
-    traces = tmp_path / "traces"
-    url = f"file://{tmp_path}/store"
-    with fleet(url, tmp_path, 2, "--record", str(traces)) as made:
-        counts = {f"agent-{at}": 10 for at in range(3)}
-        with chaos(made, seed=7, pause_s=(0.2, 0.8)):
-            run_agents(made, counts, seconds_max=200)
-    found = replay(traces, "--model", "ingest", folder=tmp_path)
-    assert found["rejected"] == 0, found["violations"][:1]
-    assert found["continuity"]["verdict"] == "holds"
-    assert found["accepted"] >= 30
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_system_that_is_killed_leaves_a_trace_that_its_model_accepts(system: str, tmp_path: Path) -> None:
+    """Several processes, SIGKILLs, restarts; what belongs to no run is counted and named."""
+    found = row(system, tmp_path)
+    assert (found["verdict"], found["continuity"]) == ("holds", "holds"), (found["event"], found["reason"])
+    assert (found["rejected"], found["undecided"]) == (0, 0)
+    assert found["accepted"] == found["runs"] > 0
+    assert sum(found["left_out_by"].values()) == found["left_out"]
 
 
-class _Short(random.Random):
-    """Makes streams of four appends: a longer one has more segments than the model has room for."""
-
-    def randint(self, a: int, b: int) -> int:
-        return min(super().randint(a, b), 4)
-
-
-def test_nodes_that_are_killed_leave_a_trace_that_their_model_accepts(tmp_path: Path) -> None:
-    traces = tmp_path / "traces"
-    options = ["--landing", "5", "--skew", "0.1", "--sweep-every", "0.3", "--record", str(traces)]
-    done = threading.Event()
-    with store("file", tmp_path / "data") as url, nodes(url, tmp_path, 2, *options) as made:
-        clients = [Client(made, f"s{at}", _Short(at), done) for at in range(3)]
-
-        def kill() -> None:
-            for number in range(4):
-                done.wait(0.7)
-                made.restart(number % 2, signal.SIGKILL)
-            done.set()
-
-        together([kill, *(client.run for client in clients)], done)
-    words = ("--model", "streams", "--set", "places=10", "--set", "owners=10", "--set", "lives=4")
-    found = replay(traces, *words, folder=tmp_path)
-    assert found["rejected"] == 0, found["violations"][:1]
-    assert found["continuity"]["verdict"] == "holds", found["continuity"]
-    assert found["accepted"] > 0
-
-
-def test_workers_that_are_killed_leave_a_trace_that_their_model_accepts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("system", "planted"),
+    [
+        pytest.param(system, planted, id=f"{system}-{planted.mutant}")
+        for system, one in SYSTEMS.items()
+        for planted in one.planted
+    ],
+)
+def test_a_planted_mutant_is_rejected_at_the_right_event(
+    system: str, planted: Planted, tmp_path: Path
 ) -> None:
-    traces = tmp_path / "traces"
-    monkeypatch.setenv("FENCEPOST_RECORD", str(traces))
-    directory = tmp_path / "data"
-    with objects_process(directory, 1) as (_, address):
-        made = make(client_of(address), PLAIN)
-        user = User(seed=3)
-        made.seen = made.read()
-        with Workers(directory, count=2, seed=3) as workers:
-            while workers.kills < 8 and not workers.failed:
-                user.turn(made)
-        assert not workers.failed, workers.failed
-    found = replay(traces, "--model", "lifecycle", folder=tmp_path)
-    assert found["rejected"] == 0, found["violations"][:1]
-    assert found["continuity"]["verdict"] == "holds", found["continuity"]
-    assert (found["verdict"], found["accepted"]) == ("holds", 1)
-
-
-def _publish(tmp_path: Path, url: str, kills: int, mutant: str = "") -> Path:
-    """Two writers of one catalog, each killed in turn after some commits, and started again."""
-    with (
-        Catalog.open(open_store(url), author="setup", create=True) as catalog,
-        catalog.transaction("x") as txn,
-    ):
-        txn.create_table("person", {"id": "int64", "name": "string"}, key="id")
-    traces = tmp_path / "traces"
-    words = {"ann": [mutant] if mutant else [], "bob": []}
-
-    def begun(name: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "tests.servers.publish_agent", url, str(traces), name]
-        return subprocess.Popen([*command, *words[name]], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-
-    writers = {name: begun(name) for name in words}
-    try:
-        for number in range(kills):
-            name = ("ann", "bob")[number % 2]
-            stdout = writers[name].stdout
-            assert stdout is not None
-            assert [stdout.readline() for _ in range(3)][-1], "the writer has ended by itself"
-            writers[name].kill()
-            writers[name].communicate()
-            writers[name] = begun(name)
-    finally:
-        for writer in writers.values():
-            writer.kill()
-            writer.communicate()
-    return traces
-
-
-def test_writers_that_are_killed_leave_a_trace_that_their_model_accepts(tmp_path: Path) -> None:
-    traces = _publish(tmp_path, f"file://{tmp_path}/shop", kills=6)
-    found = replay(traces, "--model", "publish", folder=tmp_path)
-    assert (found["rejected"], found["continuity"]["verdict"]) == (0, "holds"), found["violations"][:1]
-    assert (found["verdict"], found["accepted"]) == ("holds", 1), found["undecided_runs"][:1]
-
-
-def test_a_writer_without_sidecars_is_rejected_where_it_moves_a_head(tmp_path: Path) -> None:
-    traces = _publish(tmp_path, f"file://{tmp_path}/shop", kills=2, mutant="sidecar-before-heads")
-    found = replay(traces, "--model", "publish", folder=tmp_path)
+    found = row(system, tmp_path, planted)
     assert found["verdict"] == "violated"
-    (violation,) = found["violations"]
-    assert violation["event"].startswith("ann: ")
+    assert found["as_expected"], (found["event"], found["reason"])
+
+
+def test_a_recorder_on_a_full_disk_ends_no_program(tmp_path: Path) -> None:
+    """Neither where the disk is full from the start, nor where it becomes full."""
+    program = (
+        "import sys; from fencepost.impl.recording import Recorder\n"
+        "from fencepost.impl.store.errors import Unusable\n"
+        "try: recorder = Recorder(sys.argv[1] + '/traces', 'ann')\n"
+        "except Unusable as error: sys.exit(str(error))\n"
+        "kept = sum(recorder.emit('request', 'put', f'k{n}', n, run='b') for n in range(20_000))\n"
+        "recorder.close(); print(kept < 20_000, recorder.dropped + kept)"
+    )
+    for size, code, shown in (("512k", 1, "No space left on device"), ("1300k", 0, "True 20000")):
+        mounted = f'mount -t tmpfs -o size={size} tmpfs "$1" && exec "$2" -c "$3" "$1"'
+        words = ["unshare", "-rm", "sh", "-c", mounted, "sh", str(tmp_path), sys.executable, program]
+        ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        if "unshare" in ran.stderr or "mount:" in ran.stderr:
+            pytest.skip(f"this user may not mount: {ran.stderr}")
+        assert ran.returncode == code, ran.stderr
+        assert shown in ran.stdout + ran.stderr

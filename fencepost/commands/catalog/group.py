@@ -28,6 +28,7 @@ from fencepost.commands.operating import (
     user_name,
 )
 from fencepost.commands.output_files import json_option
+from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.impl.publish import (
     STANDARD,
     Absent,
@@ -95,7 +96,7 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with these parameters, `--json`, and `--grace` if it writes."""
+    """Add a command on the catalog at URL, with `--grace` if it writes, `--record` and `--json`."""
     grace = (GRACE,) if AUTHOR in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:
@@ -105,7 +106,8 @@ def subcommand(
                 result = act(url, **options)
             return result._replace(found={"url": url, **result.found, "storage": requests.to_json()})
 
-        return add_subcommand(group, name, summary, (URL, *parameters, *grace, json_option), ERRORS)(with_url)
+        options = (*parameters, *grace, record_store_option, json_option)
+        return add_subcommand(group, name, summary, (URL, *options), ERRORS)(with_url)
 
     return add
 
@@ -176,7 +178,7 @@ def _open(url: str, branch: str, mode: str, author: str, *, create: bool = False
             author=author,
             create=create,
             grace_s=requests.grace_s,
-            layer=requests.count,
+            layer=lambda store: requests.count(recorded_store(store, url, "publish")),
         )
     except Absent:
         if exists(url):

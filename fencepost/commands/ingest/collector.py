@@ -21,7 +21,6 @@ from fencepost.commands.ingest.group import (
 )
 from fencepost.commands.messages import say
 from fencepost.commands.operating import Result, allow_connections, bind, print_error
-from fencepost.commands.recording import record_option, recorded_store
 from fencepost.commands.serving import TLS, check_tls, handed_out, is_local, revoked, token_errors
 from fencepost.commands.values import Address, listen_option, size_option
 from fencepost.impl.http.limits import Limits
@@ -29,10 +28,12 @@ from fencepost.impl.http.tokens import Principal, Tokens
 from fencepost.impl.ingest.context import agree
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.frames import Limits as FrameLimits
-from fencepost.impl.ingest.keys import agent_path
+from fencepost.impl.ingest.keys import Identity, agent_path
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S
 from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.ingest.settings import SPOOL_BOUND, Mode, SpoolBound
+from fencepost.impl.store import Store
+from fencepost.impl.store.layers import Traced
 
 LIMITS = (
     ("connections", "--connections", "Maximum number of open connections."),
@@ -121,7 +122,6 @@ def limit_options(act: Callable[..., Any]) -> Callable[..., Any]:
     ),
     *TLS,
     click.option("--verbose", is_flag=True, help="Log a line for every request."),
-    record_option,
     limit_options,
     settings_options,
     json=False,
@@ -150,10 +150,10 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
         bound = parts.enter_context(bind(listen))
         if not (is_local(listen.host) or options["certificate"]):
             print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
+        store = parts.enter_context(opened(url, creates=True))
         plan = Plan(
-            store=recorded_store(
-                parts.enter_context(opened(url, creates=True)), options["record"], url, "ingest"
-            ),
+            store=store,
+            on_answer=_answers(store),
             env=ENV,
             tokens=known,
             collector_id=collector_id or f"{socket.gethostname()}-{ENV.new_id()}",
@@ -171,6 +171,15 @@ def serve(url: str, tokens: str, listen: Address, collector_id: str | None, **op
             agree(plan.store, ENV, settings)
         _serve(parts.enter_context(collecting(plan)), bound, options)
     return Result({})
+
+
+def _answers(store: Store) -> Callable[[Identity, str, str], object] | None:
+    """Record the answers to agents, which no request shows, where requests are recorded."""
+    if not isinstance(store, Traced):
+        return None
+    return lambda identity, sha256, result: store.note(
+        "", f"outcome {identity.path}", f"sha={sha256} what={result}"
+    )
 
 
 def _serve(collector: Any, bound: socket.socket, options: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from fencepost.commands.operating import (
     refuse_memory,
 )
 from fencepost.commands.output_files import json_option
+from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.ingest import (
@@ -75,8 +76,9 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command, json: bool = True
 ) -> Callable[[Act], click.Command]:
-    """Add a command with these parameters and, with `json`, `--json`."""
-    return add_subcommand(group, name, summary, (*parameters, *((json_option,) if json else ())), ERRORS)
+    """Add a command with these parameters; with `json`, `--json`; on a store, `--record`."""
+    more = (*((record_store_option,) if STORE in parameters else ()), *((json_option,) if json else ()))
+    return add_subcommand(group, name, summary, (*parameters, *more), ERRORS)
 
 
 def settings_options(act: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,7 +126,7 @@ def opened(url: str, *, creates: bool = False) -> Iterator[Store]:
         store.verify()
         if path is not None and creates:
             Path(path).mkdir(parents=True, exist_ok=True)
-        yield store
+        yield recorded_store(store, url, "ingest")
 
 
 def rounds(once: Callable[[], Result], every_s: float | None) -> Iterator[Result]:

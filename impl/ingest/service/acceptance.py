@@ -4,6 +4,7 @@
 other mode is in `landing`.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ KIND_OF = {
     Reason.MISMATCH: "mismatch",
     Reason.QUARANTINED: "quarantined",
 }
+
+OnAnswer = Callable[[Identity, str, Result], object]
+"""Takes the identity of a batch, the SHA-256 of its frame, and the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,15 @@ class Acceptance(ABC):
 class Strict(Acceptance):
     """A batch is accepted once its manifest is in the bucket; without the bucket, no batch is."""
 
-    def __init__(self, authority: Authority, follow_up: FollowUps, blocklist: Blocklist) -> None:
+    def __init__(
+        self,
+        authority: Authority,
+        follow_up: FollowUps,
+        blocklist: Blocklist,
+        on_answer: OnAnswer | None = None,
+    ) -> None:
+        """`on_answer` is called with each answer about a batch, before the agent has it."""
+        self._on_answer = on_answer
         self.store = authority.store
         self.env = authority.env
         self.blocklist = blocklist
@@ -83,7 +95,10 @@ class Strict(Acceptance):
         self._follow_up = follow_up
 
     def accept(self, agent: str, identity: Identity, body: bytes) -> Answer:
-        return judge(self._authority, self.blocklist, agent, identity, body, self._follow_up)
+        answer = judge(self._authority, self.blocklist, agent, identity, body, self._follow_up)
+        if self._on_answer is not None:
+            self._on_answer(identity, hashlib.sha256(body).hexdigest(), answer.result)
+        return answer
 
     def verify(self) -> None:
         self.store.verify()

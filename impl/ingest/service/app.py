@@ -35,7 +35,7 @@ from fencepost.impl.ingest.authority import Authority
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.maintenance import SEARCH_EVERY_S, Maintenance
 from fencepost.impl.ingest.operator import Blocklist
-from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, Strict
+from fencepost.impl.ingest.service.acceptance import Acceptance, Answer, OnAnswer, Strict
 from fencepost.impl.ingest.service.background import REFRESH_S, FollowUps, Maintainer, landing, refreshing
 from fencepost.impl.ingest.service.conflicts import Conflicts
 from fencepost.impl.ingest.service.landing import LocalSpool
@@ -182,6 +182,8 @@ class Plan:
     """Seconds between two attempts to take the lease of the maintenance, see `maintenance`; 0: none."""
     search_s: float = SEARCH_EVERY_S
     spool_bound: SpoolBound = SPOOL_BOUND
+    on_answer: OnAnswer | None = None
+    """Is called with each answer, where the bucket accepts."""
 
 
 @contextlib.contextmanager
@@ -205,7 +207,7 @@ def collecting(plan: Plan) -> Iterator[Collector]:
             follow_ups = FollowUps(authority, on_dropped=dropped.inc)
             parts.callback(follow_ups.close)
             blocklist = Blocklist(authority.store, authority.env, authority.settings)
-            acceptance = Strict(authority, follow_ups, blocklist)
+            acceptance = Strict(authority, follow_ups, blocklist, plan.on_answer)
         parts.callback(refreshing(acceptance.blocklist, plan.blocks_s).close)
         if plan.maintenance_s:
             parts.callback(_maintainer(plan, metrics).close)

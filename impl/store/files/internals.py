@@ -234,7 +234,12 @@ class Internals:
 
     def key_locked(self, key: str) -> contextlib.AbstractContextManager[None]:
         """Hold the lock of `key`. Lock order: a key's lock before `TREE`, never after it."""
-        return self.locked(f"{zlib.crc32(key.encode()) % _LOCKS:02x}")
+        return self.locked(_lock_of(key))
+
+    def is_key_lock(self, key: str, fd: int) -> bool:
+        """Return True if this descriptor is of the lock of `key`."""
+        found = os.stat(_lock_of(key), dir_fd=self.folder("locks"), follow_symlinks=False)
+        return os.path.samestat(found, os.fstat(fd))
 
     # Folders that moved.
 
@@ -255,6 +260,10 @@ class Internals:
             os.ftruncate(fd, os.fstat(fd).st_size + 1)  # a length without content: takes no space
         finally:
             os.close(fd)
+
+
+def _lock_of(key: str) -> str:
+    return f"{zlib.crc32(key.encode()) % _LOCKS:02x}"
 
 
 def remove_unlocked(name: str, folder: int) -> None:

@@ -345,6 +345,16 @@ class FileStore(Store):
             found = None if session is None else session.reader.file(key)
             return None if found is None or stat.S_ISDIR(found.st_mode) else found
 
+    def is_place(self, key: str, name: str, folder_fd: int) -> bool:
+        """Return True if `key` has its file under this name in this folder."""
+        session = self._session
+        return session is not None and session.writer.is_place(key, name, folder_fd)
+
+    def is_lock(self, key: str, fd: int) -> bool:
+        """Return True if this descriptor is of the lock of `key`."""
+        session = self._session
+        return session is not None and session.writer.is_lock(key, fd)
+
     def flush(self, key: str) -> None:
         """Make the present state of `key` durable: its object, or that it has none."""
         with self._failures(f"flush the folder of {key!r}"):

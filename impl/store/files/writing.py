@@ -293,6 +293,16 @@ class Writer:
         path, name = self._names.place(key)
         return Spot(self._folders, path, name)
 
+    def is_place(self, key: str, name: str, folder_fd: int) -> bool:
+        """Return True if `key` has its file under this name in this folder."""
+        path, own = self._names.place(key)
+        folder = self._folders.find(path) if name == own else None
+        return folder is not None and os.path.samestat(os.fstat(folder.fd), os.fstat(folder_fd))
+
+    def is_lock(self, key: str, fd: int) -> bool:
+        """Return True if this descriptor is of the lock of `key`."""
+        return self._internals.is_key_lock(key, fd)
+
     def draft(self, attributes: Attributes, create: bool) -> contextlib.AbstractContextManager[Draft]:
         """Make a new file, which is removed at the end unless it landed; `finish` it before it lands."""
         # A file without a name can only be linked, not renamed over another.

@@ -70,9 +70,12 @@ class Traced(Layer):
             self._end(op, request, reply)
         return replies
 
-    def note(self, text: str, key: str = "") -> None:
-        """Remark something that no request shows, such as `accepted`."""
-        self._emit(-1, "note", {"kind": "note", "key": key, "note": text})
+    def note(self, text: str, key: str = "", trace_fields: str = "") -> None:
+        """Remark something that no request shows, such as `accepted`.
+
+        A refinement map reads the first word of `key`, and the fields.
+        """
+        self._emit(-1, "note", {"kind": "note", "key": key, "note": text, "trace_fields": trace_fields})
 
     def _begin(self, request: Request[Any]) -> int:
         op = self._next_op()

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,83 @@ def test_a_disk_that_hangs_blocks_no_caller(tmp_path: Path) -> None:
         caller.join(10)
         assert not caller.is_alive()
     recorder.close()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[tuple[Recorder, Callable[[], None]]]:
+    """A recorder whose file is on a full disk, and what makes room there."""
+    recorder = Recorder(tmp_path, "ann", Sizes(queue_bytes=8192))
+    recorder.flush()
+    kept, full = os.dup(recorder._file), os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, recorder._file)
+    yield recorder, lambda: os.dup2(kept, recorder._file) and None
+    os.close(kept)
+    os.close(full)
+
+
+def test_a_full_disk_costs_no_time_and_its_gap_is_named(
+    full_disk: tuple[Recorder, Callable[[], None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer does not try again and again, however full the queue is."""
+    recorder, make_room = full_disk
+    tries = []
+    drain = recorder._drain
+    monkeypatch.setattr(recorder, "_drain", lambda: (tries.append(1), drain()))
+    accepted = [put(recorder, f"k{number}") for number in range(300)]
+    assert accepted[0]
+    assert not accepted[-1]
+    threading.Event().wait(0.3)
+    put(recorder, "another")
+    assert len(tries) <= 3
+    make_room()
+    recorder.flush()
+    recorder.close()
+    found = read(tmp_path)
+    assert [one.key for one in found if one.kind == "put"] == [f"k{n}" for n in range(sum(accepted))]
+    assert {one.key for one in found if one.kind == GAP} == {
+        *(f"k{number}" for number in range(sum(accepted), 300)),
+        "another",
+    }
+
+
+def test_a_recorder_that_ends_on_a_full_disk_leaves_its_queue(
+    full_disk: tuple[Recorder, Callable[[], None]], tmp_path: Path
+) -> None:
+    recorder, _ = full_disk
+    for number in range(10):
+        put(recorder, f"k{number}")
+    recorder.close()
+    assert [one.key for one in requests(tmp_path)] == [f"k{number}" for number in range(10)]
+    Recorder(tmp_path, "ann").close()
+    assert [one.key for one in requests(tmp_path)] == [f"k{number}" for number in range(10)]
+
+
+def test_a_fifo_in_place_of_a_file_blocks_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".ann.queue")
+    with pytest.raises(Unusable, match="cannot record to"):
+        Recorder(tmp_path, "ann")
+    os.mkfifo(tmp_path / "bob-0-000001.jsonl.open")
+    recorder = Recorder(tmp_path, "bob")
+    assert put(recorder, "k")
+    recorder.close()
+    assert '"key":"k"' in (tmp_path / "bob-1-000001.jsonl").read_text()
+
+
+def test_a_forked_child_that_cannot_record_leaves_the_parents_files_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "traces"
+    recorder = Recorder(folder, "ann")
+    put(recorder, "before")
+    folder.rename(tmp_path / "moved")
+    folder.write_text("no folder")
+    child = os.fork()
+    if not child:
+        os._exit(0 if put(recorder, "in the child") is False else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    folder.unlink()
+    (tmp_path / "moved").rename(folder)
+    put(recorder, "after")
+    recorder.close()
+    assert [one.key for one in requests(folder)] == ["before", "after"]
 
 
 def test_old_files_are_removed_which_is_a_gap(tmp_path: Path) -> None:

@@ -241,6 +241,32 @@ def test_a_client_that_is_recorded_twice_is_recorded_once(client: Any, tmp_path:
     assert len(events(tmp_path)) == 2
 
 
+@pytest.mark.parametrize(
+    ("urls", "runs"),
+    [
+        (("http://127.0.0.1:9", "http://127.0.0.1:10"), {"b", "b@127.0.0.1:10"}),
+        (("http://127.0.0.1:9", "http://127.0.0.1:9"), {"b"}),
+        ((None, "https://s3.eu-west-1.amazonaws.com"), {"b"}),
+    ],
+)
+def test_buckets_of_one_name_at_two_endpoints_are_two_runs(
+    urls: tuple[str | None, str], runs: set[str], tmp_path: Path
+) -> None:
+    """An object of one of them would seem lost at the other. AWS has several hosts for one bucket."""
+    with dummy_credentials():
+        for url, reply in zip(urls, (OK, refusal(404, "NoSuchKey")), strict=True):
+            one = boto3.client("s3", region_name="us-east-1", endpoint_url=url)
+            fencepost.record(one, tmp_path, process="ann")
+            answer(one, reply)
+            with contextlib.suppress(one.exceptions.NoSuchKey):
+                one.put_object(Bucket="b", Key="k", Body=b"x") if reply is OK else one.get_object(
+                    Bucket="b", Key="k"
+                )
+            one.close()
+        fencepost.record(one, tmp_path, process="ann").close()
+    assert {one.run for one in events(tmp_path)} == runs
+
+
 def test_sessions_and_resources_are_recorded(tmp_path: Path) -> None:
     with dummy_credentials():
         session = boto3.Session(region_name="us-east-1")

@@ -12,6 +12,7 @@ import pytest
 
 from fencepost.impl.store.errors import Misuse
 from fencepost.sim.explore.audit import AuditRequest
+from fencepost.sim.explore.like import RecordedStep
 from fencepost.sim.explore.reporting import bind
 from fencepost.sim.over_http.search import follow_over_http, run_over_http
 from fencepost.sim.world.budget import NO_FAULTS
@@ -52,6 +53,21 @@ def test_a_lost_update_is_found_and_shown_in_its_shortest_form() -> None:
     steps = [(line.process, line.kind) for line in counterexample.lines if line.kind != "finish"]
     assert len(steps) == 4
     assert [kind for _, kind in steps] == ["get", "get", "put", "put"]
+
+
+def test_a_recorded_race_is_followed_at_the_first_schedule() -> None:
+    """`audit --like TRACE --over-http`: the recorded processes have other names, and keys of their own."""
+    orders = {"race": ("p get", "q get", "q put", "p put"), "none": ("p get", "p put", "q get", "q put")}
+    for order, verdict in (("race", "violated"), ("none", "undecided")):
+        recorded = tuple(
+            RecordedStep(process, kind, "counter", "anything" if kind == "put" else "", "done", at, at)
+            for at, (process, kind) in enumerate(word.split() for word in orders[order])
+        )
+        asked = replace(request(programs.lost_update, schedules=1), strategy="like", like=recorded)
+        found = run_over_http(asked)
+        assert (found.verdict, found.schedules) == (verdict, 1)
+        if verdict == "undecided":
+            assert "4 of 4 recorded requests were followed at most" in found.findings
 
 
 @pytest.mark.slow

@@ -1,6 +1,9 @@
 """Help for a map: the runs of a trace, and a first proposal that runs as it is."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +67,52 @@ def test_a_skeleton_runs_as_it_is(trace: Path, tmp_path: Path) -> None:
         file = tmp_path / "proposed.py"
         file.write_text(text)
         assert exit_of("replay", str(trace), "--model", f"{file}:WorkQueueMap") in (0, 1, 3)
+
+
+def test_a_skeleton_of_a_lease_and_its_log_is_a_map_that_accepts_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One key that changes again and again, a folder beside it, and numbers that rise."""
+    (tmp_path / "lease.py").write_text(
+        "from fencepost.model import *\n\n\n"
+        "class Lease(Machine):\n"
+        "    parties, epochs = Size(2), Size(40)\n"
+        "    epoch = Int(0, epochs)\n\n"
+        "    @action(p=parties)\n"
+        "    def take_leader(s, p: int) -> None:\n"
+        "        s.require(s.epoch < s.epochs)\n"
+        "        s.epoch = s.epoch + 1\n\n"
+        "    @action(p=parties, e=epochs)\n"
+        "    def write_log(s, p: int, e: int) -> None:\n"
+        "        s.require(s.epoch == e + 1)\n"
+    )
+    for leader in ("leader", "cluster/leader"):
+        events: list[Event] = []
+        for epoch in range(1, 21):
+            process, fields = "ab"[epoch % 2], f"epoch={epoch}"
+            events += put(2 * epoch, leader, process, fields)
+            events += put(2 * epoch + 1, f"cluster/log/{epoch:06d}", process, fields)
+        trace = tmp_path / "lease.parquet"
+        write_parquet(trace, table_of(events))
+        text = skeleton([trace], "lease.py:Lease", _machine(tmp_path / "lease.py"), print)
+        assert f"Keys('leader', '{leader}')" in text
+        assert "Keys('log', 'cluster/log/(?P<name>.+)')" in text
+        (tmp_path / "lease_map.py").write_text(text)
+        found = tmp_path / "found.json"
+        model = f"{tmp_path}/lease_map.py:LeaseMap"
+        assert exit_of("replay", str(trace), "--model", model, "--json", str(found)) == 0
+        assert json.loads(found.read_text())["accepted"] == 1
+        broken = [*events[:40], *put(99, "cluster/log/x", "a", "epoch=3"), *events[40:]]
+        write_parquet(trace, table_of(replace(one, seq=seq) for seq, one in enumerate(broken)))
+        capsys.readouterr()
+        assert exit_of("replay", str(trace), "--model", model) == 1
+        assert f"fencepost audit FILE.py:FUNCTION --like {trace}\n" in capsys.readouterr().out
+
+
+def _machine(file: Path) -> Any:
+    from fencepost.commands.models import find_machine
+
+    return find_machine(f"{file}:Lease")
 
 
 def test_the_command_prints_a_skeleton(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

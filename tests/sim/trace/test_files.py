@@ -85,10 +85,27 @@ def test_bad_lines_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
 
 
 def test_many_bad_lines_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("x\n" * 50)
+    (tmp_path / "t").write_text("x\n" * 50 + "{}\n")
     _, problems = read(tmp_path)
     assert len(problems) == 21
-    assert problems[-1].what == "has 30 more lines that are no events"
+    assert problems[-1].what == "has 31 more lines that are no events"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (bytes(range(256)) * 20, "has binary data"),
+        (b"\0\1\n" * 100, "has binary data"),
+        (b"owner bucket [18/Nov/2026] REST.PUT.OBJECT\n" * 100, "read with --from"),
+    ],
+)
+def test_a_file_without_any_object_is_one_problem(content: bytes, why: str, tmp_path: Path) -> None:
+    """Not one for each of its lines, with their bytes."""
+    (tmp_path / "t").write_bytes(content)
+    found, problems = read(tmp_path)
+    assert found == []
+    assert [why in problem.what and problem.what.isprintable() for problem in problems] == [True]
+    assert problems[0].lines == content.count(b"\n")
 
 
 def test_unknown_columns_are_passed_over_and_missing_ones_named(tmp_path: Path) -> None:

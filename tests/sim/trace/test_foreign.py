@@ -115,6 +115,24 @@ def test_access_logs_as_json_and_as_parquet(tmp_path: Path) -> None:
     assert len(read_foreign([path], "access-json", print)) == 2
 
 
+def test_a_delete_of_many_keys_that_are_not_logged_is_a_gap(tmp_path: Path) -> None:
+    """Without it the objects would seem lost to the next reader."""
+    etag = {"http.response.status_code": "200", "http.response.header.etag": '"e1"'}
+    gone = span("GetObject", 5, 6, **{"http.response.status_code": "404", "error.type": "NoSuchKey"})
+    deleted = span("DeleteObjects", 3, 4, **{"http.response.status_code": "200"})
+    path = tmp_path / "log.json"
+    verdicts = []
+    for spans in ([deleted], []):
+        path.write_text(json.dumps(otel(span("PutObject", 1, 2, **etag), *spans, gone)))
+        exit_of(
+            "replay", str(path), "--from", "otel", "--all-writers", "--json", str(tmp_path / "found.json")
+        )
+        verdicts.append(json.loads((tmp_path / "found.json").read_text())["verdict"])
+    assert verdicts == ["undecided", "violated"]
+    trail = {**CLOUDTRAIL, "eventName": "DeleteObjects", "requestParameters": {"bucketName": "b"}}
+    assert [one.kind for one in read(tmp_path, "cloudtrail", trail)] == ["gap"]
+
+
 def test_clients_have_counters_of_their_own(tmp_path: Path) -> None:
     """So the clocks of two programs order nothing between them."""
     other = json.loads(json.dumps(MINIO).replace("ann", "bob"))
