@@ -15,9 +15,9 @@ because both orders spend the same. Two kinds of steps that no race requires are
 passing just before a process reads the clock, and the other requests of a parallel step whose sender may
 still crash.
 
-Limits: a state is compared by the answers that a process got, so a process that keeps state in a variable
-shared with another is not covered (write notes instead). Waiting loops: see `sim.world.scheduler`. A run is
-cut at `steps_max`, and then the verdict is undecided.
+Limits: a state is compared by what its processes hold, or the answers that they got, so a process that keeps
+state in a variable shared with another is not covered (write notes instead). Waiting loops: see
+`sim.world.scheduler`. A run is cut at `steps_max`, and then the verdict is undecided.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ class ReducedSearch:
         """Pieces that are left, of a search in pieces, see `pieces`; it has no path of its own."""
         self.part = 0.0
         """Part of the tree that its pieces explored."""
-        self._memory = Memory()
+        self._memory = Memory(reads_frames=not self.setting.exact_costs)
         self._recall = Recall()
         self._learnt = self.setting.learnt()
         """Findings of other runs on which this search rests."""

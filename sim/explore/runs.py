@@ -47,6 +47,8 @@ class Setting:
     """Faults of one run, of any kind; None: the budget alone limits them."""
     muted: frozenset[str] = frozenset()
     """Properties that are not judged: a violation of each is known, and others are looked for."""
+    exact_costs: bool = False
+    """Have the highest cost of each operation found, also where runs differ in nothing else."""
     lines: frozenset[str] = frozenset()
     """Names of shared memory: threads pause before each line of code that has one."""
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
@@ -145,8 +147,10 @@ Row = dict[str, Any]
 class Costs:
     """Costs of the operations that ended: the frequency of each cost, the highest, and the bounds.
 
-    The highest is exact where everything was explored, see `sim.world.costs`: runs that were given up at a
-    known state count too, for what ended before. The median is over complete runs.
+    The highest is exact where everything was explored and costs are bounded or asked for
+    (`Setting.exact_costs`), see `sim.world.costs`: runs that were given up at a known state count too, for
+    what ended before. Elsewhere a state may be known although a way led there that cost more: then it is
+    the highest of the runs that were tried. The median is over complete runs.
     """
 
     ended: Counter[Spent] = field(default_factory=Counter)
