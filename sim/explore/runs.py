@@ -85,7 +85,7 @@ class Setting:
         """Return what decides which steps a run offers and which conflict, besides the program."""
         timed = self.budget.pause or self.budget.skew
         return (
-            (self.deadlines.tried, self.deadlines.skews) if timed else (),
+            (self.deadlines.tried, self.deadlines.skews, self.deadlines.is_shown) if timed else (),
             self.sharing.writers,
             self.loops.held(),
         )
@@ -119,6 +119,8 @@ class Setting:
             lines=self.lines,
             faults_max=self.faults_max if budget is None else None,
         )
+        if budget is None and not self.deadlines.is_shown:
+            world.run.forbid(("pause",))
         world.run.keep_apart(self.variables, watched=watched)
         if self.sites is not None:
             world.run.keep_sites(self.sites)

@@ -338,6 +338,8 @@ class RunState:
         self.footprints.begin_stamps(on=self.stamped)
         stored = bool(self.footprints.stamp) and bool(self.files or self.bucket.contents())
         self.observed = settings.timed == stamps.WATCHED or bool(self.readings) or stored
+        if self.observed or self.files is not None:
+            self.show_time()
 
     def add_process(self, process: Process) -> None:
         self.processes.append(process)
@@ -350,6 +352,7 @@ class RunState:
 
     def use_loops(self) -> None:
         self.has_loops = True
+        self.show_time()
 
     # Steps.
 
@@ -420,6 +423,12 @@ class RunState:
     def observe_time(self) -> None:
         """Record that a process knows the present time."""
         self.observed = True
+        self.show_time()
+
+    def show_time(self) -> None:
+        """Record that a process may get to know a time in this run."""
+        if self.deadlines is not None:
+            self.deadlines.show()
 
     def depend_on_time(self, level: int) -> None:
         """Record that the run depends on this level of time, see `stamps`."""
@@ -493,6 +502,7 @@ class RunState:
     def add_thread(self, thread: Process) -> None:
         self.threads[thread.index] = thread
         self.has_threads = True
+        self.show_time()
         self.strands = [*self.processes, *self.threads.values()]
         self.has_daemons = self.has_daemons or thread.daemon
 
