@@ -250,6 +250,7 @@ class ReducedSearch:
             if self._merge and not node.forced and self._states.seen(world, node, self.runs):
                 self.merged += 1
                 self.coverage.costs.look_since(world, new)
+                self.coverage.costs.is_exact &= not self._memory.costs_differ
                 return
             if POWER_ACTOR in enabled and run.survivors is None:
                 self._prepare_power_loss(world, node)

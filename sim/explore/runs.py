@@ -149,15 +149,18 @@ Row = dict[str, Any]
 class Costs:
     """Costs of the operations that ended: the frequency of each cost, the highest, and the bounds.
 
-    The highest is exact where everything was explored and costs are bounded or asked for
-    (`Setting.exact_costs`), see `sim.world.costs`: runs that were given up at a known state count too, for
-    what ended before. Elsewhere a state may be known although a way led there that cost more: then it is
-    the highest of the runs that were tried. The median is over complete runs.
+    The highest is exact where everything was explored, see `sim.world.costs`: runs that were given up at a
+    known state count too, for what ended before. It is not where states were known to which another way
+    led, with other costs: then it is the highest of the runs that were tried, as that of bytes always is. A
+    search for exact costs distinguishes these states (`Setting.exact_costs`, or bounds). The median is over
+    complete runs.
     """
 
     ended: Counter[Spent] = field(default_factory=Counter)
     """Number of operations by cost, in runs to their end; 0 for a cost that only other runs showed."""
     bounds: set[AtMost] = field(default_factory=set)
+    is_exact: bool = True
+    """False if states with other costs so far were taken for the same."""
 
     def look(self, world: World) -> None:
         """Take up a run that came to its end."""
@@ -173,6 +176,7 @@ class Costs:
     def add(self, other: "Costs") -> None:
         self.ended.update(other.ended)
         self.bounds |= other.bounds
+        self.is_exact = self.is_exact and other.is_exact
 
     def findings(self) -> list[str]:
         """Bounds that held nothing."""
@@ -190,6 +194,8 @@ class Costs:
     def _row(self, name: str) -> Row:
         mine = {one: count for one, count in self.ended.items() if one.name == name}
         row = {unit: max(getattr(one, unit) for one in mine) for unit in (*UNITS, "bytes")}
+        if not self.is_exact:
+            row["exact"] = False
         return {**row, **self._promised(name, None), "faults": list(self._by_faults(name, mine))}
 
     def _by_faults(self, name: str, mine: dict[Spent, int]) -> Iterator[Row]:
@@ -222,12 +228,13 @@ class Costs:
         return {
             "ended": [[*one, count] for one, count in self.ended.items()],
             "bounds": [list(bound) for bound in self.bounds],
+            "is_exact": self.is_exact,
         }
 
     @classmethod
     def unpacked(cls, data: dict[str, Any]) -> "Costs":
         ended = Counter({Spent(*one): count for *one, count in data["ended"]})
-        return cls(ended, {AtMost(*bound) for bound in data["bounds"]})
+        return cls(ended, {AtMost(*bound) for bound in data["bounds"]}, data["is_exact"])
 
 
 def _median(ended: Counter[Spent], unit: str) -> int:

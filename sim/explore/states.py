@@ -16,6 +16,7 @@ no hash is trusted. Merging equal states loses runs unless two conditions hold:
 
 from typing import Any
 
+from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.reduction import Entry, Node, RaceTracker
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.world import Footprints, World, frames
@@ -36,8 +37,14 @@ class Memory:
         self._numbers: dict[Any, int] = {}
         self._reads_frames = reads_frames and frames.IS_SUPPORTED
         self._frames = frames.Reader()
+        self._spent: dict[int, int] = {}
+        """By memory: requests that the process has sent in this life."""
+        self._parted: set[int] = set()
+        """Memories of processes that gave a part of their life a name."""
+        self.costs_differ = False
+        """True if a process came to the same memory at different costs."""
         self._next: dict[Any, int] = {}
-        """By process, memory and answer: the memory after it, where it is what the frames hold."""
+        """By process, memory and answer: the memory after it."""
 
     def start(self, world: World) -> Memories:
         """Return the memories before the first step."""
@@ -61,10 +68,26 @@ class Memory:
             return self._number(self._held(world, index) or history)  # an answer that cannot be compared
         if known is None:
             held = self._held(world, index)
-            known = self._number(history if held is None else held)
-            if held is not None:
-                self._next[history] = known
+            known = self._next[history] = self._number(history if held is None else held)
+            self._count(world, index, memory, answer, known)
         return known
+
+    def _count(self, world: World, index: int, memory: int, answer: Any, after: int) -> None:
+        """Add the last step to what a process has spent; note if it came to the same memory for another cost.
+
+        A part of its life that has a name may have cost more although the whole did not.
+        """
+        op, alternative = world.trace[-1][5], world.trace[-1][1]
+        requests = 0 if alternative == "crash" else self._spent.get(memory, 0)
+        if isinstance(op, Request) and alternative != "crash":
+            requests += len(answer) if type(answer) is list else 1
+        known = self._spent.setdefault(after, requests)
+        processes = world.run.processes
+        has_parts = 0 < index <= len(processes) and bool(processes[index - 1].spans)
+        if known != requests or (has_parts and after in self._parted):
+            self.costs_differ = True
+        if has_parts:
+            self._parted.add(after)
 
     def _held(self, world: World, index: int) -> Any:
         """Return what a process holds in its frames; None where its history must stand for that."""

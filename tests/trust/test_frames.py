@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
+from fencepost.reports.audit_text import cost_lines
+from fencepost.sim.explore import audit
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.explore.states import StateCache
 from fencepost.sim.world import NO_FAULTS, Budget, World, frames
+from fencepost.sim.world.deadlines import Deadlines
 from fencepost.sim.world.stamps import STAMPED
 from tests.generators import batches
 
@@ -431,6 +434,69 @@ def test_a_loop_that_tries_again_has_forgotten_its_attempts(monkeypatch: pytest.
     assert search.exhausted
     assert histories.exhausted
     assert 2 * search.runs < histories.runs
+
+
+def test_costs_that_were_not_all_found_are_not_called_the_highest() -> None:
+    """If this fails, "at most" is printed of a loop that may try once more."""
+    quick = audit(swappers(3), budget=NO_FAULTS)
+    exact = audit(swappers(3), budget=NO_FAULTS, exact_costs=True)
+    without = ReducedSearch(Setting(swappers(3), NO_FAULTS), merge=False)
+    without.explore()
+    assert {row.get("exact", True) for row in quick.cost().values()} == {False}
+    assert {row.get("exact", True) for row in exact.cost().values()} == {True}
+    most = {name: row["requests"] for name, row in without.coverage.costs.table().items()}
+    assert {name: row["requests"] for name, row in exact.cost().items()} == most
+    assert any("requests/hops seen" in line for line in cost_lines(quick.result()))
+
+
+def test_costs_are_exact_where_no_way_cost_more() -> None:
+    found = audit(beside_a_writer(variable), budget=NO_FAULTS)
+    assert {row.get("exact", True) for row in found.cost().values()} == {True}
+
+
+# Pauses.
+
+
+def sleepers(world: World) -> None:
+    store = world.store()
+
+    def sleep_and_write(name: str) -> None:
+        store.env.sleep(3)
+        write(store, "out", read(store, "out") + name)
+
+    for name in "ab":
+        world.spawn(sleep_and_write, name, name=name)
+
+
+def test_pauses_are_left_out_where_no_process_knows_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They change nothing: sleeps end at any step."""
+    pause = Budget(crash=0, reply_lost=0, request_lost=0, pause=1)
+    few, _ = endings(sleepers, pause, merge=True)
+    assert few == endings(sleepers, NO_FAULTS, merge=True)[0]
+    monkeypatch.setattr(World, "forbid", lambda *_: None)
+    monkeypatch.setattr("fencepost.sim.world.run.RunState.forbid", lambda *_: None)
+    assert few == endings(sleepers, pause, merge=True)[0]
+
+
+def lease(world: World) -> None:
+    store, env = world.store(), world.env
+
+    def hold() -> None:
+        since = env.now_ns()
+        write(store, "lease", "held")
+        if env.now_ns() - since > 60 * 10**9:
+            write(store, "lease", "too late")
+
+    world.spawn(hold, name="holder")
+    world.spawn(write, store, "other", "x", name="other")
+
+
+def test_pauses_are_tried_once_a_process_has_read_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    pause = Budget(crash=0, reply_lost=0, request_lost=0, pause=1)
+    found = endings(lease, pause, merge=True)[0]
+    assert found > endings(lease, NO_FAULTS, merge=True)[0]
+    monkeypatch.setattr(Deadlines, "show", lambda *_: None)
+    assert endings(lease, pause, merge=True)[0] < found
 
 
 # Random programs.
