@@ -496,12 +496,9 @@ _OF_THE_WORLD = frozenset(
         ("fencepost.sim.world.store", "WorldEnvironment"),
         ("fencepost.sim.world.run", "RunState"),
         ("fencepost.sim.world.process", "Process"),
-        ("fencepost.sim.boto.calls", "_Memo"),
-        ("fencepost.sim.boto.calls", "_Call"),
-        ("fencepost.sim.boto.serve", "Prepared"),
     }
 )
-"""Classes of which a process meets one object, or one for each call of the SDK, which is in the value too."""
+"""Classes of which a process meets one object."""
 
 
 def _is_client(kind: type) -> bool:
@@ -515,14 +512,33 @@ _PASSING = {
     "fencepost.sim.world.store": ("WorldStore.send", "WorldEnvironment."),
     "fencepost.sim.world.world": ("World.",),
     "fencepost.sim.world.replacements": ("_reader.<locals>.replacement", "_wall", "_steady"),
-    "fencepost.sim.boto.calls": ("_call",),
     "fencepost.sim.boto.serve": ("send",),
     "botocore.client": ("ClientCreator._create_api_method.<locals>._api_call",),
 }
-"""By module: functions of the world and the SDK between the user's code and an operation.
+"""By module: functions of the world and the SDK between the user's code and an operation."""
+_REPLY = ("fencepost.sim.boto.serve", "reply")
+"""Function that the SDK calls when it makes a call that is not remembered, see `sim.boto.calls`."""
+_CALL = ("fencepost.sim.boto.calls", "_call")
 
-A call that the SDK really makes has many more frames, and no value.
-"""
+
+def _name_of(frame: FrameType) -> tuple[str, str]:
+    return (frame.f_globals.get("__name__", ""), frame.f_code.co_qualname)
+
+
+def _call_of(frame: FrameType) -> FrameType:
+    """Return the frame of the call whose first attempt waits, above that of `_REPLY`.
+
+    What the SDK does with the reply is a function of the call, as if it were remembered.
+    """
+    attempt = frame.f_locals["attempt"]
+    if attempt is None or attempt.count != 1:
+        raise Unreadable
+    above: FrameType | None = frame
+    while above is not None and _name_of(above) != _CALL:
+        above = above.f_back
+    if above is None:
+        raise Unreadable
+    return above
 
 
 class Reader:
@@ -562,6 +578,18 @@ class Reader:
         frame = frame.f_back
         while frame is not None and frame.f_code is not _WORK:
             read = _Frame(frame)
+            name = _name_of(frame)
+            if name == _REPLY:
+                frame, entered = _call_of(frame), False
+                continue
+            if name == _CALL:
+                found = frame.f_locals
+                if found["key"] is None:
+                    raise Unreadable
+                to.tokens += ("call", found["key"])  # its parameters, before the SDK changes some of them
+                to.add(found["self"])
+                frame, entered = frame.f_back, read.is_entered
+                continue
             if entered or not read.is_readable or not self._allows(frame):
                 raise Unreadable(frame.f_code)
             _add_frame(to, frame, read)

@@ -604,3 +604,51 @@ def test_random_programs_end_in_the_same_ways_with_and_without_merging() -> None
 @pytest.mark.parametrize("seeds", batches(1_500), ids=str)
 def test_many_random_programs_end_in_the_same_ways(seeds: range) -> None:
     assert [seed for seed in seeds if not compared(1_000 + seed)[0]] == []
+
+
+# The SDK.
+
+
+def swap_with_the_sdk(s3: Any, names: list[str]) -> None:
+    from botocore.exceptions import ClientError
+
+    for name in names:
+        while True:
+            found = s3.get_object(Bucket="b", Key="register")
+            there = found["Body"].read().decode()
+            if name in there:
+                break
+            try:
+                s3.put_object(Bucket="b", Key="register", Body=f"{there} {name}", IfMatch=found["ETag"])
+                break
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "PreconditionFailed":
+                    raise
+
+
+def swappers_with_the_sdk(world: World) -> None:
+    world.boto3_bucket("b")
+    world.boto3_client("s3").put_object(Bucket="b", Key="register", Body="")
+    for number in range(3):
+        name = f"p{number}"
+        world.spawn(swap_with_the_sdk, world.boto3_client("s3"), [name], name=name, may_raise=(Exception,))
+
+
+def test_calls_that_are_remembered_have_the_memory_of_those_that_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If this fails, how much a search explores depends on what was explored before."""
+    from fencepost.sim.boto import calls
+
+    calls._memos.clear()
+    counts = []
+    for _ in range(2):
+        search = ReducedSearch(Setting(swappers_with_the_sdk, NO_FAULTS))
+        search.explore()
+        counts.append((search.runs, search.merged, search.steps))
+    assert counts[0] == counts[1]
+    assert not loses_something(swappers_with_the_sdk)
+    monkeypatch.setattr(frames, "IS_SUPPORTED", False)
+    histories = ReducedSearch(Setting(swappers_with_the_sdk, NO_FAULTS))
+    histories.explore()
+    assert histories.runs > counts[0][0]
