@@ -516,6 +516,8 @@ _PASSING = {
     "botocore.client": ("ClientCreator._create_api_method.<locals>._api_call",),
 }
 """By module: functions of the world and the SDK between the user's code and an operation."""
+_USED = ("fencepost.impl.store.", "fencepost.examples.")
+"""Our own modules whose functions count like the user's."""
 _REPLY = ("fencepost.sim.boto.serve", "reply")
 """Function that the SDK calls when it makes a call that is not remembered, see `sim.boto.calls`."""
 _CALL = ("fencepost.sim.boto.calls", "_call")
@@ -603,8 +605,8 @@ class Reader:
         names = _PASSING.get(name)
         if names is not None:
             return frame.f_code.co_qualname.startswith(names)
-        ours = name.startswith("fencepost.sim.") or is_sdk(name)
-        return not ours and self._surroundings.allow_code(frame.f_code, frame.f_globals)
+        ours = name.startswith("fencepost.") and not name.startswith(_USED)
+        return not (ours or is_sdk(name)) and self._surroundings.allow_code(frame.f_code, frame.f_globals)
 
 
 def _add_streams(to: _Encoder, streams: dict[Any, Any]) -> None:
