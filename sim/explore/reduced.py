@@ -87,7 +87,7 @@ class ReducedSearch:
         """Pieces that are left, of a search in pieces, see `pieces`; it has no path of its own."""
         self.part = 0.0
         """Part of the tree that its pieces explored."""
-        self._memory = Memory(reads_frames=not self.setting.exact_costs)
+        self._memory = Memory(self.setting.program, reads_frames=not self.setting.exact_costs)
         self._recall = Recall()
         self._learnt = self.setting.learnt()
         """Findings of other runs on which this search rests."""

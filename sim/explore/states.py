@@ -33,10 +33,10 @@ Memories = tuple[Any, ...]
 class Memory:
     """The histories met so far."""
 
-    def __init__(self, *, reads_frames: bool = True) -> None:
+    def __init__(self, program: Any, *, reads_frames: bool) -> None:
         self._numbers: dict[Any, int] = {}
         self._reads_frames = reads_frames and frames.IS_SUPPORTED
-        self._frames = frames.Reader()
+        self._frames = frames.Reader(program)
         self._spent: dict[int, int] = {}
         """By memory: requests that the process has sent in this life."""
         self._parted: set[int] = set()
@@ -60,7 +60,7 @@ class Memory:
         return self._fill(world, memories)
 
     def _after(self, world: World, index: int, memory: int, answer: Any) -> int:
-        """Return the memory of a process after an answer. What it had before decides, so it is read once."""
+        """Return the memory of a process after an answer, which is read once for every memory before it."""
         history = (index, memory, tuple(answer) if type(answer) is list else answer)
         try:
             known = self._next.get(history)
@@ -90,7 +90,7 @@ class Memory:
             self._parted.add(after)
 
     def _held(self, world: World, index: int) -> Any:
-        """Return what a process holds in its frames; None where its history must stand for that."""
+        """Return the value of a process's frames; None where its history is compared instead."""
         run = world.run
         elsewhere = run.has_threads or run.has_loops or run.files is not None or run.variables is not None
         if not index or elsewhere or not self._reads_frames or world.judge.bounds:

@@ -1,20 +1,21 @@
 """The memory of a process as a value, read from its frames while it waits for an answer.
 
-Theory. What a process does next is a function of where its code is, of what it holds there, and of the
-answers to come. Where it is, is a chain of frames: each with an instruction, local variables, and values on
+Theory. The place of its code, the values it holds there, and the answers to come decide the next steps of a
+process. The place is a chain of frames: each with an instruction, local variables, and values on
 its evaluation stack. So two processes whose chains are equal act the same from there on, however they got
 there: a loop that tries again has forgotten the attempts that failed. The value of a chain has every *live*
 variable (see `liveness`) and every value on the stacks, objects by their content, and the same object twice
 by its number.
 
-The value is complete or there is none (`Unreadable`), and then the history of answers stands for the memory.
+The value is complete or there is none (`Unreadable`), and then the search compares histories of answers.
 There is none
 
-- where code written in C runs between two frames of the chain, since it may hold anything: a `sorted` whose
-  key sends requests, a call with `**`, a generator;
+- where code written in C runs between two frames of the chain, since it may hold anything (a `sorted` whose
+  key sends requests, a call with `**`, a generator).
 - for objects other than plain data, objects of the user's classes that have no more than attributes,
-  functions, clients of the SDK, and the world's own;
-- if the code could keep state elsewhere: see `Surroundings`.
+  functions, clients of the SDK, and the world's own. An object that a global name leads to has none either,
+  since an equal one would be another object.
+- if the code could keep state elsewhere, see `Surroundings`.
 
 Left out are the numbers of operations, from which the store makes names of versions, uploads and requests.
 Names to come are new ones, whatever the number; and their order is the same, since numbers grow.
@@ -51,8 +52,9 @@ from fencepost.sim.world.liveness import liveness
 from fencepost.sim.world.operations import Finish
 from fencepost.sim.world.present import is_sdk, is_users, is_users_class
 from fencepost.sim.world.process import Process, _work
-from fencepost.sim.world.reachable import slots
+from fencepost.sim.world.reachable import identity, slots
 from fencepost.sim.world.store import issue
+from fencepost.sim.world.variables import Variables
 
 OBJECTS_MAX = 400
 """Objects of one value; a process that holds more has no value, which would cost more than it saves."""
@@ -305,8 +307,9 @@ _PLAIN = frozenset({str, bytes, int, bool, type(None), type(...), type(NotImplem
 class _Encoder:
     """Writes objects as tokens that only equal objects have."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, lasting: frozenset[int]) -> None:
         self.surroundings = surroundings
+        self._lasting = lasting
         self.tokens: Tokens = []
         self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []
@@ -330,6 +333,11 @@ class _Encoder:
         encode = _ENCODERS.get(kind) or _encoder_of(kind, value)
         encode(self, value)
 
+    def check(self, value: Any) -> None:
+        """Refuse an object that code may also reach by a global name: an equal one is another."""
+        if identity(value) in self._lasting:
+            raise Unreadable(value)
+
     def keep(self, made: Any) -> None:
         """Keep an object that was made for the value, so that no other gets its identity."""
         self._kept.append(made)
@@ -341,6 +349,11 @@ class _Encoder:
 
 
 def _mapping(to: _Encoder, value: dict[Any, Any]) -> None:
+    to.check(value)
+    _pairs(to, value)
+
+
+def _pairs(to: _Encoder, value: dict[Any, Any]) -> None:
     to.tokens += (dict, len(value))
     for key, one in value.items():
         to.add(key)
@@ -348,6 +361,7 @@ def _mapping(to: _Encoder, value: dict[Any, Any]) -> None:
 
 
 def _sequence(to: _Encoder, value: Any) -> None:
+    to.check(value)
     to.add_all(value, type(value))
 
 
@@ -369,8 +383,9 @@ def _function(to: _Encoder, value: FunctionType) -> None:
     if not to.surroundings.allow_code(value.__code__, value.__globals__):
         raise Unreadable(value)
     to.tokens += (FunctionType, value.__code__, value.__module__)
-    for part in (value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__):
+    for part in (value.__closure__, value.__defaults__, value.__kwdefaults__):
         to.add(part)
+    _pairs(to, value.__dict__)
 
 
 def _method(to: _Encoder, value: MethodType) -> None:
@@ -392,14 +407,15 @@ def _number(to: _Encoder, value: Any) -> None:
 def _attributes(to: _Encoder, value: Any) -> None:
     """Write an object of a class of the user's."""
     kind = type(value)
+    to.check(value)
     if not to.surroundings.allow_global(kind):
         raise Unreadable(kind)
     to.tokens.append(kind)
-    _mapping(to, _attributes_of(value))
+    _pairs(to, _attributes_of(value))
 
 
 def _attributes_of(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object, whatever its class does when it is asked for one."""
+    """Return the attributes of an object, without a call of its methods."""
     found: dict[str, Any] = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
     return found
 
@@ -440,6 +456,7 @@ def _its_type(to: _Encoder, value: Any) -> None:
     to.tokens.append(type(value))
 
 
+_ITERATORS: tuple[Any, ...] = (iter([]), iter(()), iter(range(0)), iter(""), enumerate(()))
 _ENCODERS: dict[Any, Callable[[_Encoder, Any], None]] = {
     dict: _mapping,
     list: _sequence,
@@ -452,11 +469,9 @@ _ENCODERS: dict[Any, Callable[[_Encoder, Any], None]] = {
     times._Int: _number,  # noqa: SLF001 - as above
     Metadata: _itself,
     Random: lambda to, value: to.tokens.append(value.getstate()),
-    **{type(one): _iterator for one in (iter([]), iter(()), iter(range(0)), iter(""), enumerate(()))},
+    **{type(one): _iterator for one in _ITERATORS},
     range: _itself,
-    type(_NOTHING): lambda to, value: (
-        to.tokens.append("nothing") if value is _NOTHING else _unknown(to, value)
-    ),
+    _Nothing: lambda to, _: to.tokens.append("nothing"),
 }
 
 
@@ -479,8 +494,8 @@ def _encoder_of(kind: type, value: Any) -> Callable[[_Encoder, Any], None]:
         return _record
     if _is_client(kind):
         return _itself
-    classes = kind.__mro__[:-1]
-    plain = all(is_users_class(one) and "__slots__" not in vars(one) for one in classes)
+    classes: tuple[type, ...] = kind.__mro__[:-1]
+    plain = bool(classes) and all(is_users_class(one) and "__slots__" not in vars(one) for one in classes)
     return _attributes if plain else _unknown
 
 
@@ -530,7 +545,7 @@ def _name_of(frame: FrameType) -> tuple[str, str]:
 def _call_of(frame: FrameType) -> FrameType:
     """Return the frame of the call whose first attempt waits, above that of `_REPLY`.
 
-    What the SDK does with the reply is a function of the call, as if it were remembered.
+    The call and the reply decide the rest, as if the call were remembered.
     """
     attempt = frame.f_locals["attempt"]
     if attempt is None or attempt.count != 1:
@@ -546,15 +561,17 @@ def _call_of(frame: FrameType) -> FrameType:
 class Reader:
     """Reads the memory of processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Any) -> None:
         self._surroundings = Surroundings()
+        self._lasting = frozenset(identity(one) for one, _ in Variables(program).copy())
+        """Identities of variables of the user's modules, which outlast a run."""
 
     def value(self, process: Process) -> tuple[Any, ...] | None:
         """Return the memory of a process that waits, but for the state that the world has of it.
 
         None where frames do not show all of it.
         """
-        to = _Encoder(self._surroundings)
+        to = _Encoder(self._surroundings, self._lasting)
         op = process.pending
         to.tokens += (process.index, process.incarnation, type(op))
         try:

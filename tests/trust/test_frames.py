@@ -91,7 +91,7 @@ def iterator(store: Any) -> None:
 
 
 def turns(store: Any) -> None:
-    """How often it goes round is only in the iterator."""
+    """Only the iterator has the number of rounds."""
     for _ in range(2 if read(store, "x") else 1):
         write(store, "count", read(store, "count") + "1")
 
@@ -172,7 +172,25 @@ def deep(store: Any) -> None:
     write(store, "out", inner(read(store, "x")) + "!")
 
 
+DEFAULT = ["default"]
+ONE, OTHER = object(), object()
+
+
+def of_a_module(store: Any) -> None:
+    found = DEFAULT if read(store, "x") else ["default"]
+    read(store, "y")
+    write(store, "out", "the same" if found is DEFAULT else "equal")
+
+
+def mark(store: Any) -> None:
+    found = ONE if read(store, "x") else OTHER
+    read(store, "y")
+    write(store, "out", "one" if found is ONE else "other")
+
+
 HOLDERS = [
+    of_a_module,
+    mark,
     variable,
     stack,
     iterator,
@@ -347,6 +365,10 @@ def _any_library(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(frames.Surroundings, "_look_up", lambda *_: True)
 
 
+def _no_globals(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(frames._Encoder, "check", lambda *_: None)
+
+
 def _only_the_inner(patch: pytest.MonkeyPatch) -> None:
     """Only the innermost function of the user's counts."""
     found = frames._add_frame
@@ -370,6 +392,7 @@ BREAKS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[Any], None]]]
     (_no_streams, drawn),
     (ignored(types.CellType), closure),
     (_only_the_inner, deep),
+    (_no_globals, of_a_module),
 ]
 
 
