@@ -1,7 +1,7 @@
 """The local variables that code may still read: a data flow analysis of its bytecode.
 
-A variable is *live* at an instruction if some way on from there reads it before it is set or deleted. The value
-of a dead variable cannot change the next steps, unless the code looks at its own frame.
+A variable is *live* at an instruction if some way on from there reads it before it is set or deleted. The
+value of a dead variable cannot change the next steps, unless the code looks at its own frame.
 """
 
 import dis
