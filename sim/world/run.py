@@ -305,6 +305,7 @@ class RunState:
 
     def mount(self, files: Files) -> None:
         self.files = files
+        self.show_time()
 
     def keep_apart(self, variables: OwnVariables, *, watched: bool) -> None:
         """Give each process its own of these variables; `watched`: and find out which others it changes."""
@@ -338,8 +339,6 @@ class RunState:
         self.footprints.begin_stamps(on=self.stamped)
         stored = bool(self.footprints.stamp) and bool(self.files or self.bucket.contents())
         self.observed = settings.timed == stamps.WATCHED or bool(self.readings) or stored
-        if self.observed or self.files is not None:
-            self.show_time()
 
     def add_process(self, process: Process) -> None:
         self.processes.append(process)
@@ -423,7 +422,6 @@ class RunState:
     def observe_time(self) -> None:
         """Record that a process knows the present time."""
         self.observed = True
-        self.show_time()
 
     def show_time(self) -> None:
         """Record that a process may get to know a time in this run."""
@@ -434,6 +432,8 @@ class RunState:
         """Record that the run depends on this level of time, see `stamps`."""
         if level > self.time_mattered:
             self.time_mattered = level
+        if level >= stamps.STAMPED:
+            self.show_time()
 
     def compare_sizes(self, kinds: frozenset[str]) -> None:
         """Record that the user's code compares sizes of replies of these kinds, see `sizes`."""
