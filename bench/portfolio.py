@@ -3,6 +3,7 @@
     python -m bench.portfolio                       # writes out/bench/portfolio.json
     python -m bench.portfolio --base REV            # the same programs with the code of a revision beside it
     python -m bench.portfolio --only work_queue     # programs whose name has this in it
+    python -m bench.portfolio --jobs 2              # each audit in two processes
 
 Seconds are of the processor, of the whole command, so that the load of the machine hardly counts. A violated
 program shows the length of its counterexample. The stage is the last that was decided; `samples` means that a
@@ -31,10 +32,11 @@ TRIALS = ROOT / "tests" / "trust" / "trials"
 SECONDS = 60.0
 REAL_TIMES = 8
 """Real time of one audit, as a multiple of its limit, after which it is ended."""
+WRITERS = ((), ("n=2", "k=2"), ("n=3", "k=1"), ("n=3", "k=2"))
 SIZES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "several_writers:swap_fixed": ((), ("n=3", "k=2")),
-    "several_writers:register_fixed": ((), ("n=3", "k=2")),
-    "several_writers:log_fixed": ((), ("n=3",)),
+    "several_writers:swap_fixed": WRITERS,
+    "several_writers:register_fixed": WRITERS,
+    "several_writers:log_fixed": WRITERS,
     "work_queue:fixed": ((), ("jobs=2",)),
 }
 """Parameters of the programs that are audited in several sizes."""
@@ -65,12 +67,16 @@ def programs(only: str) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield from ((name, sizes) for sizes in SIZES.get(name, ((),)))
 
 
-def audited(name: str, sizes: tuple[str, ...], seconds: float, environment: dict[str, str]) -> Measured:
+def audited(
+    name: str, sizes: tuple[str, ...], seconds: float, environment: dict[str, str], jobs: int = 1
+) -> Measured:
     """Audit a program in a process of its own, with the code that the environment names."""
     stem, _, function = name.partition(":")
     words = [sys.executable, "-P", "-m", "fencepost", "audit", f"{TRIALS / stem}.py:{function}", "--quiet"]
     for size in sizes:
         words += ["--set", size]
+    if jobs > 1:
+        words += ["--jobs", str(jobs)]
     label = " ".join([name, *sizes])
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "result.json"
@@ -123,7 +129,9 @@ def table(rows: list[tuple[Measured, Measured | None]]) -> str:
     ]
     for now, before in rows:
         length = "" if now.length is None else str(now.length)
-        old = "" if before is None else f"{before.verdict}, {before.seconds:.1f} s, {before.length or ''}"
+        old = ""
+        if before is not None:
+            old = f"{before.verdict}, {before.seconds:.1f} s, {before.schedules}, {before.length or ''}"
         lines.append(
             f"{now.program:48} {now.verdict:10} {now.stage:11} {now.seconds:8.1f} {now.schedules:9} "
             f"{length:>6}  {old}"
@@ -142,19 +150,20 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     words.add_argument("--base", help="a revision to compare with")
     words.add_argument("--only", default="", help="a part of the names of the programs")
+    words.add_argument("--jobs", type=int, default=1, help="processes that share each audit")
     words.add_argument("--seconds", type=float, default=SECONDS, help="limit of each audit")
     given = words.parse_args()
     rows: list[tuple[Measured, Measured | None]] = []
     with tempfile.TemporaryDirectory(prefix="fencepost-portfolio-") as scratch:
         old = of_revision(given.base, Path(scratch)) if given.base else None
         for name, sizes in programs(given.only):
-            now = audited(name, sizes, given.seconds, dict(os.environ))
-            before = None if old is None else audited(name, sizes, given.seconds, old)
+            now = audited(name, sizes, given.seconds, dict(os.environ), given.jobs)
+            before = None if old is None else audited(name, sizes, given.seconds, old, given.jobs)
             rows.append((now, before))
             print(table(rows[-1:]).splitlines()[-1], flush=True)  # noqa: T201 - a benchmark prints
     print(table(rows))  # noqa: T201 - a benchmark prints
     figures = [{"now": asdict(now), "before": before and asdict(before)} for now, before in rows]
-    write("portfolio", {"seconds": given.seconds, "base": given.base, "rows": figures})
+    write("portfolio", {"seconds": given.seconds, "jobs": given.jobs, "base": given.base, "rows": figures})
 
 
 if __name__ == "__main__":

@@ -234,6 +234,7 @@ def cost_summary(result: AuditResult) -> str:
         most = [f"{level['requests']}/{level['hops']}" for level in levels]
         if levels:
             tail = f", {most[-1]} with any" if most[-1] != most[0] else ""
+            tail += "" if row.get("exact", True) else " (the highest seen)"
             words.append(f"{name} {most[0]} {_faults(levels[0]['faults'])}{tail}")
     return "; ".join(words)
 
@@ -252,7 +253,8 @@ def _by_faults(cost: Mapping[str, Mapping[str, Any]]) -> list[str]:
     levels = sorted({level["faults"] for row in cost.values() for level in row["faults"]})
     if not levels:
         return []
-    rows = [["requests/hops at most (median)", *(_faults(level) for level in levels), "may take"]]
+    known = "at most" if all(row.get("exact", True) for row in cost.values()) else "seen"
+    rows = [[f"requests/hops {known} (median)", *(_faults(level) for level in levels), "may take"]]
     for name, row in cost.items():
         cells = {found["faults"]: _level(found) for found in row["faults"]}
         rows.append([name, *(cells.get(level, "") for level in levels), _bound(row)])

@@ -508,7 +508,8 @@ def costs(found: Findings) -> Markup | None:
 
 def _costs(entry: Entry) -> Markup:
     whole = entry.data.verdict == "holds" if entry.data.complete is None else entry.data.complete
-    where = "At most, in any schedule" if whole else "At most, in the schedules that were run"
+    exact = all(row.get("exact", True) for row in entry.data.cost.values())
+    where = "At most, in any schedule" if whole and exact else "At most, in the schedules that were run"
     rows = [row for verb, cost in entry.data.cost.items() for row in _cost_rows(verb, cost)]
     head = ("operation", "in runs", "requests", "median", "serial hops", "median", "bytes")
     return table(f"{where}: {entry.title}", head, rows, numbers="..nnnnn")

@@ -103,6 +103,8 @@ class AuditRequest:
     """True if other broken properties are looked for after the first one."""
     enough: str = "all"
     """The stage that must hold for a pass, see `portfolio`. Without limits the search ends there."""
+    exact_costs: bool = False
+    """True if the highest cost of each operation must be found, see `runs.Costs`."""
 
     def __post_init__(self) -> None:
         if (self.checkpoint or self.in_pieces) and self.strategy not in SEARCHES:
@@ -127,7 +129,13 @@ class AuditRequest:
     def setting(self) -> Setting:
         sites = Sites() if self.by_line or self.lines_run else None
         return Setting(
-            self.program, self.budget, self.seed, self.steps_max, wait_rounds=self.wait_rounds, sites=sites
+            self.program,
+            self.budget,
+            self.seed,
+            self.steps_max,
+            exact_costs=self.exact_costs,
+            wait_rounds=self.wait_rounds,
+            sites=sites,
         )
 
     def with_bounds(self, bounds: Sequence[AtMost]) -> "AuditRequest":
@@ -638,7 +646,7 @@ def audit_sizes(
     Returns the result of the first size, or of the first other size that costs more, where a schedule that
     costs more is a violation like any other. `others` may replay a token.
     """
-    result = first(requests[0])
+    result = first(replace(requests[0], exact_costs=True))
     if result.verdict != "holds":
         unknown = () if result.counterexamples else (f"whether costs grow with {name} was not looked at",)
         return replace(result, findings=(*result.findings, *unknown))

@@ -120,7 +120,7 @@ class _Bounded:
         self._allowed = allowed
         self._deadline = deadline
         self._footprints = Footprints()
-        self._memory = Memory()
+        self._memory = Memory(setting.program, reads_frames=False)
         self._recall = Recall()
         self._met: dict[object, tuple[int, int, int]] = {}
         self._path: list[tuple[list[tuple[Choice, Spent]], int]] = []

@@ -15,9 +15,9 @@ because both orders spend the same. Two kinds of steps that no race requires are
 passing just before a process reads the clock, and the other requests of a parallel step whose sender may
 still crash.
 
-Limits: a state is compared by the answers that a process got, so a process that keeps state in a variable
-shared with another is not covered (write notes instead). Waiting loops: see `sim.world.scheduler`. A run is
-cut at `steps_max`, and then the verdict is undecided.
+Limits: a state is compared by what its processes hold, or the answers that they got, so a process that keeps
+state in a variable shared with another is not covered (write notes instead). Waiting loops: see
+`sim.world.scheduler`. A run is cut at `steps_max`, and then the verdict is undecided.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ class ReducedSearch:
         """Pieces that are left, of a search in pieces, see `pieces`; it has no path of its own."""
         self.part = 0.0
         """Part of the tree that its pieces explored."""
-        self._memory = Memory()
+        self._memory = Memory(self.setting.program, reads_frames=not self.setting.exact_costs)
         self._recall = Recall()
         self._learnt = self.setting.learnt()
         """Findings of other runs on which this search rests."""
@@ -250,6 +250,7 @@ class ReducedSearch:
             if self._merge and not node.forced and self._states.seen(world, node, self.runs):
                 self.merged += 1
                 self.coverage.costs.look_since(world, new)
+                self.coverage.costs.is_exact &= not self._memory.costs_differ
                 return
             if POWER_ACTOR in enabled and run.survivors is None:
                 self._prepare_power_loss(world, node)

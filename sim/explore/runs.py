@@ -47,6 +47,8 @@ class Setting:
     """Faults of one run, of any kind; None: the budget alone limits them."""
     muted: frozenset[str] = frozenset()
     """Properties that are not judged: a violation of each is known, and others are looked for."""
+    exact_costs: bool = False
+    """Have the highest cost of each operation found, also where runs differ in nothing else."""
     lines: frozenset[str] = frozenset()
     """Names of shared memory: threads pause before each line of code that has one."""
     deadlines: Deadlines = field(default_factory=Deadlines, compare=False, repr=False)
@@ -83,7 +85,7 @@ class Setting:
         """Return what decides which steps a run offers and which conflict, besides the program."""
         timed = self.budget.pause or self.budget.skew
         return (
-            (self.deadlines.tried, self.deadlines.skews) if timed else (),
+            (self.deadlines.tried, self.deadlines.skews, self.deadlines.is_shown) if timed else (),
             self.sharing.writers,
             self.loops.held(),
         )
@@ -117,6 +119,8 @@ class Setting:
             lines=self.lines,
             faults_max=self.faults_max if budget is None else None,
         )
+        if budget is None and not self.deadlines.is_shown:
+            world.run.forbid(("pause",))
         world.run.keep_apart(self.variables, watched=watched)
         if self.sites is not None:
             world.run.keep_sites(self.sites)
@@ -146,12 +150,17 @@ class Costs:
     """Costs of the operations that ended: the frequency of each cost, the highest, and the bounds.
 
     The highest is exact where everything was explored, see `sim.world.costs`: runs that were given up at a
-    known state count too, for what ended before. The median is over complete runs.
+    known state count too, for what ended before. It is not where states were known to which another way
+    led, with other costs: then it is the highest of the runs that were tried, as that of bytes always is. A
+    search for exact costs distinguishes these states (`Setting.exact_costs`, or bounds). The median is over
+    complete runs.
     """
 
     ended: Counter[Spent] = field(default_factory=Counter)
     """Number of operations by cost, in runs to their end; 0 for a cost that only other runs showed."""
     bounds: set[AtMost] = field(default_factory=set)
+    is_exact: bool = True
+    """False if states with other costs so far were taken for the same."""
 
     def look(self, world: World) -> None:
         """Take up a run that came to its end."""
@@ -167,6 +176,7 @@ class Costs:
     def add(self, other: "Costs") -> None:
         self.ended.update(other.ended)
         self.bounds |= other.bounds
+        self.is_exact = self.is_exact and other.is_exact
 
     def findings(self) -> list[str]:
         """Bounds that held nothing."""
@@ -184,6 +194,8 @@ class Costs:
     def _row(self, name: str) -> Row:
         mine = {one: count for one, count in self.ended.items() if one.name == name}
         row = {unit: max(getattr(one, unit) for one in mine) for unit in (*UNITS, "bytes")}
+        if not self.is_exact:
+            row["exact"] = False
         return {**row, **self._promised(name, None), "faults": list(self._by_faults(name, mine))}
 
     def _by_faults(self, name: str, mine: dict[Spent, int]) -> Iterator[Row]:
@@ -216,12 +228,13 @@ class Costs:
         return {
             "ended": [[*one, count] for one, count in self.ended.items()],
             "bounds": [list(bound) for bound in self.bounds],
+            "is_exact": self.is_exact,
         }
 
     @classmethod
     def unpacked(cls, data: dict[str, Any]) -> "Costs":
         ended = Counter({Spent(*one): count for *one, count in data["ended"]})
-        return cls(ended, {AtMost(*bound) for bound in data["bounds"]})
+        return cls(ended, {AtMost(*bound) for bound in data["bounds"]}, data["is_exact"])
 
 
 def _median(ended: Counter[Spent], unit: str) -> int:

@@ -1,9 +1,10 @@
 """States met again are not explored again.
 
-Theory. A state is the bucket, the budget left, the clock, the requests in flight, what every running process
-learnt since it started, and what the properties know. Deterministic code that got the same answers is in the
-same state, so the history of answers represents a process's memory. Histories are kept once and numbered; no
-hash is trusted. Merging equal states loses runs unless two conditions hold:
+Theory. A state is the bucket, the budget left, the clock, the requests in flight, the memory of every running
+process, and what the properties know. The memory of a process is what its frames hold (see
+`sim.world.frames`). Where they cannot be read, it is what they held when they could be, and the answers since
+then: deterministic code that got the same answers is in the same state. Memories are kept once and numbered;
+no hash is trusted. Merging equal states loses runs unless two conditions hold:
 
 - Choices that were left out below a state because they slept must sleep now as well: the sleep set kept with
   it is a subset of the present one. Otherwise the state is explored again.
@@ -15,9 +16,10 @@ hash is trusted. Merging equal states loses runs unless two conditions hold:
 
 from typing import Any
 
+from fencepost.impl.store.requests import Request
 from fencepost.sim.explore.reduction import Entry, Node, RaceTracker
 from fencepost.sim.explore.runs import Choice
-from fencepost.sim.world import Footprints, World
+from fencepost.sim.world import Footprints, World, frames
 from fencepost.sim.world.footprints import EVERYTHING
 from fencepost.sim.world.record import StepRecord
 
@@ -31,8 +33,18 @@ Memories = tuple[Any, ...]
 class Memory:
     """The histories met so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Any, *, reads_frames: bool) -> None:
         self._numbers: dict[Any, int] = {}
+        self._reads_frames = reads_frames and frames.IS_SUPPORTED
+        self._frames = frames.Reader(program)
+        self._spent: dict[int, int] = {}
+        """By memory: requests that the process has sent in this life."""
+        self._parted: set[int] = set()
+        """Memories of processes that gave a part of their life a name."""
+        self.costs_differ = False
+        """True if a process came to the same memory at different costs."""
+        self._next: dict[Any, int] = {}
+        """By process, memory and answer: the memory after it."""
 
     def start(self, world: World) -> Memories:
         """Return the memories before the first step."""
@@ -43,9 +55,50 @@ class Memory:
         learnt = record.learnt
         if learnt is not None:
             for index, answer in learnt if isinstance(learnt, list) else (learnt,):
-                number = self._number((memories[index], tuple(answer) if type(answer) is list else answer))
+                number = self._after(world, index, memories[index], answer)
                 memories = (*memories[:index], number, *memories[index + 1 :])
         return self._fill(world, memories)
+
+    def _after(self, world: World, index: int, memory: int, answer: Any) -> int:
+        """Return the memory of a process after an answer, which is read once for every memory before it."""
+        history = (index, memory, tuple(answer) if type(answer) is list else answer)
+        try:
+            known = self._next.get(history)
+        except TypeError:
+            return self._number(self._held(world, index) or history)  # an answer that cannot be compared
+        if known is None:
+            held = self._held(world, index)
+            known = self._next[history] = self._number(history if held is None else held)
+            self._count(world, index, memory, answer, known)
+        return known
+
+    def _count(self, world: World, index: int, memory: int, answer: Any, after: int) -> None:
+        """Add the last step to what a process has spent; note if it came to the same memory for another cost.
+
+        A part of its life that has a name may have cost more although the whole did not.
+        """
+        op, alternative = world.trace[-1][5], world.trace[-1][1]
+        requests = 0 if alternative == "crash" else self._spent.get(memory, 0)
+        if isinstance(op, Request) and alternative != "crash":
+            requests += len(answer) if type(answer) is list else 1
+        known = self._spent.setdefault(after, requests)
+        processes = world.run.processes
+        has_parts = 0 < index <= len(processes) and bool(processes[index - 1].spans)
+        if known != requests or (has_parts and after in self._parted):
+            self.costs_differ = True
+        if has_parts:
+            self._parted.add(after)
+
+    def _held(self, world: World, index: int) -> Any:
+        """Return the value of a process's frames; None where its history is compared instead."""
+        run = world.run
+        elsewhere = run.has_threads or run.has_loops or run.files is not None or run.variables is not None
+        if not index or elsewhere or not self._reads_frames or world.judge.bounds:
+            return None
+        process = run.processes[index - 1]
+        if process.pending is None or process.group is not None or process.behind:
+            return None  # it has ended, waits for several answers, or its code rests
+        return self._frames.value(process)
 
     def _fill(self, world: World, memories: Memories) -> Memories:
         processes = world.run.processes

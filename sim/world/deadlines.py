@@ -8,6 +8,10 @@ tried.
 
 Deadlines are kept by comparison in the code, the longest of each: a loop compares again and again in one
 place, and comes nearer to its deadline in every round. A search that learns a new length starts over.
+
+A pause moves the clock, and ends sleeps. Sleeps end at any step without one (see `scheduler`). So as long as
+no process has read the clock, or got a time in another way, pauses change nothing, and runs have none. The
+first time that a process gets to know the time, the search starts over with them.
 """
 
 from typing import Any
@@ -86,6 +90,13 @@ class Deadlines:
         """The alternatives that pauses have in runs that begin now, besides the usual one."""
         self.skews: tuple[str, ...] = ()
         """The alternatives that a skewed clock has, besides the usual ones."""
+        self._is_shown = False
+        self.is_shown = False
+        """True if processes may know the time, so that runs that begin now have pauses."""
+
+    def show(self) -> None:
+        """Take up that a process got to know the time."""
+        self._is_shown = True
 
     @property
     def left_out(self) -> int:
@@ -102,18 +113,20 @@ class Deadlines:
 
     def adopt(self) -> bool:
         """Try the deadlines learnt so far from the next run on. Returns True if there are new ones."""
-        before = self.tried, self.skews
+        before = self.tried, self.skews, self.is_shown
+        self.is_shown = self._is_shown
         pauses = ((first - MARGIN_NS, last + MARGIN_NS) for first, last in self._pauses.groups())
         self.tried = tuple(pause_named(ns) for pair in pauses for ns in pair)
         self.skews = tuple(name for _, last in self._skews.groups() for name in skews_named(last + MARGIN_NS))
-        return (self.tried, self.skews) != before
+        return (self.tried, self.skews, self.is_shown) != before
 
     def packed(self) -> list[Any]:
         """Return them as plain data."""
-        return [self._pauses.packed(), self._skews.packed()]
+        return [self._pauses.packed(), self._skews.packed(), self._is_shown]
 
     def add(self, data: list[Any]) -> None:
         """Take up what another process learnt."""
-        pauses, skews = data
+        pauses, skews, is_shown = data
+        self._is_shown = self._is_shown or is_shown
         self._pauses.add(pauses)
         self._skews.add(skews)

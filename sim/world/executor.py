@@ -274,6 +274,7 @@ class Executor:
             size_ns = skew_ns(alternative) or run.settings.skew_ns
             machine.decide_skew(SKEWS.get(kind_of(alternative), 0) * size_ns)
         run.observe_time()
+        run.show_time()
         process.set_effective(False)
         process.go_round(op, None, 0)
         reading = run.clock_ns + (machine.skew_ns if wall else 0)

@@ -63,6 +63,7 @@ class Promised:
         if getattr(self.promise, "uses_time", False) and (seen.asked or seen.kind == obs.READ):
             record.add_read(CLOCK)
             run.observe_time()
+            run.show_time()
         reason = self.promise.observe(seen)
         if reason is not None:
             run.report_violation(self.name, reason)

@@ -305,6 +305,7 @@ class RunState:
 
     def mount(self, files: Files) -> None:
         self.files = files
+        self.show_time()
 
     def keep_apart(self, variables: OwnVariables, *, watched: bool) -> None:
         """Give each process its own of these variables; `watched`: and find out which others it changes."""
@@ -350,6 +351,7 @@ class RunState:
 
     def use_loops(self) -> None:
         self.has_loops = True
+        self.show_time()
 
     # Steps.
 
@@ -421,10 +423,17 @@ class RunState:
         """Record that a process knows the present time."""
         self.observed = True
 
+    def show_time(self) -> None:
+        """Record that a process may get to know a time in this run."""
+        if self.deadlines is not None:
+            self.deadlines.show()
+
     def depend_on_time(self, level: int) -> None:
         """Record that the run depends on this level of time, see `stamps`."""
         if level > self.time_mattered:
             self.time_mattered = level
+        if level >= stamps.STAMPED:
+            self.show_time()
 
     def compare_sizes(self, kinds: frozenset[str]) -> None:
         """Record that the user's code compares sizes of replies of these kinds, see `sizes`."""
@@ -493,6 +502,7 @@ class RunState:
     def add_thread(self, thread: Process) -> None:
         self.threads[thread.index] = thread
         self.has_threads = True
+        self.show_time()
         self.strands = [*self.processes, *self.threads.values()]
         self.has_daemons = self.has_daemons or thread.daemon
 

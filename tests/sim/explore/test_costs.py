@@ -229,7 +229,7 @@ def test_marking_an_operation_is_no_step() -> None:
         for name in ("ann", "bob"):
             world.spawn(live, world.store(), name, name=name)
 
-    one, other = (audit(program, budget=ONE_CRASH) for program in (in_operations, plainly))
+    one, other = (audit(program, budget=ONE_CRASH, exact_costs=True) for program in (in_operations, plainly))
     assert (one.schedules, one.pruned) == (other.schedules, other.pruned)
     assert one.coverage.steps == other.coverage.steps
 
