@@ -1,13 +1,11 @@
 """Every assumption on the page "what can still be wrong" is pinned by a test that shows the miss."""
 
-import ast
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.docs.named_tests import ROOT, name_tests_that_exist
+
 PAGE = ROOT / "docs" / "explanations" / "what-can-still-be-wrong.md"
 COMMANDS = ["check", "audit", "probe", "replay", "simulate"]
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
 def lines_of(text: str) -> list[str]:
@@ -20,18 +18,7 @@ def lines_of(text: str) -> list[str]:
 
 def missing(text: str) -> list[str]:
     """The lines that name no test, or one that does not exist."""
-    found = []
-    for line in lines_of(text):
-        tests = TEST.findall(line)
-        if not tests or not all(name in names_in(ROOT / file) for file, name in tests):
-            found.append(line)
-    return found
-
-
-def names_in(file: Path) -> set[str]:
-    if not file.exists():
-        return set()
-    return {node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)}
+    return [line for line in lines_of(text) if not name_tests_that_exist(line)]
 
 
 def test_every_line_names_a_test_that_exists() -> None:

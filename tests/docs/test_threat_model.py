@@ -3,7 +3,7 @@
 import re
 
 from fencepost.commands.entry import SUMMARIES
-from tests.docs.test_assumptions import ROOT, TEST, names_in
+from tests.docs.named_tests import ROOT, name_tests_that_exist
 
 PAGE = ROOT / "docs" / "explanations" / "threat-model.md"
 SERVERS = ("objects", "ingest", "streams", "lifecycle", "proxy")
@@ -20,12 +20,7 @@ def rows_of(text: str) -> list[str]:
 
 def missing(text: str) -> list[str]:
     """The rows that name no test, or one that does not exist."""
-    found = []
-    for row in rows_of(text):
-        tests = TEST.findall(row.rsplit(" | ", 1)[-1])
-        if not tests or not all(name in names_in(ROOT / file) for file, name in tests):
-            found.append(row)
-    return found
+    return [row for row in rows_of(text) if not name_tests_that_exist(row.rsplit(" | ", 1)[-1])]
 
 
 def test_every_row_names_a_test_that_exists() -> None:
