@@ -21,6 +21,8 @@ BENCHMARKS = (
     "ingest-http",
     "kernel",
     "lifecycle",
+    "lifecycle-idle",
+    "lifecycle-walks",
     "linearizability",
     "million-runs",
     "objects",
@@ -37,6 +39,7 @@ BENCHMARKS = (
     "spark",
     "streams",
     "streams-readers",
+    "streams-reaping",
     "streams-replay",
     "tlaplus",
 )
