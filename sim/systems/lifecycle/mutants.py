@@ -231,7 +231,7 @@ MUTANTS = {
     "due-again": Mutant(due_again, "changed"),
     "live-evaluation": Mutant(live_evaluation, "untagged"),
     "listed-due": Mutant(listed_due, "beginning"),
-    "every-part": Mutant(every_part, "shared"),
+    "every-part": Mutant(every_part, "taken"),
     "one-write-split": Mutant(one_write_split, "divided"),
     "same-walk": Mutant(same_walk, "restarted"),
     "rules-after-walk": Mutant(rules_after_walk, "joined"),

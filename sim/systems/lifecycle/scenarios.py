@@ -183,7 +183,7 @@ LATER, FAR = rule(8), rule(9)
 """Due later than any run looks."""
 
 
-def shared(run: ScenarioRun) -> None:
+def taken(run: ScenarioRun) -> None:
     """Of a walk with which a rule begins, one worker takes a part and stops; another one leads it."""
     run.found([FAR], OLD, then(at(20), rules(FAR, DAY)), "begin a walk", "divide", "take a part")
     run.worker("walk")
@@ -314,7 +314,7 @@ SCENARIOS: dict[str, Setup] = {
     "same-time": same_time,
     "beginning": beginning,
     "interrupted": interrupted,
-    "shared": shared,
+    "taken": taken,
     "divided": divided,
     "joined": joined,
     "restarted": restarted,
@@ -341,7 +341,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "departed": {"shards": ("x", "y")},
     "failing-again": {"notes_failures": True},
     "rivals": {"lease_s": 0.0},
-    "shared": {"lease_s": 1000.0},
+    "taken": {"lease_s": 1000.0},
     "divided": {"lease_s": 1000.0},
     "joined": {"lease_s": 1000.0},
     "restarted": {"lease_s": 0.0},

@@ -20,7 +20,7 @@ from fencepost.impl.lifecycle.target import Unavailable
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.store.requests import ANYTHING
-from tests.impl.streams import requests as asking
+from tests.impl.streams import requests
 
 BUCKET = "logs"
 RULE = {"ID": "<b>old</b>", "Status": "Enabled", "Filter": {"Prefix": "tmp/"}, "Expiration": {"Days": 1}}
@@ -89,8 +89,8 @@ def metrics(server: LifecycleServer) -> dict[str, list[tuple[dict[str, str], flo
 TOKEN = "a token of this test"
 
 
-def ask(server: LifecycleServer, method: str, target: str, header: str = f"Bearer {TOKEN}") -> asking.Answer:
-    return asking.ask(server, method, target, authorization=header)
+def ask(server: LifecycleServer, method: str, target: str, header: str = f"Bearer {TOKEN}") -> requests.Answer:
+    return requests.ask(server, method, target, authorization=header)
 
 
 @pytest.mark.parametrize(
