@@ -22,6 +22,8 @@ BENCHMARKS = (
     "ingest-http",
     "kernel",
     "lifecycle",
+    "lifecycle-idle",
+    "lifecycle-walks",
     "linearizability",
     "million-runs",
     "objects",
@@ -38,6 +40,7 @@ BENCHMARKS = (
     "spark",
     "streams",
     "streams-readers",
+    "streams-reaping",
     "streams-replay",
     "tlaplus",
 )

@@ -6,7 +6,7 @@ Each bucket has five rules with a prefix each, which expire after 1, 1, 7, 7 and
 are 500 actions and three delays. Every tenth event is of a key that a rule matches, and of such keys every
 eleventh has an object, due since long; the other objects match no rule. The events are of one day, older than
 every delay, so each pass reads them all: one for each delay, and one close behind the clock. The walk is
-the worker's own, after the passes: it looks at every object that is left and deletes none.
+the worker's own, after the passes: it lists what is left below the prefixes of rules and deletes none.
 
 The times of objects and events are set by the benchmark; deletions are durable, as they ship. A put of a
 policy is measured on a bucket that holds all objects at once, and on an empty one.
@@ -34,7 +34,7 @@ from fencepost.impl.lifecycle import walk
 from fencepost.impl.lifecycle.directory import DirectoryTarget
 from fencepost.impl.lifecycle.log import ChangeLogReader, Event
 from fencepost.impl.lifecycle.policy import What
-from fencepost.impl.lifecycle.target import Guard, Result, Standing
+from fencepost.impl.lifecycle.target import WHOLE, Guard, Needs, Result, Standing
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.objects import change_log
 from fencepost.impl.objects.buckets import Buckets
@@ -66,12 +66,14 @@ class Log(ChangeLogReader):
 class Target(DirectoryTarget):
     looks = deleted = 0
 
-    def standing(self, bucket: str, key: str) -> Standing:
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         self.looks += 1
-        return super().standing(bucket, key)
+        return super().standing(bucket, key, needs)
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
-        result = super().delete(bucket, key, version_id, what, guard)
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
+        result = super().delete(bucket, key, version_id, what, guard, needs)
         self.deleted += result is Result.DONE
         return result
 
@@ -185,7 +187,8 @@ def measure(root: Path, events: int, objects: int, count: int) -> dict[str, Any]
             }
         target.looks = target.deleted = 0
         walked_s = timed(walk.Walks(worker).run)
-        left = target.looks
+        looks = target.looks
+        left = each * count - sum(one["deleted"] for one in passes.values())
     read = sum(one["events"] for one in passes.values()) / events
     return {
         "events": events,
@@ -194,7 +197,12 @@ def measure(root: Path, events: int, objects: int, count: int) -> dict[str, Any]
         "put_ms": {**puts, "objects_of_filled": objects},
         "passes": passes,
         "log_read_times": round(read, 2),
-        "walk": {"objects": left, "seconds": round(walked_s, 2), "objects_a_second": round(left / walked_s)},
+        "walk": {
+            "objects": left,
+            "looks": looks,
+            "seconds": round(walked_s, 2),
+            "objects_a_second": round(left / walked_s),
+        },
     }
 
 

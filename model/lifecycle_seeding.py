@@ -13,6 +13,7 @@ action.
                   scan_only --return_by_walk--> new                the log has all that a walk leaves to it
 
     the walk      none --begin_walk--> walks --visit (each object)--> walks --end_walk--> none
+                  walks --divide--> walks in two parts --visit, visit_second--> walks; it ends with both
 
     a cursor      there --seed--> there, and serves the action --sweep, skip_lost--> further on
                   there --drain--> drained, of a shard that gets no more events --collect--> removed
@@ -29,6 +30,8 @@ from fencepost.model import *
 from fencepost.model.lifecycle_observed import LifecycleObserved
 
 DELAYS = (2, 1)
+SHARED = {"helpers": 1, "objects": 2, "ticks": 3, "losses": 0, "reseeds": 0}
+"""Sizes of the configurations in which two workers share a walk."""
 LAST = 0
 """The tick of the last event of the shard that departs."""
 
@@ -44,6 +47,7 @@ class LifecycleSeeding(Machine):
     ticks = Size(4, most=6, doc="how far the clock goes")
     losses = Size(1, least=0, most=3, doc="ticks that the log loses, oldest first")
     reseeds = Size(1, least=0, most=2, doc="times that an operator returns an action to events")
+    helpers = Size(0, least=0, most=1, doc="whether a second worker shares the walk: 1 or 0")
     departs = Size(0, least=0, most=1, doc="whether the log of shard 0 may vanish as a whole: 1 or 0")
 
     safeguards = {
@@ -56,6 +60,11 @@ class LifecycleSeeding(Machine):
         "drained-marker": "a cursor whose log vanished is removed only if it was drained before",
         "drained-position": "the record of a drained shard has its last position, which an action may need",
         "returns-by-walk": "an action that lost its log begins anew once the log reaches back far enough",
+        "every-part": "a walk ends when every range of its keys is done",
+        "one-write-split": "a range that is divided is replaced by both halves in one write",
+        "same-walk": "a place is saved only in the walk in which it was reached",
+        "rules-after-walk": "a worker that joins a walk reads the rules after it has seen the walk",
+        "listed-due": "an object is passed without a look only if nothing that is listed of it can be due",
         "forced-reseed": "an action returns to events by a walk that moves its cursors back",
     }
 
@@ -79,7 +88,11 @@ class LifecycleSeeding(Machine):
     # State: the walk.
 
     walk = Enum("none", "walks")
-    visited = Int(0, objects)  # the number of objects that it has visited
+    visited = Int(0, objects)  # the number of objects that it has visited, in its first part
+    bound = Int(0, objects)  # the first object of the second part; there is none behind the last object
+    place = Int(0, objects)  # the object that the second part visits next
+    late = Int(0, objects)  # a place that a paused worker reached and has not saved
+    is_old = Bool()  # in an earlier walk
     began = Int(0, ticks)
 
     # State: the actions and their cursors.
@@ -159,6 +172,46 @@ class LifecycleSeeding(Machine):
     def is_taken_as_past(s, a: int) -> bool:
         return True
 
+    def is_last_part(s) -> Truth:
+        """No range of keys is left."""
+        return (s.visited == s.bound) & (s.place == s.objects)
+
+    @without("every-part", replaces=is_last_part)
+    def is_own_part_done(s) -> Truth:
+        return s.visited == s.bound
+
+    def recorded_place(s, i: int) -> int:
+        """The place of a second part from this object on, as the write of the first part has it."""
+        return i
+
+    @without("one-write-split", replaces=recorded_place)
+    def no_place_yet(s, i: int) -> int:
+        return s.objects
+
+    def saved_late(s) -> Number:
+        """The place in the first part after a worker of an earlier walk has saved its own."""
+        return s.visited
+
+    @without("same-walk", replaces=saved_late)
+    def saved_in_any_walk(s) -> Number:
+        return most([s.visited, least([s.late, s.bound])])
+
+    def knows(s, a: Number) -> Truth:
+        """A worker that joins the walk has the rule of the action."""
+        return s.clock >= 0
+
+    @without("rules-after-walk", replaces=knows)
+    def knew_before(s, a: Number) -> Truth:
+        return any_of((a == b) & (s.act[b].mode != "new") for b in range(s.actions))
+
+    def seems_due(s, i: int) -> Truth:
+        """By the listing."""
+        return s.is_due(i)
+
+    @without("listed-due", replaces=seems_due)
+    def never_seems_due(s, i: int) -> Truth:
+        return s.clock < 0
+
     def is_seeded(s, a: int) -> Truth:
         """Every cursor of the action names it."""
         return all_of(s.act[a].serves[k] | (~s.has_cursor(a, k) & s.is_past(a)) for k in range(s.shards))
@@ -204,24 +257,56 @@ class LifecycleSeeding(Machine):
         s.require(s.walk == "none")
         s.walk = "walks"
         s.visited = 0
+        s.bound = s.objects
+        s.place = s.objects
+        s.is_old = s.late > 0
         s.began = s.clock
 
     @action(i=item)
     def visit(s, i: int) -> None:
         """The walk deletes an object that is due."""
-        s.require(s.walk == "walks", s.visited == i)
-        s.item[i].there = s.item[i].there & ~s.is_due(i)
+        s.require(s.walk == "walks", s.visited == i, s.bound > i)
+        s.item[i].there = s.item[i].there & ~s.seems_due(i)
         s.visited += 1
+
+    @action(i=item)
+    def divide(s, i: int) -> None:
+        """A second worker takes over the objects from this one on."""
+        s.require(s.helpers > 0, s.walk == "walks", s.bound == s.objects, s.visited < i)
+        s.bound = i
+        s.place = s.recorded_place(i)
+
+    @action(i=item)
+    def visit_second(s, i: int) -> None:
+        s.require(s.walk == "walks", s.place == i)
+        s.item[i].there = s.item[i].there & ~(s.seems_due(i) & s.knows(s.item[i].of))
+        s.place += 1
+
+    @action
+    def pause(s) -> None:
+        """The worker of the first part has visited an object, and saves that only later."""
+        s.require(s.helpers > 0, s.walk == "walks", s.late == 0, s.visited < s.bound)
+        s.late = s.visited + 1
+        s.is_old = False
+
+    @action
+    def save_late(s) -> None:
+        s.require(s.walk == "walks", s.late > 0, s.is_old)
+        s.visited = s.saved_late()
+        s.late = 0
+        s.is_old = False
 
     @action
     def end_walk(s) -> None:
         """Actions that are new get their floors. Nothing changes for the others."""
-        s.require(s.walk == "walks", s.visited == s.objects)
+        s.require(s.walk == "walks", s.is_last_part())
         for a in range(s.actions):
             s.set_floor(a)
             s.move_others(a)
         s.walk = "none"
         s.visited = 0
+        s.bound = 0
+        s.place = 0
         s.began = 0
 
     def set_floor(s, a: int) -> None:
@@ -522,7 +607,11 @@ class LifecycleSeeding(Machine):
     # Where the checker shows what.
 
     shown_at = {
+        **dict.fromkeys(("every-part", "one-write-split", "same-walk", "rules-after-walk"), SHARED),
         **{name: {"departs": 1} for name in ("drained-marker", "drained-position")},
         "drained-per-stream": {"departs": 1, "actions": 2, "ticks": 3, "losses": 0, "reseeds": 0},
     }
-    fires_at = {name: {"departs": 1} for name in ("vanish", "drain", "collect")}
+    fires_at = {
+        **{name: {"departs": 1} for name in ("vanish", "drain", "collect")},
+        **dict.fromkeys(("divide", "visit_second", "pause", "save_late"), SHARED),
+    }

@@ -37,11 +37,18 @@ from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.lifecycle.blockers import StreamKind
 from fencepost.impl.lifecycle.journal import Closed
+from fencepost.impl.lifecycle.leases import LASTS_S, Leases
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.operate import Operator, Refused
-from fencepost.impl.lifecycle.policies import Refusal, format_configuration, parse_configuration
+from fencepost.impl.lifecycle.policies import (
+    Refusal,
+    format_configuration,
+    parse_configuration,
+    without_transitions,
+)
 from fencepost.impl.lifecycle.policy import SECOND_NS, ActionKey, Timing, rules_of
 from fencepost.impl.lifecycle.records import Records
 from fencepost.impl.lifecycle.remote import RemoteLog
@@ -55,6 +62,8 @@ from fencepost.impl.store.interface import Store
 from fencepost.results import to_json
 
 ENV = SystemEnvironment()
+RETRY_WAITS_S = 60
+"""Seconds for which a retry waits for the worker that has the stream."""
 EPILOG = """Exit codes: 0 done, 1 an operator has to look (something is blocked or lost), 2 the request makes
 no sense, 3 not finished: run it again. STORE is the directory of an object server (`fencepost objects`),
 whose change log drives everything, or s3://bucket?endpoint=..., which is walked. Example: fencepost lifecycle
@@ -187,11 +196,16 @@ def put(store: str, state: str, file: str | None, bucket: str | None, own: bool,
             rules = found.own_rules()
             if not rules:
                 raise BadRequest(f"{name} has no rules of its own")
+        rules, unsupported = without_transitions(rules)
+        for one in unsupported:
+            print_error(f"{one} is not supported, as there is one storage class; it is left out")
+        if unsupported and not rules:
+            raise BadRequest("no rule deletes anything")
         found.policies.put(name, rules)
         worker.records.wake()
         kept = rules_of(found.policies.get(name))
     actions = [str(key) for rule in kept for key in rule.actions()]
-    result = {"bucket": name, "rules": len(kept), "actions": actions}
+    result = {"bucket": name, "rules": len(kept), "actions": actions, "unsupported": unsupported}
     return Result(result, f"{name}: {len(kept)} rules, {len(actions)} actions")
 
 
@@ -229,6 +243,15 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         help="Objects that are looked at, and deleted, at a time.",
     ),
     click.option(
+        "--walkers",
+        type=WholeNumber(1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Walks at a time. Several share the walk of a large bucket, as workers elsewhere do.",
+    ),
+    _seconds("--lease", "lease_s", LASTS_S, "After which others take over what a killed worker had."),
+    click.option(
         "--listen",
         type=AddressType(),
         metavar="HOST:PORT",
@@ -247,6 +270,15 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         help="Where stores POST notifications, at /NAME; port 0 takes a free one.",
     ),
     click.option("--receive-token-file", metavar="FILE", help="Holds the token that these requests have."),
+    click.option(
+        "--act-token",
+        "token_file",
+        metavar="FILE",
+        help="Who sends the token of FILE may walk, pause, resume and retry by the page.",
+    ),
+    click.option(
+        "--walk-hours", metavar="FROM-TO", help="Hours of the day, in UTC, for walks. Example: 22-6."
+    ),
 )
 def run(
     store: str,
@@ -254,40 +286,53 @@ def run(
     once: bool,
     every_s: float,
     concurrency: int,
+    walkers: int,
+    lease_s: float,
     listen: Address | None,
     events: tuple[str, ...],
     receive: Address | None,
     receive_token_file: str | None,
+    token_file: str | None,
+    walk_hours: str | None,
     **timing: float,
 ) -> Result:
     """Walk, follow the log, and delete what is due. SIGTERM or ctrl-C ends it between two objects.
 
     Any number of these may work on one store: of each stream one has the lease.
     """
-    from fencepost.impl.lifecycle.service import AT_ONCE, Service
+    token, hours = _token(token_file), _hours(walk_hours)
+    from fencepost.impl.lifecycle.service import AT_ONCE, Part, Service, run_together
 
     sources = _sources(events, receive, receive_token_file)
     with (
         _worker(store, state, tuple(sources), **timing) as (found, worker),
-        _working(worker, concurrency) as stopping,
+        _working(worker, concurrency, lease_s) as stopping,
         _receiving(found, sources, receive, receive_token_file, once=once),
     ):
         _warn(found)
-        reported: dict[str, str] = {}
-        service = Service(
-            worker,
-            every_s=every_s,
-            on_round=lambda done: _report_failures(done, reported),
-            changed=found.policies.revision,
-        )
+
+        def service_of(one: Worker, *parts: Part) -> Service:
+            known: dict[str, str] = {}
+            return Service(
+                one,
+                every_s=every_s,
+                parts=parts or tuple(Part),
+                hours=hours,
+                on_round=lambda done: _report_failures(done, known),
+                changed=found.policies.revision,
+            )
+
         if not once:
-            with _page(worker, found, listen):
-                service.run(stopping.is_set)
+            kinds = [Part.READ, Part.DRAIN, *(Part.BOOTSTRAP for _ in range(walkers))]
+            services = [service_of(worker.beside(_leases(found, lease_s)), part) for part in kinds]
+            with _page(worker, found, listen, token):
+                run_together(services, stopping.is_set)
             return _counted(worker)
+        service = service_of(worker)
         done = service.round()
         while any(one in AT_ONCE for one in done.handled.values()) and not stopping.is_set():
             done = service.round()
-        _report_failures(done, reported)
+        _report_failures(done, {})
         result = _counted(worker)
     return result._replace(code=Exit.UNDECIDED) if done.failed else result
 
@@ -354,7 +399,9 @@ def _receiving(
 
 
 def _token(file: str | None) -> str:
-    token = _read(file or "").decode(errors="replace").strip()
+    if file is None:
+        return ""
+    token = _read(file).decode(errors="replace").strip()
     if len(token) < TOKEN_CHARACTERS_MIN:
         raise BadRequest(
             f"{file} has a token of fewer than {TOKEN_CHARACTERS_MIN} characters; use a longer one"
@@ -395,6 +442,16 @@ def close_events(store: str, state: str, source: str) -> Result:
     return Result({"source": source, "closed": True}, f"{source} is closed; what it had is still worked on")
 
 
+def _hours(text: str | None) -> tuple[int, ...]:
+    """The hours of `22-6`: from 22:00 to before 6:00."""
+    if text is None:
+        return ()
+    first, _, end = text.partition("-")
+    if not (first.isdecimal() and end.isdecimal() and int(first) < 24 and int(end) <= 24) or first == end:
+        raise BadRequest(f"{text!r} are no hours; give them as 22-6")
+    return tuple(hour % 24 for hour in range(int(first), int(end) + (24 if int(end) <= int(first) else 0)))
+
+
 def _report_failures(done: Any, reported: dict[str, str]) -> None:
     """Of the streams of a round, each once for a reason."""
     for stream, reason in done.failed.items():
@@ -405,14 +462,14 @@ def _report_failures(done: Any, reported: dict[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _page(worker: Worker, found: Opened, listen: Address | None) -> Iterator[None]:
+def _page(worker: Worker, found: Opened, listen: Address | None, token: str) -> Iterator[None]:
     """Serve the status page in a thread, until the end of the block."""
     if listen is None:
         yield
         return
     from fencepost.impl.lifecycle.app import LifecycleServer
 
-    with _served(LifecycleServer(worker, found.name), listen, "listening on"):
+    with _served(LifecycleServer(worker, found.name, token=token), listen, "listening on"):
         yield
 
 
@@ -427,7 +484,10 @@ def scan(store: str, state: str, bucket: str | None, **timing: float) -> Result:
         _warn(found)
         buckets = Operator(worker).run_now(bucket or found.bucket or None)
         wanted = {name: worker.records.bucket(name).wanted_ns for name in buckets}
-        Walks(worker).run()
+        walks = Walks(worker)
+        prepared = walks.prepare()
+        for name in buckets:
+            walks.walk(name, prepared)
         left = [name for name, ns in wanted.items() if (worker.records.bucket(name).walked_ns or 0) < ns]
         result = _counted(worker)
     if not left:
@@ -447,10 +507,8 @@ def _warn(found: Opened) -> None:
 
 
 @contextlib.contextmanager
-def _working(worker: Worker, concurrency: int) -> Iterator[threading.Event]:
+def _working(worker: Worker, concurrency: int, lease_s: float = LASTS_S) -> Iterator[threading.Event]:
     """A worker with leases and threads, until a signal sets the event."""
-    from fencepost.impl.lifecycle.leases import Leases
-
     day_ns = worker.records.day_ns(worker.timing.day_ns)
     if day_ns != worker.timing.day_ns:
         ours, theirs = (f"{ns / SECOND_NS:g}" for ns in (worker.timing.day_ns, day_ns))
@@ -462,7 +520,7 @@ def _working(worker: Worker, concurrency: int) -> Iterator[threading.Event]:
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     worker.proceed = lambda: not stopping.is_set()
-    worker.leases = Leases(worker.context, f"{socket.gethostname()} {ENV.new_id()}")
+    worker.leases = Leases(worker.context, f"{socket.gethostname()} {ENV.new_id()}", lease_s)
     with ThreadPoolExecutor(concurrency, thread_name_prefix="lifecycle") as pool:
         worker.pool = pool
         try:
@@ -471,6 +529,11 @@ def _working(worker: Worker, concurrency: int) -> Iterator[threading.Event]:
             worker.leases.release()
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _leases(found: Opened, lease_s: float) -> Leases:
+    """Of one more worker of this process."""
+    return Leases(found.context, f"{socket.gethostname()} {ENV.new_id()}", lease_s)
 
 
 def _counted(worker: Worker) -> Result:
@@ -547,13 +610,24 @@ def _moment(ns: int) -> str:
     return f"{datetime.fromtimestamp(ns // SECOND_NS, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-@subcommand("blockers", "List what waits for an operator.", BUCKET)
-def blockers(store: str, state: str, bucket: str | None) -> Result:
+@subcommand(
+    "blockers",
+    "List what waits for an operator.",
+    BUCKET,
+    click.option(
+        "--stream",
+        type=click.Choice([one.value for one in StreamKind]),
+        help="Only of this kind of stream: the log by age or near the clock, a walk, a pending list.",
+    ),
+    click.option("--shard", metavar="NAME", help="Only of this shard of the log."),
+)
+def blockers(store: str, state: str, bucket: str | None, stream: str | None, shard: str | None) -> Result:
     """List the items that cannot be worked on. Each holds up its own stream and nothing else, until `retry`
     succeeds, or `resume` or `quarantine` is given its ID.
     """
     with _worker(store, state) as (_, worker):
-        found = [blocker_status(one) for one in Operator(worker).blockers(bucket=bucket)]
+        kind = None if stream is None else StreamKind(stream)
+        found = [blocker_status(one) for one in Operator(worker).blockers(kind, shard, bucket)]
     cells = [[one.id, one.stream, f"{one.bucket}/{one.object}", str(one.tries), one.reason] for one in found]
     names = ("id", "stream", "object", "tries", "reason")
     text = format_table(names, cells) if cells else "nothing is blocked"
@@ -579,9 +653,20 @@ def pending(store: str, state: str, bucket: str | None) -> Result:
 
 @subcommand("retry", "Work on a blocked item now.", BLOCKER, *TIMING)
 def retry(store: str, state: str, blocker: str, **timing: float) -> Result:
-    """Try the item of blocker ID; if that succeeds the blocker goes. Ends with 1 if it fails again."""
-    with _worker(store, state, **timing) as (_, worker), _working(worker, 1):
-        handled = Operator(worker).retry(blocker)
+    """Try the item of blocker ID; if that succeeds the blocker goes. Ends with 1 if it fails again.
+
+    A worker that runs and has the stream does it in place of this command, which waits for that.
+    """
+    with _worker(store, state, **timing) as (_, worker), _working(worker, 1) as stopping:
+        operator = Operator(worker)
+        handled = operator.retry(blocker)
+        if handled is Handled.ELSEWHERE:
+            before, until_ns = operator.ask_for_retry(blocker), ENV.monotonic_ns() + RETRY_WAITS_S * SECOND_NS
+            while ENV.monotonic_ns() < until_ns and not stopping.is_set():
+                ENV.sleep(0.5)
+                if (found := operator.outcome_of_retry(before)) is not None:
+                    handled = found
+                    break
     codes = {Handled.RESOLVED: Exit.HOLDS, Handled.ELSEWHERE: Exit.UNDECIDED}
     text = "resolved" if handled is Handled.RESOLVED else f"still blocked: {handled.value}"
     return Result({"blocker": blocker, "outcome": handled.value}, text, codes.get(handled, Exit.VIOLATED))

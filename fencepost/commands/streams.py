@@ -2,8 +2,10 @@
 
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -64,20 +66,40 @@ TYPE = click.option(
 )
 
 
-def _seconds(name: str, default: float, text: str, setting: str) -> Parameter:
+def _seconds(name: str, default: float, text: str, setting: str, variable: str = "") -> Parameter:
+    """`variable`: the name of an environment variable that has the default, in milliseconds."""
     return click.option(
         name,
         setting,
         type=FiniteNumber(0),
-        default=default,
-        show_default=True,
+        default=(lambda: _number_of(variable, 1000.0, default)) if variable else default,
+        show_default=f"{default:g}, or ${variable}" if variable else True,
         metavar="SECONDS",
         help=text,
     )
 
 
-def _count(name: str, default: int, text: str) -> Parameter:
-    return click.option(name, type=WholeNumber(1), default=default, show_default=True, metavar="N", help=text)
+def _count(name: str, default: int, text: str, variable: str = "") -> Parameter:
+    return click.option(
+        name,
+        type=WholeNumber(1),
+        default=(lambda: _number_of(variable, 1, default)) if variable else default,
+        show_default=f"{default}, or ${variable}" if variable else True,
+        metavar="N",
+        help=text,
+    )
+
+
+def _number_of(variable: str, unit: float, default: float) -> str:
+    """Return the number in an environment variable, in units of the option, or the default."""
+    text = os.environ.get(variable, "")
+    if not text:
+        return f"{default}"
+    try:
+        number = int(text)
+    except ValueError:
+        raise BadRequest(f"{variable} is {text[:40]!r}, which is no whole number") from None
+    return f"{number / unit:g}" if unit > 1 else f"{number}"
 
 
 SKEW = _seconds("--skew", 1.0, "Bound on the difference between two clocks.", "skew_bound_s")
@@ -99,7 +121,7 @@ def _node(url: str, state: str | None = None, /, **settings: Any) -> Any:
 @subcommand(
     "serve",
     "Run the server.",
-    URL,
+    click.argument("url", required=False),
     listen_option("127.0.0.1:4437"),
     STATE,
     click.option(
@@ -111,11 +133,33 @@ def _node(url: str, state: str | None = None, /, **settings: Any) -> Any:
     ),
     SKEW,
     LANDING,
-    _seconds("--sweep-every", 5.0, "Between two sweeps, which reap; 0 reaps nothing.", "sweep_s"),
-    _seconds("--scan-every", 6 * 3600.0, "Between two scans of the store; 0 is off.", "scan_s"),
-    _count("--reap-limit", 20, "Streams that one sweep reaps; another follows at once if more are due."),
+    _seconds(
+        "--sweep-every",
+        5.0,
+        "Between two sweeps, which reap; 0 reaps nothing.",
+        "sweep_s",
+        "DS_EXPIRY_SWEEP_MS",
+    ),
+    _seconds(
+        "--scan-every",
+        6 * 3600.0,
+        "Between two scans of the store; 0 is off.",
+        "scan_s",
+        "DS_RETENTION_SCAN_MS",
+    ),
+    _count(
+        "--reap-limit",
+        20,
+        "Streams that one sweep reaps; another follows at once if more are due.",
+        "DS_RETENTION_REAP_LIMIT",
+    ),
     _count("--reap-concurrency", 4, "Streams that are reaped at once."),
-    _count("--delete-concurrency", 4, "Objects that a reap deletes at once."),
+    _count(
+        "--delete-concurrency",
+        4,
+        "Objects that a reap deletes at once.",
+        "DS_RETENTION_DELETE_CONCURRENCY",
+    ),
     _seconds("--revalidate", 0.0, "Age up to which a manifest is used without a look.", "revalidate_s"),
     _seconds("--long-poll", 20.0, "How long a long-poll waits for data.", "long_poll_s"),
     _seconds("--session", 60.0, "How long an event stream stays open.", "sse_s"),
@@ -142,7 +186,7 @@ def _node(url: str, state: str | None = None, /, **settings: Any) -> Any:
     record_store_option,
 )
 def serve(
-    url: str,
+    url: str | None,
     listen: Address,
     state: str | None,
     durability: str,
@@ -160,6 +204,8 @@ def serve(
 ) -> Result:
     """Serve the streams below URL. SIGTERM or ctrl-C uploads what is buffered and ends.
 
+    Without URL the streams lie in the directory of --state, and retention cleans that.
+
     Under `local` an append is answered when this disk has it; losing the disk loses what was not uploaded.
 
     Without --tokens everyone who reaches the address may read, append, create and delete; so only this
@@ -172,6 +218,10 @@ def serve(
     from fencepost.impl.streams.app import StreamServer
     from fencepost.impl.streams.background import Background
 
+    if url is None:
+        if not state:
+            raise BadRequest("name a store URL; or give --state, which then keeps the streams too")
+        url = (Path(state).absolute() / "objects").as_uri()
     if durability == "local" and not state:
         raise BadRequest("--durability local needs --state")
     check_tls(certificate, key)

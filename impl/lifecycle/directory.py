@@ -18,12 +18,16 @@ from collections.abc import Callable, Iterator, Sequence
 from fencepost.impl.lifecycle.documents import FOLDER
 from fencepost.impl.lifecycle.policy import Rule, Version, What, in_order, rules_of
 from fencepost.impl.lifecycle.target import (
+    WHOLE,
     Guard,
+    Listed,
     Live,
+    Needs,
     Result,
     Standing,
     Unavailable,
     Unworkable,
+    Wanted,
 )
 from fencepost.impl.objects import object_state
 from fencepost.impl.objects.buckets import Buckets, Document
@@ -34,7 +38,7 @@ from fencepost.impl.objects.wire.errors import S3Error
 from fencepost.impl.store.errors import BrokenPromise, StoreError
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.versions import Held, Keep
-from fencepost.impl.store.requests import ANYTHING, NOT_NOW, AbortUpload, Outcome
+from fencepost.impl.store.requests import ANYTHING, NOT_NOW, AbortUpload, Outcome, UploadInfo
 
 PAGE = 500
 _UNTIL_REPAIRED = frozenset(
@@ -56,7 +60,7 @@ class DirectoryTarget:
         with _failures():
             return self._buckets.names()
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
         with _failures():
             try:
                 return _rules(self._buckets.document(bucket).lifecycle)
@@ -71,34 +75,47 @@ class DirectoryTarget:
                     f"the rules of bucket {bucket} cannot be read ({error}); put them again"
                 ) from None
 
-    def standing(self, bucket: str, key: str) -> Standing:
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         with _failures(), self._entered(bucket) as entered:
-            is_none = entered is None or key.startswith(FOLDER)
-            return (
-                Standing() if entered is None or is_none else self._standing(*entered, key, with_uploads=True)
-            )
+            if entered is None or key.startswith(FOLDER):
+                return Standing()
+            return self._standing(*entered, key, with_uploads=needs.uploads)
 
-    def page(self, bucket: str, after: str) -> Sequence[str]:
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
         with _failures(), self._entered(bucket) as entered:
             if entered is None:
                 return ()
-            store, _ = entered
-            found = store.keys(after, PAGE)
-            while found and all(key.startswith(FOLDER) for key in found):
-                found = store.keys(found[-1], PAGE)
-            keys = {key for key in found if not key.startswith(FOLDER)}
-            # If more pages follow, ignore uploads behind this page's last key: keys may lie between them.
-            last = found[-1] if len(found) == PAGE else None
-            for upload in store.uploads(""):
-                if (
-                    upload.key > after
-                    and not upload.key.startswith(FOLDER)
-                    and (last is None or upload.key <= last)
-                ):
-                    keys.add(upload.key)
-            return sorted(keys)
+            store, document = entered
+            shown, last = _listed(store, prefix, after)
+            while last is not None and all(key.startswith(FOLDER) for key in shown):
+                shown, last = _listed(store, prefix, last)
+            started: dict[str, list[Live]] = {}
+            # Behind the last key of a page that is not the last there may be others between two uploads.
+            for upload in store.uploads(prefix) if uploads else ():
+                if upload.key > after and (last is None or upload.key <= last):
+                    started.setdefault(upload.key, []).append(_upload(upload))
+            is_versioned = document.keep is not Keep.NOTHING
+            found = []
+            for key in sorted(shown.keys() | started.keys()):
+                versions = shown.get(key, [])
+                if not key.startswith(FOLDER):
+                    whole = None if versions is None else _shown(versions, started.get(key, []), is_versioned)
+                    found.append(Listed(key, whole, is_look=False))
+            return found
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        with _failures(), self._entered(bucket) as entered:
+            keys = [] if entered is None else entered[0].keys(after, 1, prefix)
+            return keys[0] if keys else None
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        return [None] * len(wanted)  # each under the lock of its key
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
         with _failures(), self._entered(bucket) as entered:
             if entered is None or key.startswith(FOLDER):
                 return Result.NOT_FOUND
@@ -142,11 +159,8 @@ class DirectoryTarget:
         held = {one.entry.version: one for one in store.held(key)}
         versions = in_order([_version(key, one) for one in held.values()])
         live = [_live(one, held[one.version_id].attributes, now_ns) for one in versions]
-        uploads = [
-            Live(Version(key, one.upload, one.started_ns, is_upload=True), f" {one.upload}")
-            for one in (store.uploads(key) if with_uploads else ())
-            if one.key == key
-        ]
+        found = store.uploads(key) if with_uploads else ()
+        uploads = [_upload(one) for one in found if one.key == key]
         return Standing(tuple(live), tuple(uploads), document.keep is not Keep.NOTHING)
 
 
@@ -163,6 +177,36 @@ def _remove(
             return store.remove_version(key, version_id, check).outcome
         case _:
             raise AssertionError(f"{what} deletes nothing")
+
+
+def _listed(store: RecordedStore, prefix: str, after: str) -> tuple[dict[str, list[Live] | None], str | None]:
+    """Return the keys of a page, each with its versions, or None if these may not be all; and the last key of
+    the page, unless the page is the last one.
+
+    A listing of versions reads every file. Where one cannot be read, the keys are listed without their
+    versions, so that a look at each finds which one it is.
+    """
+    try:
+        page = store.versions(prefix, "", (after, ""), PAGE)
+    except (StoreError, OSError):
+        keys = store.keys(after, PAGE, prefix)
+        return dict.fromkeys(keys), keys[-1] if len(keys) == PAGE else None
+    found: dict[str, list[Live]] = {}
+    for row in page.versions:
+        version = Version(row.key, row.version, row.modified_ns, row.size, (), row.marker)
+        found.setdefault(row.key, []).append(Live(version))
+    last = page.versions[-1].key if page.more else None
+    return {key: None if key == last else versions for key, versions in found.items()}, last
+
+
+def _upload(one: UploadInfo) -> Live:
+    return Live(Version(one.key, one.upload, one.started_ns, is_upload=True), f" {one.upload}")
+
+
+def _shown(versions: list[Live], uploads: list[Live], is_versioned: bool) -> Standing:
+    """As a listing shows them, newest first."""
+    ordered = in_order([one.version for one in versions])
+    return Standing(tuple(Live(one) for one in ordered), tuple(uploads), is_versioned)
 
 
 def _version(key: str, held: Held) -> Version:

@@ -5,6 +5,9 @@
 An endpoint that does not answer is left alone for 60 seconds. The request goes to the next one: a deletion is
 made under its guard, so one that was made already is found, and not made again. When none is left the request
 is halted: nothing is sent, and no attempt is counted at what it was for.
+
+The pages of a walk come from one endpoint as long as it answers: some stores cannot go on with a listing in
+the middle, so that another endpoint would list from the beginning.
 """
 
 import threading
@@ -13,7 +16,18 @@ from typing import TypeVar
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.lifecycle.policy import Rule, What
-from fencepost.impl.lifecycle.target import Guard, Halted, Result, Standing, Target, Unavailable
+from fencepost.impl.lifecycle.target import (
+    WHOLE,
+    Guard,
+    Halted,
+    Listed,
+    Needs,
+    Result,
+    Standing,
+    Target,
+    Unavailable,
+    Wanted,
+)
 
 T = TypeVar("T")
 UNHEALTHY_S = 60.0
@@ -31,6 +45,8 @@ class Endpoints:
         self._until_ns = [0] * len(targets)
         """Until when each is left alone, by the monotonic clock."""
         self._next = 0
+        self._lists = 0
+        """The endpoint that lists."""
         self._lock = threading.Lock()
 
     @property
@@ -38,10 +54,10 @@ class Endpoints:
         now_ns = self._env.monotonic_ns()
         return [until_ns <= now_ns for until_ns in self._until_ns]
 
-    def _send(self, request: Callable[[Target], T]) -> T:
+    def _send(self, request: Callable[[Target], T], *, lists: bool = False) -> T:
         failed: Unavailable | None = None
         for _ in self._targets:
-            place = self._choose()
+            place = self._choose(lists=lists)
             if place is None:
                 break
             try:
@@ -53,10 +69,14 @@ class Endpoints:
                 self._until_ns[place] = self._env.monotonic_ns() + self._unhealthy_ns
         raise failed or Halted("no endpoint answers; each is tried again after a minute")
 
-    def _choose(self) -> int | None:
-        """The next one in turn that is not left alone."""
+    def _choose(self, *, lists: bool) -> int | None:
+        """The next one in turn that is not left alone; for a listing the one that listed last."""
         healthy = self.healthy
         with self._lock:
+            if lists and any(healthy):
+                while not healthy[self._lists]:
+                    self._lists = (self._lists + 1) % len(healthy)
+                return self._lists
             for step in range(len(healthy)):
                 place = (self._next + step) % len(healthy)
                 if healthy[place]:
@@ -69,14 +89,24 @@ class Endpoints:
     def buckets(self) -> Sequence[str]:
         return self._send(lambda target: target.buckets())
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
-        return self._send(lambda target: target.rules(bucket))
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
+        return self._send(lambda target: target.rules(bucket, age_s))
 
-    def standing(self, bucket: str, key: str) -> Standing:
-        return self._send(lambda target: target.standing(bucket, key))
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
+        return self._send(lambda target: target.standing(bucket, key, needs))
 
-    def page(self, bucket: str, after: str) -> Sequence[str]:
-        return self._send(lambda target: target.page(bucket, after))
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
+        return self._send(lambda target: target.page(bucket, after, prefix, uploads=uploads), lists=True)
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
-        return self._send(lambda target: target.delete(bucket, key, version_id, what, guard))
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        return self._send(lambda target: target.first(bucket, after, prefix), lists=True)
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
+        return self._send(lambda target: target.delete(bucket, key, version_id, what, guard, needs))
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        return self._send(lambda target: target.delete_versions(bucket, wanted, after, prefix), lists=True)

@@ -114,6 +114,10 @@ class PrefixIndex:
             self._lengths = sorted({len(known) for known in self._by_prefix})
         self._by_prefix[prefix].append(action)
 
+    @property
+    def prefixes(self) -> list[str]:
+        return sorted(self._by_prefix)
+
     def matching(self, key: str) -> list[Action]:
         found: list[Action] = []
         for length in self._lengths:
@@ -162,6 +166,21 @@ class Snapshot:
     def of_path(self, bucket: str, key: str) -> list[Action]:
         """For a walk: every action but the disabled and the paused, whatever drives it."""
         return self._all[bucket].matching(key) if bucket in self._all else []
+
+    def prefixes(self, bucket: str) -> list[str]:
+        """For a walk: the prefixes of actions that `of_path` finds, in order; none begins another."""
+        found: list[str] = []
+        for prefix in self._all[bucket].prefixes if bucket in self._all else ():
+            if not found or not prefix.startswith(found[-1]):
+                found.append(prefix)
+        return found
+
+    def has_uploads(self, bucket: str) -> bool:
+        """Return True if `of_path` may have an action for uploads."""
+        return any(
+            action.bucket == bucket and action.key.kind is Kind.ABORT_MPU and action.is_enforced
+            for action in self.actions.values()
+        )
 
     def has(self, bucket: str, key: ActionKey) -> bool:
         """Return True if the action is in the policy: a deletion for another one is stale."""

@@ -57,6 +57,7 @@ class StreamLag:
 class Lags:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._was_fine = False
 
     def measure(self) -> list[StreamLag]:
         """Of each stream whose cursor can be read."""
@@ -89,6 +90,10 @@ class Lags:
     def act(self) -> list[StreamLag]:
         """Measure, and do what follows; returns what was measured."""
         found = self.measure()
+        is_fine = all(lag.reason is Degraded.NONE for lag in found)
+        if is_fine and self._was_fine:
+            return found  # nothing to be marked, nor to be marked no more
+        self._was_fine = is_fine
         actions = {cursors.name_of(one): one for one in self._worker.snapshot().actions.values()}
         worst: dict[Action, Degraded] = {}
         for lag in found:

@@ -15,11 +15,11 @@ A worker may be paused for any time and go on after another has taken its stream
 """
 
 from fencepost.impl.context import Context
-from fencepost.impl.lease import Lease
+from fencepost.impl.lease import Fenced, Lease
 from fencepost.impl.lifecycle.documents import named
 
-LASTS_S = 180.0
-"""As long as three rounds."""
+LASTS_S = 30.0
+"""The time after which others take over what a killed worker had; a worker renews its leases meanwhile."""
 
 
 class Alone:
@@ -32,11 +32,18 @@ class Alone:
     def epoch(self, stream: str) -> int | None:
         return None
 
+    def is_held(self, stream: str) -> bool:
+        """Return True if this worker has taken the lease, and knows of no other that has it since."""
+        return True
+
     def lost(self, stream: str) -> None:
         """Another worker has it."""
 
-    def release(self) -> None:
-        """Let other workers have all of them at once."""
+    def renew(self) -> None:
+        """Renew those that are due, between two items of a stream."""
+
+    def release(self, stream: str | None = None) -> None:
+        """Let other workers have it, or all of them, at once."""
 
 
 class Leases(Alone):
@@ -52,8 +59,7 @@ class Leases(Alone):
     def hold(self, stream: str) -> bool:
         now_ns = self._context.env.monotonic_ns()
         lease, since_ns = self._held.get(stream, (None, 0))
-        # Renewed after a third, so that a failure to renew it leaves time.
-        if lease is not None and now_ns - since_ns < self._lasts_s * 1e9 / 3:
+        if lease is not None and not self._is_due(since_ns):
             return True
         lease = lease or Lease(self._context, named("leases", stream), self._holder, self._lasts_s)
         if not lease.acquire():
@@ -62,13 +68,28 @@ class Leases(Alone):
         self._held[stream] = lease, now_ns
         return True
 
+    def _is_due(self, since_ns: int) -> bool:
+        """After a third of its time, so that a failure to renew it leaves time."""
+        return self._context.env.monotonic_ns() - since_ns >= self._lasts_s * 1e9 / 3
+
+    def renew(self) -> None:
+        for stream, (_, since_ns) in list(self._held.items()):
+            if self._is_due(since_ns):
+                self.hold(stream)
+
     def epoch(self, stream: str) -> int | None:
+        if stream not in self._held:
+            raise Fenced(f"another worker has {stream}")
         return self._held[stream][0].epoch
+
+    def is_held(self, stream: str) -> bool:
+        return stream in self._held
 
     def lost(self, stream: str) -> None:
         self._held.pop(stream, None)
 
-    def release(self) -> None:
-        for stream, (lease, _) in list(self._held.items()):
-            lease.release()
-            self.lost(stream)
+    def release(self, stream: str | None = None) -> None:
+        for one, (lease, _) in list(self._held.items()):
+            if stream in (None, one):
+                lease.release()
+                self.lost(one)

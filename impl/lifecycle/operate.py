@@ -75,13 +75,15 @@ class Operator:
         bucket goes on by itself, in its next pass.
         """
         blocker = self.blocker(blocker_id)
-        stream = blocker.stream
-        if not self._worker.leases.hold(stream.key):
+        stream, leases = blocker.stream, self._worker.leases
+        was_held = leases.is_held(stream.key)
+        if not leases.hold(stream.key):
             return Handled.ELSEWHERE
         try:
             handled = self._work(blocker)
         finally:
-            self._worker.leases.release()
+            if not was_held:
+                leases.release(stream.key)
         if handled is Handled.RESOLVED:
             self._blockers.clear(blocker)
         else:
@@ -91,16 +93,29 @@ class Operator:
             self._blockers.succeeded(stream.key)
         return handled
 
+    def ask_for_retry(self, blocker_id: str) -> Blocker:
+        """Have the worker that has the stream try the item; returns the blocker as it was before."""
+        blocker = self.blocker(blocker_id)
+        self._records.retry(blocker_id)
+        return blocker
+
+    def outcome_of_retry(self, before: Blocker) -> Handled | None:
+        """Return the outcome of the retry of this blocker; None while it was not tried again."""
+        now = next((one for one in self._blockers.every() if one.id == before.id), None)
+        if now is None:
+            return Handled.RESOLVED
+        return Handled.BLOCKED if now.tries > before.tries else None
+
     def _work(self, blocker: Blocker) -> Handled:
         stream, item = blocker.stream, blocker.item
         if stream.kind in (StreamKind.ORIGINAL, StreamKind.PREDICATE):
             return self._worker.sweep(stream, retry=item.name)
         if stream.kind is StreamKind.BOOTSTRAP:
-            walks, snapshot = Walks(self._worker), self._worker.snapshot()
-            if item.name == WHOLE:
+            walks, snapshot = Walks(self._worker), self._worker.snapshot([item.bucket])
+            if item.name == WHOLE or item.bucket in snapshot.unreadable:
                 is_readable = walks.is_readable(item.bucket, snapshot)
                 return Handled.RESOLVED if is_readable else Handled.RETRY
-            looked = walks.look(item.bucket, item.key, snapshot)
+            looked = walks.look(item.bucket, item.key, snapshot.of_path(item.bucket, item.key))
             return Handled.RETRY if isinstance(looked, Failure) else Handled.RESOLVED
         action = self._action(stream.key.removeprefix("pending/"))
         for entry in self._records.pending(cursors.name_of(action)) if action else ():

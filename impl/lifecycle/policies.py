@@ -21,6 +21,8 @@ from fencepost.impl.objects.wire.codec import Call, model, parse_time, read_body
 from fencepost.impl.objects.wire.errors import S3Error, refuse
 
 _PUT, _BODY = "PutBucketLifecycleConfiguration", "LifecycleConfiguration"
+_TRANSITIONS = ("Transitions", "NoncurrentVersionTransitions")
+_DELETIONS = frozenset({"Expiration", "NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload"})
 Refusal = S3Error
 """The answers of S3 to rules that it refuses, and to a bucket that does not exist."""
 Structures = list[dict[str, Any]]
@@ -113,6 +115,21 @@ def parse_configuration(body: bytes) -> Structures:
     shape = model().operation_model(_PUT).input_shape.members[_BODY]
     rules = _typed(shape, given, "the configuration")["Rules"]
     return rules
+
+
+def without_transitions(rules: Structures) -> tuple[Structures, list[str]]:
+    """Return the rules without what moves objects to another storage class, which no store here has; and the
+    names of those that had that, each with what is left out. A rule that does nothing else is left out."""
+    kept: Structures = []
+    unsupported: list[str] = []
+    for number, rule in enumerate(rules, 1):
+        left = {name: part for name, part in rule.items() if name not in _TRANSITIONS}
+        if left.keys() != rule.keys():
+            name = rule.get("ID") or f"rule {number}"
+            unsupported += [f"{name}: {part}" for part in _TRANSITIONS if part in rule]
+        if left.keys() == rule.keys() or left.keys() & _DELETIONS:
+            kept.append(left)
+    return kept, unsupported
 
 
 def format_configuration(rules: Structures) -> dict[str, Any]:

@@ -224,8 +224,11 @@ def in_order(versions: Sequence[Version]) -> list[Version]:
     return filled
 
 
-def matches(rule: Rule, version: Version) -> bool:
-    """By the filter alone. A delete marker and an upload have neither a size nor tags."""
+def matches(rule: Rule, version: Version, *, has_tags: bool = True) -> bool:
+    """By the filter alone. A delete marker and an upload have neither a size nor tags.
+
+    `has_tags`: without it the tags of the version are not known, and taken to match.
+    """
     if not version.key.startswith(rule.prefix):
         return False
     if version.is_delete_marker or version.is_upload:
@@ -234,12 +237,17 @@ def matches(rule: Rule, version: Version) -> bool:
         return False
     if rule.smaller_than is not None and version.size >= rule.smaller_than:
         return False
-    return set(rule.tags) <= set(version.tags)
+    return not has_tags or set(rule.tags) <= set(version.tags)
 
 
-def due_at(rule: Rule, kind: Kind, version: Version, timing: Timing = STANDARD_TIMING) -> int | None:
-    """When the action is to be done, as the object is now; None if it does not apply."""
-    if not rule.is_enabled or not matches(rule, version):
+def due_at(
+    rule: Rule, kind: Kind, version: Version, timing: Timing = STANDARD_TIMING, *, has_tags: bool = True
+) -> int | None:
+    """When the action is to be done, as the object is now; None if it does not apply.
+
+    `has_tags` as in `matches`.
+    """
+    if not rule.is_enabled or not matches(rule, version, has_tags=has_tags):
         return None
     is_current = version.noncurrent_since_ns is None and not version.is_upload
     match kind:

@@ -1,6 +1,7 @@
 """The durable documents of a lifecycle, besides its cursors and blockers.
 
-lifecycle/v1/buckets/BUCKET.json            modes of the actions, the walk under way, the last one
+lifecycle/v1/buckets/BUCKET.json            modes of the actions, the walk under way with the ranges of keys
+                                            that are left, the last one
 lifecycle/v1/pending/ACTION/ID.json         a version that began to match and is not due yet
 lifecycle/v1/control.json                   what an operator wants of all workers
 lifecycle/v1/day.json                       the length of a day, which is the same for all workers
@@ -28,12 +29,40 @@ class ActionState:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A range of the keys of a bucket that a walk has not done, from behind `after` up to `until`."""
+
+    start: str = ""
+    """The key behind which it began: its name in the walk, which stays when it is divided."""
+    until: str = ""
+    """The last key that it may have; empty for the end of the bucket."""
+    after: str = ""
+    """The last key that is done."""
+    epoch: int = 0
+    """Of the lease under which it is walked."""
+
+    def fenced(self, epoch: int | None) -> "Part":
+        """Return the part with this epoch; raises `Fenced` if a worker of a higher one was here."""
+        if epoch is not None and epoch < self.epoch:
+            raise Fenced(f"epoch {self.epoch} walks this part of the bucket, this worker has {epoch}")
+        return self if epoch is None else replace(self, epoch=epoch)
+
+
+@dataclass(frozen=True, slots=True)
 class WalkState:
     began_ns: int
     beginning: frozenset[str]
     """The actions that are complete when it ends."""
-    after: str = ""
-    """The last key that is done."""
+    parts: tuple[Part, ...] = (Part(),)
+    """The ranges that are left, in order."""
+
+    def part(self, start: str) -> Part | None:
+        return next((one for one in self.parts if one.start == start), None)
+
+    def with_part(self, start: str, *parts: Part) -> "WalkState":
+        """Replace the part that began behind this key, or remove it."""
+        found = [new for one in self.parts for new in (parts if one.start == start else (one,))]
+        return replace(self, parts=tuple(found))
 
 
 @dataclass(slots=True)
@@ -74,6 +103,8 @@ class Control:
     """Why nothing is worked on; empty while it is."""
     revision: int = 0
     """Rises with every wish, and with every policy that is put."""
+    retries: tuple[str, ...] = ()
+    """The blockers whose items the workers that have their streams shall try now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +158,26 @@ class Records(Documents):
 
     def control(self) -> Control:
         fields = self.read(CONTROL) or {}
-        return Control(fields.get("paused_for", ""), fields.get("revision", 0))
+        retries = tuple(fields.get("retries", ()))
+        return Control(fields.get("paused_for", ""), fields.get("revision", 0), retries)
 
     def pause_all(self, reason: str) -> None:
         """Or have all go on, without a reason."""
         self.change(CONTROL, lambda found: {**(found or {}), "paused_for": reason})
+
+    def retry(self, blocker_id: str) -> None:
+        """Have the worker that has the stream of a blocker try its item now."""
+        self.change(CONTROL, lambda found: _with_retries(found, lambda known: [*known, blocker_id]))
+
+    def retried(self, blocker_id: str) -> None:
+        """Withdraw the wish, which was fulfilled."""
+
+        def without(found: Fields | None) -> Fields | None:
+            if blocker_id not in (found or {}).get("retries", ()):
+                return None
+            return _with_retries(found, lambda known: [one for one in known if one != blocker_id])
+
+        self.change(CONTROL, without)
 
     def wake(self) -> None:
         """Have the services look now, as after a policy was put."""
@@ -165,6 +211,11 @@ class Records(Documents):
         return not known[0]
 
 
+def _with_retries(found: Fields | None, change: Callable[[list[str]], list[str]]) -> Fields:
+    fields = found or {}
+    return {**fields, "retries": sorted({*change(list(fields.get("retries", ())))})}
+
+
 def _pending_folder(action: str | None) -> str:
     folder = f"{FOLDER}pending/"
     return folder if action is None else f"{folder}{quote(action, safe='')}/"
@@ -175,12 +226,17 @@ def _encode(state: BucketState) -> Fields:
     walk = state.walk
     return {
         "actions": actions,
-        "walk": None if walk is None else [walk.began_ns, sorted(walk.beginning), walk.after],
+        "walk": None if walk is None else _encode_walk(walk),
         "walked_ns": state.walked_ns,
         "wanted_ns": state.wanted_ns,
         "paused": state.paused,
         "epoch": state.epoch,
     }
+
+
+def _encode_walk(walk: WalkState) -> list[object]:
+    parts = [[one.start, one.until, one.after, one.epoch] for one in walk.parts]
+    return [walk.began_ns, sorted(walk.beginning), parts]
 
 
 def _decode(fields: Fields | None, key: str) -> BucketState:
@@ -198,7 +254,9 @@ def _state_of(fields: Fields) -> BucketState:
         for key, (mode, reason, complete) in fields["actions"].items()
     }
     began = fields["walk"]
-    walk = None if began is None else WalkState(began[0], frozenset(began[1]), began[2])
+    walk = None
+    if began is not None:
+        walk = WalkState(began[0], frozenset(began[1]), tuple(Part(*part) for part in began[2]))
     return BucketState(
         actions,
         walk,

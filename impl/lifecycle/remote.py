@@ -5,6 +5,7 @@ once it is settled, and no deletion can hit what was not looked at. The rules ar
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from fencepost.impl.lifecycle import wire
@@ -12,7 +13,17 @@ from fencepost.impl.lifecycle.expiration import DueGuard
 from fencepost.impl.lifecycle.log import Event
 from fencepost.impl.lifecycle.policies import Structures
 from fencepost.impl.lifecycle.policy import Rule, What, rules_of
-from fencepost.impl.lifecycle.target import Guard, Result, Standing, Unavailable, Unworkable
+from fencepost.impl.lifecycle.target import (
+    WHOLE,
+    Guard,
+    Listed,
+    Needs,
+    Result,
+    Standing,
+    Unavailable,
+    Unworkable,
+    Wanted,
+)
 from fencepost.impl.objects.lifecycle_rules import read_rules
 from fencepost.impl.store.errors import Unusable
 from fencepost.impl.store.s3.details import Details, NoAnswer
@@ -63,9 +74,8 @@ class Server:
                 return call(store, wire.path_of(self._bucket, operation), fields)
             except NoReply as error:
                 failed = error
-                # The next call begins with another address.
-                self._stores.remove(store)
-                self._stores.append(store)
+                # The next call begins with another address. Threads share the list: it is replaced whole.
+                self._stores = [*(one for one in self._stores if one is not store), store]
         raise Unavailable(str(failed))
 
 
@@ -77,7 +87,7 @@ class RemoteTarget:
     def buckets(self) -> Sequence[str]:
         return [self._bucket]
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
         return rules_of(self.structures())
 
     def structures(self) -> Structures:
@@ -87,13 +97,25 @@ class RemoteTarget:
         except (ValueError, KeyError, TypeError) as error:
             raise Unworkable(f"the rules of {self._bucket} cannot be read: {error!r}") from None
 
-    def standing(self, bucket: str, key: str) -> Standing:
-        return wire.standing_of(self._server.ask("standing", key=key))
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
+        return wire.standing_of(self._server.ask("standing", key=key, needs=asdict(needs)))
 
-    def page(self, bucket: str, after: str) -> Sequence[str]:
-        return [str(key) for key in self._server.ask("page", after=after)["keys"]]
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
+        found = self._server.ask("page", after=after, prefix=prefix, uploads=uploads)
+        return [wire.listed_of(row) for row in found["listed"]]
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        key = self._server.ask("first", after=after, prefix=prefix)["key"]
+        return None if key is None else str(key)
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        return [None] * len(wanted)  # each under the lock of its key
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
         """The guard's conditions travel with the request; the server evaluates them under the key's lock."""
         assert isinstance(guard, DueGuard), "a deletion for a rule has its guard"
         asked = self._server.ask(

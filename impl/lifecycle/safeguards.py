@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from fencepost.impl.lifecycle.blockers import Blockers, Count
-from fencepost.impl.lifecycle.engine import Change, Class, Seen, classify
+from fencepost.impl.lifecycle.engine import Change, Class, Seen, Snapshot, classify
 from fencepost.impl.lifecycle.policy import ActionKey, Rule, Version
 from fencepost.impl.lifecycle.records import ActionState
 from fencepost.impl.lifecycle.target import Live
@@ -54,6 +54,34 @@ def due_again(version: Version, _event: Seen | None) -> Version:
 def live_evaluation(version: Version, _event: Seen | None) -> Version:
     """Return the version that filters evaluate: as it is, not as the event had it."""
     return version
+
+
+# A walk.
+
+
+def listed_due(may_be_due: bool) -> bool:
+    """Return True if an object is looked at: something that is listed there may be due."""
+    return may_be_due
+
+
+def every_part(is_last: bool) -> bool:
+    """Return True if the walk may end: every range of its keys is done."""
+    return is_last
+
+
+def one_write_split(is_whole: bool) -> bool:
+    """Return True if both halves of a range that is divided are recorded in one write."""
+    return is_whole
+
+
+def same_walk(is_same: bool) -> bool:
+    """Return True if the place of a worker is one in the walk that is under way."""
+    return is_same
+
+
+def rules_after_walk(_before: Snapshot, read: Callable[[], Snapshot]) -> Snapshot:
+    """Return the rules for a worker that joins a walk: it reads them after it has seen the walk."""
+    return read()
 
 
 # A sweep.
@@ -233,6 +261,11 @@ class Safeguards:
     lock: Callable[[bool], bool] = lock
     due_again: Callable[[Version, Seen | None], Version] = due_again
     live_evaluation: Callable[[Version, Seen | None], Version] = live_evaluation
+    listed_due: Callable[[bool], bool] = listed_due
+    every_part: Callable[[bool], bool] = every_part
+    one_write_split: Callable[[bool], bool] = one_write_split
+    same_walk: Callable[[bool], bool] = same_walk
+    rules_after_walk: Callable[[Snapshot, Callable[[], Snapshot]], Snapshot] = rules_after_walk
     overwrites_are_ages: Callable[[Change], bool] = overwrites_are_ages
     wait_until_due: Callable[[bool], bool] = wait_until_due
     tag_cutoff: Callable[[int, Sequence[int]], int] = tag_cutoff

@@ -18,7 +18,7 @@ from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.expiration import Expirer
 from fencepost.impl.lifecycle.log import ChangeLogReader
 from fencepost.impl.lifecycle.policy import Timing, What
-from fencepost.impl.lifecycle.target import Result, Unavailable, Unworkable
+from fencepost.impl.lifecycle.target import Needs, Result, Unavailable, Unworkable
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.wire.errors import refuse
 
@@ -41,9 +41,12 @@ class ServedLifecycle:
             "log": self._log,
             "hold": self._hold,
             "rules": lambda bucket, _: {"text": self._buckets.document(bucket).lifecycle},
-            "page": lambda bucket, fields: {"keys": list(self._target.page(bucket, str(fields["after"])))},
+            "page": self._page,
+            "first": lambda bucket, fields: {
+                "key": self._target.first(bucket, str(fields["after"]), str(fields["prefix"]))
+            },
             "standing": lambda bucket, fields: wire.standing_to(
-                self._target.standing(bucket, str(fields["key"]))
+                self._target.standing(bucket, str(fields["key"]), Needs(**fields["needs"]))
             ),
             "expire": self._expire,
         }
@@ -92,6 +95,11 @@ class ServedLifecycle:
             "begins_ns": self._reader.begins_ns(shard),
             "retention_ns": self._reader.retention_ns,
         }
+
+    def _page(self, bucket: str, fields: wire.Fields) -> wire.Fields:
+        after, prefix = str(fields["after"]), str(fields["prefix"])
+        page = self._target.page(bucket, after, prefix, uploads=bool(fields["uploads"]))
+        return {"listed": [wire.listed_to(one) for one in page]}
 
     def _hold(self, bucket: str, fields: wire.Fields) -> wire.Fields:
         name = str(fields["reader"])

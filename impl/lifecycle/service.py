@@ -3,6 +3,11 @@
     service = Service(worker)
     service.run(stop=lambda: is_terminating)
 
+    run_together([Service(one, parts=(part,)) for one, part in ...], stop)       # each in a thread of its own
+
+A long walk, a stream that catches up and a full pending list must not wait for each other. So each kind has
+rounds of its own where several services run together; they share the threads that look at objects.
+
 A round looks at every shard, bucket, stream and pending list. Each gets a share of time, after which the next
 one has its turn; what is left goes on in the next round, which then follows at once. A part that
 fails is tried again in the next round; the others have their turns. A round begins every minute, and as soon
@@ -12,13 +17,19 @@ Any number of services may run: of several one at a time has the lease of a stre
 """
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
 from typing import ParamSpec
 
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.lease import Fenced
+from fencepost.impl.lifecycle.blockers import Stream, StreamKind
 from fencepost.impl.lifecycle.lag import Lags, StreamLag
+from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.records import Control
 from fencepost.impl.lifecycle.shards import Shards
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
@@ -50,6 +61,17 @@ class Round:
     paused_for: str = ""
 
 
+class Part(Enum):
+    """A kind of work that has rounds of its own."""
+
+    READ = "read"
+    """The log: sweeps, shards and lags."""
+    BOOTSTRAP = "bootstrap"
+    """Walks."""
+    DRAIN = "drain"
+    """Pending lists."""
+
+
 class Service:
     """`on_round` gets the result of each round; another value of `changed` has the next one begin at once."""
 
@@ -59,6 +81,8 @@ class Service:
         *,
         every_s: float = EVERY_S,
         share_s: float = SHARE_S,
+        parts: Collection[Part] = tuple(Part),
+        hours: Sequence[int] = (),
         on_round: Callable[[Round], object] = lambda _: None,
         changed: Callable[[], object] = lambda: None,
     ) -> None:
@@ -66,6 +90,8 @@ class Service:
         self.last = Round()
         """The round that ended last."""
         self._env = worker.context.env
+        self._parts = frozenset(parts)
+        self._hours = frozenset(hours)
         self._every_s = every_s
         self._share_s = share_s
         self._on_round = on_round
@@ -98,22 +124,48 @@ class Service:
         self._try("rules", self._note_changes)
         self._try("control", self._look)
         self.last.paused_for = self._control.paused_for
+        reads = Part.READ in self._parts
         if not self._control.paused_for:
-            self._try("shards", self._shards.look)
-            self._try("walks", self._walk)
-            self._try("streams", self._sweep)
-            self._try("pending", self._drain)
-        # While all are paused too: the log goes on losing its oldest events.
-        self._try("lags", self._measure)
+            self._try("retries", self._retry)
+            if reads:
+                self._try("shards", self._shards.look)
+            if Part.BOOTSTRAP in self._parts and self._is_hour():
+                self._try("walks", self._walk)
+            if reads:
+                self._try("streams", self._sweep)
+            if Part.DRAIN in self._parts:
+                self._try("pending", self._drain)
+        if reads:
+            # While all are paused too: the log goes on losing its oldest events.
+            self._try("lags", self._measure)
+        self.worker.expirer.counters.last_tick_ns = self._env.now_ns()
         return self.last
 
     def _note_changes(self) -> None:
         self._seen = self._changed()
 
+    def _retry(self) -> None:
+        """Work on the blocked items that an operator wants to be tried, of this worker's streams."""
+        operator = Operator(self.worker)
+        for blocker_id in self._control.retries:
+            self._try(f"retry {blocker_id}", partial(self._retry_one, operator, blocker_id))
+
+    def _retry_one(self, operator: Operator, blocker_id: str) -> None:
+        with suppress(Refused):
+            if part_of(operator.blocker(blocker_id).stream) not in self._parts:
+                return
+            if operator.retry(blocker_id) is Handled.ELSEWHERE:
+                return  # the worker that has the lease does it
+        self.worker.records.retried(blocker_id)
+
     def _walk(self) -> None:
         prepared = self._walks.prepare()
         for bucket in self.worker.target.buckets():
             self._turn(f"walk/{bucket}", self._walks.walk, bucket, prepared)
+
+    def _is_hour(self) -> bool:
+        """Return True if walks may go on now: always, unless hours of the day were given, in UTC."""
+        return not self._hours or self._env.now_ns() // (3600 * 10**9) % 24 in self._hours
 
     def _sweep(self) -> None:
         for stream in self.worker.streams():
@@ -145,6 +197,7 @@ class Service:
         until_ns = self._env.monotonic_ns() + share_ns
 
         def proceed() -> bool:
+            self.worker.leases.renew()
             return self._env.monotonic_ns() < until_ns and self._may_work()
 
         def turn() -> None:
@@ -187,3 +240,30 @@ class Service:
             self._try("rules", self._note_changes)
             if (self._control.revision, self._seen) != known:
                 return
+
+
+def part_of(stream: Stream) -> Part:
+    """Return the kind of work that a stream belongs to."""
+    if stream.kind is StreamKind.BOOTSTRAP:
+        return Part.BOOTSTRAP
+    return Part.DRAIN if stream.kind is StreamKind.PENDING else Part.READ
+
+
+def run_together(services: Sequence[Service], stop: Callable[[], bool]) -> None:
+    """Run each in a thread, until `stop` is true or one raises; then the others end too, and it is raised."""
+    failed: list[BaseException] = []
+
+    def run(service: Service) -> None:
+        try:
+            service.run(lambda: bool(failed) or stop())
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(one,), name="lifecycle") for one in services[1:]]
+    for thread in threads:
+        thread.start()
+    run(services[0])
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]

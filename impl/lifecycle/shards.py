@@ -98,11 +98,10 @@ class Shards:
 
     def _active(self) -> list[Action]:
         """Those that events drive, as their records have it."""
-        actions = self._worker.snapshot().actions.values()
-        states = {bucket: self._records.bucket(bucket) for bucket in {action.bucket for action in actions}}
+        snapshot, states = self._worker.snapshot(), self._worker.states
         found = []
-        for action in actions:
-            state = states[action.bucket].actions.get(str(action.key))
+        for action in snapshot.actions.values():
+            state = states[action.bucket].actions.get(str(action.key)) if action.bucket in states else None
             if action.is_active and state is not None and state.is_complete:
                 found.append(action)
         return found

@@ -13,7 +13,7 @@ from fencepost.impl.lifecycle.blockers import Blocker, Stream
 from fencepost.impl.lifecycle.documents import DAMAGED
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import SECOND_NS, Mode, Rule
-from fencepost.impl.lifecycle.records import ALL, BucketState
+from fencepost.impl.lifecycle.records import ALL, BucketState, WalkState
 from fencepost.impl.lifecycle.worker import Worker
 
 
@@ -60,9 +60,11 @@ class WalkStatus:
 
     began_ns: int
     after: str
-    """The last key that is done."""
+    """The last key before which all are done."""
     beginning: int
     """Actions that are complete when it ends."""
+    parts: int = 1
+    """Ranges of keys that are left, of which each worker has another one."""
 
 
 @dataclass(frozen=True)
@@ -190,10 +192,15 @@ def _bucket_status(
         len(worker.target.rules(name)),
         tuple(_action_status(worker, action, state, lags) for action in sorted(actions, key=_order)),
         tuple(one.id for one in blockers if one.bucket == name),
-        None if walk is None else WalkStatus(walk.began_ns, walk.after, len(walk.beginning)),
+        None if walk is None else _walk_status(walk),
         state.walked_ns,
         state.paused.get(ALL),
     )
+
+
+def _walk_status(walk: WalkState) -> WalkStatus:
+    after = min((part.after for part in walk.parts), default="")
+    return WalkStatus(walk.began_ns, after, len(walk.beginning), len(walk.parts))
 
 
 def _order(action: Action) -> tuple[str, str]:

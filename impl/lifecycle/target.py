@@ -47,6 +47,29 @@ class Standing:
     """Expiring the object hides it behind a delete marker."""
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A key as a page of a walk lists it."""
+
+    key: str
+    shown: Standing | None = None
+    """The versions as the listing shows them, without tags and locks; None if these may not be all."""
+    is_look: bool = True
+    """True if what is shown can be compared with a look: it has the contents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The parts of a standing that the rules of a look depend on; a target may leave out the others."""
+
+    versions: bool = True
+    tags: bool = True
+    uploads: bool = True
+
+
+WHOLE = Needs()
+
+
 class Result(Enum):
     """Of an attempt to delete."""
 
@@ -62,18 +85,41 @@ Guard = Callable[[Standing], Result | None]
 """Refuses a deletion, given the versions at the key in that moment."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The deletion of one noncurrent version."""
+
+    key: str
+    version_id: str
+    guard: Guard
+
+
 class Target(Protocol):
     """Its methods raise `Unavailable` and `Unworkable`."""
 
     def buckets(self) -> Sequence[str]: ...
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
-        """Those in force now; none for a bucket that is gone."""
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
+        """Those in force now, or at most `age_s` seconds ago; none for a bucket that is gone."""
 
-    def standing(self, bucket: str, key: str) -> Standing: ...
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing: ...
 
-    def page(self, bucket: str, after: str) -> Sequence[str]:
-        """Keys behind `after` that have a version or an upload, in order; none at the end."""
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
+        """Keys below `prefix` and behind `after` that have a version or an upload, in order; none at the end.
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+        Without `uploads` a key that has nothing else may be left out.
+        """
+
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        """The first key below `prefix` and behind `after` with a version; None if there is none, or if the
+        bucket does not list keys in the order of their bytes."""
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
         """Delete unless the guard refuses; nothing changes the version between guard and deletion."""
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        """Delete noncurrent versions of a page, many at a time; None for each to be deleted by itself."""

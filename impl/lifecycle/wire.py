@@ -5,8 +5,9 @@ Each is a signed POST with a JSON object, at `/_lifecycle/v1/BUCKET/OPERATION`:
     log        {after, limit, wait_s}   -> {events, next, is_whole, settled_ns, begins_ns, retention_ns}
     hold       {reader, after_ns}       -> {}
     rules      {}                       -> {text}
-    page       {after}                  -> {keys}
-    standing   {key}                    -> {versions, uploads, is_versioned}
+    page       {after, prefix, uploads} -> {listed}
+    first      {after, prefix}          -> {key}
+    standing   {key, needs}             -> {versions, uploads, is_versioned}
     expire     {key, looked_at, what, action, day_ns}   -> {result}
 
 `expire` is one step with its guard, as on the machine of the server: under the lock of the key the version
@@ -19,7 +20,7 @@ from typing import Any
 from fencepost.impl.lifecycle.engine import Change, Seen
 from fencepost.impl.lifecycle.log import Event
 from fencepost.impl.lifecycle.policy import ActionKey, Version
-from fencepost.impl.lifecycle.target import Live, Standing
+from fencepost.impl.lifecycle.target import Listed, Live, Standing
 
 PLACE = "_lifecycle"
 """No bucket can have this name."""
@@ -52,6 +53,15 @@ def standing_to(found: Standing) -> Fields:
 def standing_of(fields: Fields) -> Standing:
     versions, uploads = (tuple(live_of(one) for one in fields[name]) for name in ("versions", "uploads"))
     return Standing(versions, uploads, bool(fields["is_versioned"]))
+
+
+def listed_to(listed: Listed) -> list[Any]:
+    return [listed.key, None if listed.shown is None else standing_to(listed.shown), listed.is_look]
+
+
+def listed_of(row: list[Any]) -> Listed:
+    key, shown, is_look = row
+    return Listed(str(key), None if shown is None else standing_of(shown), bool(is_look))
 
 
 def event_to(event: Event) -> list[Any]:

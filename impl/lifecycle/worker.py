@@ -10,7 +10,7 @@ back. Every answer but "resolved" ends the sweep in front of its event.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
@@ -39,6 +39,7 @@ from fencepost.impl.lifecycle.log import Event, Log
 from fencepost.impl.lifecycle.ordered_map import in_order
 from fencepost.impl.lifecycle.policy import (
     STANDARD_TIMING,
+    ActionKey,
     Degraded,
     Mode,
     Rule,
@@ -56,6 +57,8 @@ TRIES_NS = 4 * 3600 * 10**9
 FATAL_TRIES_MAX = 5
 BATCH = 1_000
 """Events that are read at a time."""
+CHECKPOINT_S = 5.0
+"""Seconds between two saves of the place of a walk."""
 CONCURRENCY = 16
 """Objects that are looked at, and deleted, at a time."""
 
@@ -101,9 +104,24 @@ class Worker:
         """The number of objects that are looked at, and deleted, at a time."""
         self.proceed: Callable[[], bool] = lambda: True
         """Called between two items of a stream; False ends the pass."""
+        self.checkpoint_s = CHECKPOINT_S
         self.tries_max, self.fatal_tries_max = TRIES_MAX, FATAL_TRIES_MAX
+        self.states: dict[str, BucketState] = {}
+        """The records of buckets as the last snapshot read them."""
         self._number = 0
+        self._compiled: (
+            tuple[dict[str, Sequence[Rule]], dict[tuple[str, ActionKey], State], Snapshot] | None
+        ) = None
         self._pending: Counter[str] = Counter()
+
+    def beside(self, leases: Alone) -> "Worker":
+        """Return a worker with leases of its own for another thread; both count together."""
+        other = Worker(self.context, self.target, self.log, self.timing, self.safeguards)
+        other.leases, other.expirer = leases, self.expirer
+        other.pool, other.concurrency, other.checkpoint_s = self.pool, self.concurrency, self.checkpoint_s
+        other.pending_max = self.pending_max
+        other.tries_max, other.fatal_tries_max = self.tries_max, self.fatal_tries_max
+        return other
 
     def streams(self) -> list[Stream]:
         """Those of shards that the log has; the cursor of another shard stays as it is."""
@@ -115,25 +133,37 @@ class Worker:
         for stream in self.streams():
             self.sweep(stream)
 
-    def snapshot(self) -> Snapshot:
-        """Compile the policies as they are. Every action that is not left to scans counts as complete: the
-        cursors name those that they are swept for."""
-        policies: dict[str, list[Rule]] = {}
-        states = {}
+    def snapshot(self, buckets: Sequence[str] | None = None) -> Snapshot:
+        """Compile the policies as they are, of all buckets or of these.
+
+        Every action that is not left to scans counts as complete: the cursors name those that they are swept
+        for.
+        """
+        policies: dict[str, Sequence[Rule]] = {}
+        states: dict[tuple[str, ActionKey], State] = {}
         unreadable: dict[str, Exception] = {}
-        for bucket in self.target.buckets():
+        if buckets is None:
+            self.states = {}
+        for bucket in self.target.buckets() if buckets is None else buckets:
             try:
-                rules, durable = list(self.target.rules(bucket)), self.records.bucket(bucket)
+                rules, durable = tuple(self.target.rules(bucket)), self.records.bucket(bucket)
             except (Unavailable, Unworkable, *DAMAGED) as error:
                 unreadable[bucket] = error
+                self.states.pop(bucket, None)
                 continue
             policies[bucket] = rules
             for rule in rules:
                 for key in rule.actions():
                     mode = durable.mode(key) or Mode.EVENT_DRIVEN
                     states[bucket, key] = State(mode, is_complete=True, is_paused=durable.is_paused(str(key)))
+            self.states[bucket] = durable
+        known = self._compiled
+        if known is not None and known[:2] == (policies, states):
+            return replace(known[2], unreadable=unreadable) if unreadable else known[2]
         self._number += 1
-        return replace(compile_policies(self._number, policies, states, self.timing), unreadable=unreadable)
+        found = compile_policies(self._number, policies, states, self.timing)
+        self._compiled = (policies, states, found) if buckets is None else known
+        return replace(found, unreadable=unreadable)
 
     # Sweeps.
 
@@ -434,8 +464,10 @@ class Worker:
 
     def pending_actions(self) -> list[Action]:
         """Those in force that have a pending list."""
-        actions = {cursors.name_of(one): one for one in self.snapshot().actions.values() if one.is_enforced}
         names = {unquote(record.split("/")[3]) for record in self.records.keys(PENDING)}
+        if not names:
+            return []
+        actions = {cursors.name_of(one): one for one in self.snapshot().actions.values() if one.is_enforced}
         return [actions[name] for name in sorted(names & actions.keys())]
 
     def drain_one(self, action: Action) -> Handled:

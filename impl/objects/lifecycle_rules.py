@@ -92,10 +92,10 @@ def _check_expiration(wanted: Mapping[str, Any], tagged: bool) -> None:
 
 def _check_noncurrent(wanted: Mapping[str, Any], tagged: bool) -> None:
     del tagged
-    if "NoncurrentDays" not in wanted:
+    if not wanted.keys() & {"NoncurrentDays", "NewerNoncurrentVersions"}:
         refuse("MalformedXML")
     _positive(
-        wanted["NoncurrentDays"],
+        wanted.get("NoncurrentDays", 1),
         "'NoncurrentDays' for NoncurrentVersionExpiration action must be a positive integer",
     )
     if not 0 < wanted.get("NewerNoncurrentVersions", 1) <= NEWER_MAX:

@@ -6,11 +6,29 @@ import threading
 from fencepost.impl.http.metrics import Metrics
 from fencepost.impl.streams.errors import Refused, StreamError
 from fencepost.impl.streams.node import Node
-from fencepost.impl.streams.retention import Reaper
+from fencepost.impl.streams.retention import Reaper, Times
 from fencepost.impl.streams.settings import Durability
 
 _LOG = logging.getLogger("fencepost.streams")
 TICK_S = 0.2
+
+
+class _Histograms(Times):
+    def __init__(self, metrics: Metrics) -> None:
+        folder = "fencepost_streams_retention_"
+        self._reap = metrics.histogram(f"{folder}reap_seconds", "How long the reap of a stream took.")
+        self._scan = metrics.histogram(f"{folder}scan_seconds", "How long a scan of the prefix took.")
+        text = "How long a deletion took, of one object or of those that are deleted at once."
+        self._delete = metrics.histogram(f"{folder}delete_seconds", text)
+
+    def reap(self, seconds: float) -> None:
+        self._reap.observe(seconds)
+
+    def scan(self, seconds: float) -> None:
+        self._scan.observe(seconds)
+
+    def delete(self, seconds: float) -> None:
+        self._delete.observe(seconds)
 
 
 class Background:
@@ -19,7 +37,8 @@ class Background:
     def __init__(self, node: Node, metrics: Metrics) -> None:
         self._node = node
         self._ended = threading.Event()
-        self.reaper = Reaper(node, stopped=self._ended.is_set)
+        self.reaper = Reaper(node, times=_Histograms(metrics), stopped=self._ended.is_set)
+        metrics.gauge("fencepost_streams_flagged", "Streams that wait for their reap.", self._flagged)
         for name, text in (
             ("streams_reaped", "Streams whose objects and row are gone."),
             ("objects_deleted", "Objects that reaps and scans deleted."),
@@ -28,6 +47,9 @@ class Background:
             ("scans", "Scans of the whole prefix."),
             ("scan_restored", "Doomed manifests that a scan flagged."),
             ("scan_orphans", "Data that no manifest can list."),
+            ("segments_deleted", "Segments among the objects that were deleted."),
+            ("indexes_deleted", "Indexes among them."),
+            ("manifests_deleted", "Manifests among them."),
         ):
             metrics.gauge(f"fencepost_streams_retention_{name}", text, self._counter(name))
         for name in node.state.waiting():
@@ -37,6 +59,9 @@ class Background:
             self._threads.append(threading.Thread(target=self._upload, name="upload", daemon=True))
         for thread in self._threads:
             thread.start()
+
+    def _flagged(self) -> float:
+        return len(self._node.state.flagged())
 
     def _counter(self, name: str):  # type: ignore[no-untyped-def]  # a reader of one number
         return lambda: getattr(self.reaper.counters, name)

@@ -12,8 +12,10 @@ A flagged row is the one reapable state; `delete` flags, and so do expiry, `rest
 the durable driver: it finds tombstones without a row, and data that no manifest can ever list.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 
 from fencepost.impl.store.requests import Anything, Delete, Get, GetReply, Head, List, Outcome
@@ -39,6 +41,22 @@ class Counters:
     scans: int = 0
     scan_restored: int = 0
     scan_orphans: int = 0
+    segments_deleted: int = 0
+    indexes_deleted: int = 0
+    manifests_deleted: int = 0
+
+
+class Times:
+    """The durations of the work of all sweeps, in seconds; a server shows them as histograms."""
+
+    def reap(self, seconds: float) -> None:
+        """Of a reap that ended, or that waits for its tombstone to grow old."""
+
+    def scan(self, seconds: float) -> None:
+        """Of a scan of the whole prefix."""
+
+    def delete(self, seconds: float) -> None:
+        """Of the deletion of one object, or of the few that are deleted at once."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +74,15 @@ _NEVER_FAILED = _Failures()
 class Reaper:
     node: StreamContext
     counters: Counters = field(default_factory=Counters)
+    times: Times = field(default_factory=Times)
     stopped: Callable[[], bool] = lambda: False
     is_behind: bool = field(default=False, init=False)
     """True if more streams were due in the last sweep than its limit."""
     _failures: dict[str, _Failures] = field(default_factory=dict)
     _scanned_ns: int | None = None
+    _due: deque[tuple[str, str]] = field(default_factory=deque, init=False)
+    """The flagged streams of the last look that were not reaped yet."""
+    _looked_ns: int = 0
 
     # One reap.
 
@@ -83,6 +105,7 @@ class Reaper:
             known = stream.known
             manifest = known.manifest
         if manifest is not None and manifest.incarnation == incarnation:
+            self._check_age(manifest)  # before anything is listed that would have to be listed again
             self._leave_source(manifest)
             data = self._listed(stream.name, incarnation)
             self._delete_data(stream.name, safeguards.data_before_manifest(data), incarnation)
@@ -198,25 +221,47 @@ class Reaper:
                 raise RetentionError(Trouble.STOPPED, "this node is about to stop")
             part = keys[at : at + width]
             try:
-                self.node.ensure_deleted(part)
+                with self._timed(self.times.delete):
+                    self.node.ensure_deleted(part)
             except StoreUnavailable as error:
                 raise RetentionError(Trouble.DELETE, str(error)) from None
-            self.counters.objects_deleted += len(part)
+            self._count_deleted(part)
+
+    def _count_deleted(self, keys: Sequence[str]) -> None:
+        counters = self.counters
+        counters.objects_deleted += len(keys)
+        counters.segments_deleted += sum(key.endswith(".seg") for key in keys)
+        counters.indexes_deleted += sum(key.endswith(".idx") for key in keys)
+        counters.manifests_deleted += sum(key.endswith("/manifest.json") for key in keys)
+
+    @contextmanager
+    def _timed(self, note: Callable[[float], None]) -> Iterator[None]:
+        began_ns = self.node.env.monotonic_ns()
+        try:
+            yield
+        finally:
+            note((self.node.env.monotonic_ns() - began_ns) / 1e9)
+
+    def _check_age(self, manifest: Manifest) -> None:
+        """Raise while a create may land that would find no tombstone."""
+        if manifest.tombstone_ns is None:
+            return
+        age_ns = self.node.now_ns() - manifest.tombstone_ns
+        wait_ns = self.node.settings.landing_bound_ns - age_ns
+        if wait_ns > 0:
+            text = f"a create of {manifest.name!r} may still be in flight"
+            raise RetentionError(Trouble.YOUNG, text, wait_ns=wait_ns)
 
     def _delete_manifest(self, manifest: Manifest, etag: str) -> None:
         """The manifest that was read, and no other."""
         node = self.node
-        if manifest.tombstone_ns is not None:
-            age_ns = node.now_ns() - manifest.tombstone_ns
-            if age_ns < node.settings.landing_bound_ns:
-                text = f"a create of {manifest.name!r} may still be in flight"
-                wait_ns = node.settings.landing_bound_ns - age_ns
-                raise RetentionError(Trouble.YOUNG, text, wait_ns=wait_ns)
+        self._check_age(manifest)
         for attempt in range(node.retry.attempts):
             condition = node.safeguards.two_node_reap(etag)
-            reply = node.store.send(Delete(manifest.key, condition))
+            with self._timed(self.times.delete):
+                reply = node.store.send(Delete(manifest.key, condition))
             if reply.outcome in (Outcome.DONE, Outcome.MISSING):
-                self.counters.objects_deleted += 1
+                self._count_deleted([manifest.key])
                 return
             if reply.outcome is Outcome.CHANGED:
                 raise RetentionError(Trouble.PREFIX, f"another node works on {manifest.name!r}")
@@ -314,37 +359,49 @@ class Reaper:
     # The sweeper.
 
     def sweep(self) -> Iterator[tuple[str, StreamError]]:
-        """One tick: flag, reap, scan when it is due. Yields the failures."""
-        self.flag_expired()
+        """One tick: flag, reap, scan when it is due. Yields the failures.
+
+        If more streams are due than one tick reaps, the next ticks go on with them, and look for others as
+        often as the sweeper would: a look costs as much as there are streams.
+        """
         now_ns, settings = self.node.env.monotonic_ns(), self.node.settings
         due_ns = settings.scan_s * 1e9
         if settings.scan_s and (self._scanned_ns is None or now_ns - self._scanned_ns >= due_ns):
             try:
-                self.scan()
+                with self._timed(self.times.scan):
+                    self.scan()
                 self._scanned_ns = now_ns
             except StreamError as error:
                 if isinstance(error, Damaged):  # everything else was scanned
                     self._scanned_ns = now_ns
                 yield ROOT, error
-        due = [
-            (name, incarnation)
-            for name, incarnation in self.node.state.flagged().items()
-            if now_ns >= self._failures.get(name, _NEVER_FAILED).until_ns
-        ]
-        self.is_behind = len(due) > settings.reap_limit
-        for name, failed in self._reaped(due[: settings.reap_limit]):
+        if not self._due or now_ns - self._looked_ns >= settings.sweep_s * 1e9:
+            self._look(now_ns)
+        due = [self._due.popleft() for _ in range(min(settings.reap_limit, len(self._due)))]
+        self.is_behind = bool(self._due)
+        for name, failed in self._reaped(due):
             if failed is None:
                 self._failures.pop(name, None)
             elif isinstance(failed, RetentionError) and failed.kind is Trouble.YOUNG:
                 # It takes no slot, and asks nothing of the store, until it can succeed.
                 failures = self._failures.get(name, _NEVER_FAILED)
-                self._failures[name] = _Failures(failures.count, now_ns + failed.wait_ns)
+                until_ns = self.node.env.monotonic_ns() + failed.wait_ns
+                self._failures[name] = _Failures(failures.count, until_ns)
             else:
                 failures = self._failures.get(name, _NEVER_FAILED)
                 pause_s = min(BACKOFF_S * 2.0**failures.count, BACKOFF_MAX_S)
                 self._failures[name] = _Failures(failures.count + 1, now_ns + round(pause_s * 1e9))
                 self.counters.reap_failures += 1
                 yield name, failed
+
+    def _look(self, now_ns: int) -> None:
+        """Find the streams that can be reaped now."""
+        self.flag_expired()
+        flagged = self.node.state.flagged().items()
+        self._due = deque(
+            one for one in flagged if now_ns >= self._failures.get(one[0], _NEVER_FAILED).until_ns
+        )
+        self._looked_ns = now_ns
 
     def _reaped(self, due: Sequence[tuple[str, str]]) -> Iterator[tuple[str, StreamError | None]]:
         """Reap these streams, several at once where that is set; yield how each ended."""
@@ -355,7 +412,7 @@ class Reaper:
                     return
                 yield name, _try(self, name, incarnation)
             return
-        parts = [Reaper(self.node, stopped=self.stopped) for _ in due]
+        parts = [Reaper(self.node, times=self.times, stopped=self.stopped) for _ in due]
         with ThreadPoolExecutor(width, thread_name_prefix="reap") as pool:
             names, incarnations = zip(*due, strict=True)
             for name, part, error in zip(
@@ -369,7 +426,8 @@ class Reaper:
 
 def _try(reaper: Reaper, name: str, incarnation: str) -> StreamError | None:
     try:
-        reaper.reap(name, incarnation)
+        with reaper._timed(reaper.times.reap):  # noqa: SLF001  of this module
+            reaper.reap(name, incarnation)
     except StreamError as error:
         return error
     return None

@@ -405,7 +405,7 @@ def _moved(before: Objects, after: Objects) -> Iterator[tuple[str, Saved, Saved]
 def _walk(contents: Objects) -> tuple[int, frozenset[str]]:
     """When the walk under way began, and the names of the actions that begin with it."""
     record = json.loads(contents.get(f"{FOLDER}buckets/{BUCKET}.json", b"{}"))
-    began_ns, beginning, _ = record.get("walk") or (0, [], "")
+    began_ns, beginning, _ = record.get("walk") or (0, [], [])
     return began_ns, frozenset(f"{BUCKET}/{key}" for key in beginning)
 
 

@@ -11,9 +11,9 @@
 
 Values that rise without end are compared with those of the last write of the same document. A document has
 the next revision. A cursor has the same generation or the next, no lower epoch, and a position that fits the
-action. A walk goes on behind the keys that it has done. A cursor that names more actions is not past the
-beginning of the latest walk, less the delay. A worker without a lease does not save a cursor past its blocked
-item.
+action. The ranges of keys that a walk has not done get shorter, also when one is divided. A cursor that names
+more actions is not past the beginning of the latest walk, less the delay. A worker without a lease does not
+save a cursor past its blocked item.
 
 A run is the lifecycle of a store, or a part of it (`whole=0`).
 """
@@ -75,7 +75,7 @@ class LifecycleRefinement(Refinement):
         Compared("passes", "position", "blocker", ("stream", "item"), against="blocked", numbers=False),
         Compared("walker_is", "epoch", "bucket", ("bucket",)),
         Compared("began_is", "began", "bucket", ("bucket",)),
-        Compared("after_is", "after", "bucket", ("bucket",), numbers=False),
+        Compared("left_is", "left", "bucket", ("bucket",), numbers=False),
         Compared("beginning_is", "beginning", "bucket", ("bucket",)),
         Compared("begins_are", "begins", "bucket", ("bucket",), numbers=False),
         Compared("driven_is", "driven", "bucket", ("bucket",)),
@@ -214,7 +214,7 @@ class LifecycleRefinement(Refinement):
         if not is_same_walk:
             found += self.does("walk_began", b=b, n=n, d=d)
         is_fewer = self._is_fewer(seen, "beginning_is", "begins_are")
-        if self._is(seen, began_is="same", after_is="same more") and is_fewer:
+        if self._is(seen, began_is="same", left_is="same less") and is_fewer:
             found += self.does("walk_went_on", b=b, n=n, d=d)
         return found
 

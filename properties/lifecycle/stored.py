@@ -17,7 +17,18 @@ from fencepost.impl.lifecycle.cursors import before, position
 from fencepost.impl.lifecycle.engine import Change, Seen
 from fencepost.impl.lifecycle.log import Event
 from fencepost.impl.lifecycle.policy import Rule, Timing, Version, What, rules_of
-from fencepost.impl.lifecycle.target import Guard, Live, Result, Standing, Unavailable, Unworkable
+from fencepost.impl.lifecycle.target import (
+    WHOLE,
+    Guard,
+    Listed,
+    Live,
+    Needs,
+    Result,
+    Standing,
+    Unavailable,
+    Unworkable,
+    Wanted,
+)
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.requests import Get, Matches, Outcome
@@ -210,11 +221,11 @@ class StoredBucket:
     def buckets(self) -> Sequence[str]:
         return [BUCKET]
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
         assert bucket == BUCKET
         return rules_of((self._moment or self.refresh()).rules)
 
-    def standing(self, bucket: str, key: str) -> Standing:
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         return self._standing(self.refresh(), key)
 
     def _standing(self, contents: Contents, key: str) -> Standing:
@@ -228,10 +239,28 @@ class StoredBucket:
         self.failed(key, "works")
         return Standing((live(key, row),))
 
-    def page(self, _bucket: str, after: str) -> Sequence[str]:
-        return sorted(key for key in self.refresh().objects if key > after)[:1]
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
+        found = self.first(bucket, after, prefix)
+        if found is None:
+            return ()
+        row = self.known.objects[found]
+        tagless = live(found, replace(row, tags={}, locked=False))
+        # Keys that fail are looked at, so that they fail.
+        fails = found in self.known.poisoned or found in self.known.silent
+        return (Listed(found, None if fails else Standing((tagless,)), is_look=False),)
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        keys = (key for key in self.refresh().objects if key > after and key.startswith(prefix))
+        return min(keys, default=None)
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        return [None] * len(wanted)  # it keeps no versions
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
         refused: list[Result] = []
         looked = self.looked.get(key, 0)
 

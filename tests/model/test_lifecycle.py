@@ -98,6 +98,11 @@ NEEDED: dict[type[Machine], dict[str, tuple[str, int]]] = {
         "drained-marker": ("no_silent_loss", 10),
         "drained-position": ("no_silent_loss", 12),
         "forced-reseed": ("cursor_honest", 9),
+        "listed-due": ("cursor_honest", 11),
+        "every-part": ("cursor_honest", 12),
+        "one-write-split": ("cursor_honest", 12),
+        "same-walk": ("cursor_honest", 17),
+        "rules-after-walk": ("cursor_honest", 13),
     },
     LifecycleBlockers: {
         "drop-after-block": ("operator_only_skip", 2),

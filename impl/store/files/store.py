@@ -240,11 +240,11 @@ class FileStore(Store):
                 return VersionsPage([], [], False)
             return session.versions.page(prefix, delimiter, after, limit)
 
-    def keys(self, after: str, limit: int) -> list[str]:
+    def keys(self, after: str, limit: int, prefix: str = "") -> list[str]:
         """Keys behind `after` that have a version, in order, also those whose files cannot be read."""
         with self._failures("list keys"):
             session = self._opened(writes=False)
-            return [] if session is None else session.versions.keys(after, limit)
+            return [] if session is None else session.versions.keys(after, limit, prefix)
 
     def held(self, key: str) -> list[Held]:
         """Every version and delete marker of `key`, the newest first."""

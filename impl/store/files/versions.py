@@ -516,15 +516,15 @@ class Versions:
                 return Page(versions, groups, True)
         return Page(versions, groups, False)
 
-    def keys(self, after: str, limit: int) -> list[str]:
+    def keys(self, after: str, limit: int, prefix: str = "") -> list[str]:
         """Return keys behind `after` that have a file, in order. None of the files is read: it may be
         damaged."""
 
         def listed() -> list[str]:
             tree = self._tree()
             listers = [self._lister, *([tree.lister] if tree is not None else [])]
-            walks = [Walk(lister, ask.List(after=after)) for lister in listers]
-            return [*itertools.islice(self._keys(walks, "", (after, "")), limit)]
+            walks = [Walk(lister, ask.List(prefix, after=after)) for lister in listers]
+            return [*itertools.islice(self._keys(walks, prefix, (after, "")), limit)]
 
         return self._lister.steadily(listed)
 

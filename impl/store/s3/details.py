@@ -4,13 +4,14 @@ None of them is a condition of a write, so they are no part of the interface of 
 `endings`, with the same meaning. A store that does not offer a setting has none of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import botocore.exceptions
 
 from fencepost.impl.store import requests as ask
+from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import Outcome
 from fencepost.impl.store.s3.endings import LIBRARY_ERRORS, ended
 from fencepost.impl.store.s3.operations import nanoseconds
@@ -65,6 +66,19 @@ class Details:
         )
         return None if found is None else {tag["Key"]: tag["Value"] for tag in found.get("TagSet", ())}
 
+    def delete_versions(self, versions: Sequence[tuple[str, str]]) -> list[bool]:
+        """Delete these versions, each a key and its version, with one request; True for each that is gone.
+
+        False for the others, and for all where the store does not offer the request or did not answer it.
+        """
+        named = [{"Key": key, "VersionId": version} for key, version in versions]
+        try:
+            found = self._of_bucket("delete_objects", Delete={"Objects": named})
+        except (NoAnswer, StoreError):
+            return [False] * len(versions)
+        gone = {(one.get("Key"), one.get("VersionId")) for one in found.get("Deleted", ())}
+        return [version in gone for version in versions]
+
     def has_locks(self) -> bool:
         """Return True if versions of this bucket can be locked."""
         found = self._of_bucket("get_object_lock_configuration")
@@ -89,8 +103,8 @@ class Details:
         else:
             self._send("delete_bucket_lifecycle", ask.List(), {})
 
-    def _of_bucket(self, operation: str) -> Mapping[str, Any]:
-        return self._send(operation, ask.List(), {}, not_offered=True) or {}
+    def _of_bucket(self, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        return self._send(operation, ask.List(), parameters, not_offered=True) or {}
 
     def _send(
         self,

@@ -110,6 +110,11 @@ def _list_uploads(_: Place, request: ask.ListUploads) -> Parameters:
     return {"MaxUploads": request.limit, **_markers(request.token, "KeyMarker", "UploadIdMarker")}
 
 
+def behind(key: str) -> str:
+    """Return the token of the page of versions, or of uploads, that begins behind all those of the key."""
+    return json.dumps([key, ""])
+
+
 def _markers(token: str, *names: str) -> Parameters:
     """Unpack what `_next` packed."""
     if not token:

@@ -1,11 +1,11 @@
 """The mutants of lifecycles: a replacement that breaks each safeguard, and a scenario that needs it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from fencepost.impl.lifecycle.blockers import Blockers, Count
-from fencepost.impl.lifecycle.engine import Change, Class, Seen, classify
+from fencepost.impl.lifecycle.engine import Change, Class, Seen, Snapshot, classify
 from fencepost.impl.lifecycle.policy import ActionKey, Mode, Rule, Version
 from fencepost.impl.lifecycle.records import ActionState
 from fencepost.sim.systems.system import Mutant
@@ -44,6 +44,31 @@ def due_again(version: Version, event: Seen | None) -> Version:
 def live_evaluation(version: Version, event: Seen | None) -> Version:
     """Evaluate filters on what the event has."""
     return version if event is None else replace(version, tags=event.tags)
+
+
+def listed_due(_may_be_due: bool) -> bool:
+    """Take what is listed for not due."""
+    return False
+
+
+def every_part(_is_last: bool) -> bool:
+    """End the walk when the own part is done."""
+    return True
+
+
+def one_write_split(_is_whole: bool) -> bool:
+    """Shorten the first half, then record the second one."""
+    return False
+
+
+def same_walk(_is_same: bool) -> bool:
+    """Save the place in whatever walk is under way."""
+    return True
+
+
+def rules_after_walk(before: Snapshot, _read: Callable[[], Snapshot]) -> Snapshot:
+    """Join with the rules of the last round."""
+    return before
 
 
 def overwrites_are_ages(change: Change) -> bool:
@@ -205,6 +230,11 @@ MUTANTS = {
     "lock": Mutant(lock, "changed"),
     "due-again": Mutant(due_again, "changed"),
     "live-evaluation": Mutant(live_evaluation, "untagged"),
+    "listed-due": Mutant(listed_due, "beginning"),
+    "every-part": Mutant(every_part, "taken"),
+    "one-write-split": Mutant(one_write_split, "divided"),
+    "same-walk": Mutant(same_walk, "restarted"),
+    "rules-after-walk": Mutant(rules_after_walk, "joined"),
     "overwrites-are-ages": Mutant(overwrites_are_ages, "overwritten"),
     "wait-until-due": Mutant(wait_until_due, "early"),
     "tag-cutoff": Mutant(tag_cutoff, "tagged"),

@@ -7,11 +7,13 @@ again after a crash: what it left is judged as it lies, and on copies at which a
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.impl.context import Context
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle import cursors, walk
 from fencepost.impl.lifecycle.blockers import Stream
 from fencepost.impl.lifecycle.lag import Lags
@@ -40,6 +42,7 @@ from fencepost.properties.lifecycle.checks import (
 )
 from fencepost.properties.lifecycle.refinement import LifecycleRefinement
 from fencepost.properties.lifecycle.stored import (
+    BUCKET,
     KEY,
     START_NS,
     TIMING,
@@ -52,7 +55,6 @@ from fencepost.sim.systems.harness import ScenarioEnvironment, declare, once
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached
 from fencepost.sim.world import View, World
 
-LEASE_S = 0.0
 TRIES = 2
 """Failures after which an item becomes a blocker."""
 NEAR = "near"
@@ -127,8 +129,20 @@ Step = Change | str
 
 def perform(worker: Worker, what: str) -> str:
     """`walk`, `begin a walk`, `sweep`, `shards`, `lags`, `reseed`; or the key of a cursor, for a sweep of
-    it."""
+    it. `divide` a part of a walk, `take a part` for another worker; `begin anew`, without a page."""
+    walks = walk.Walks(worker)
     match what:
+        case "divide" | "take a part":
+            found = worker.records.bucket(BUCKET).walk
+            if found is not None and what == "divide":
+                walks._divide(BUCKET, found, worker.snapshot())  # noqa: SLF001  a part of a walk
+            elif found is not None and found.parts:
+                Leases(worker.context, "another", 1000.0).hold(walk.stream_of(BUCKET, found.parts[-1].start))
+        case "begin anew":
+            prepared = walks.prepare()
+            if worker.leases.hold(walk.stream_of(BUCKET)):
+                with suppress(Fenced):
+                    walks._begin(BUCKET, prepared.actions[BUCKET], prepared.served)  # noqa: SLF001  as above
         case "walk":
             walk.Walks(worker).run()
         case "begin a walk":
@@ -150,6 +164,7 @@ def perform(worker: Worker, what: str) -> str:
 
 def _limited(worker: Worker, pending_max: int) -> Worker:
     worker.pending_max, worker.tries_max, worker.fatal_tries_max = pending_max, TRIES, TRIES
+    worker.checkpoint_s = 0.0
     return worker
 
 
@@ -164,7 +179,8 @@ class ScenarioRun:
     fresh_log: bool = False
     notes_failures: bool = False
     notes_taken: bool = False
-    leased: bool = False
+    lease_s: float | None = None
+    """Of the leases of workers, if they have any."""
     retention_s: int = 0
     failed_before: tuple[tuple[str, str], ...] = ()
     """Failures of the setting."""
@@ -224,17 +240,19 @@ class ScenarioRun:
 
         self.world.spawn(act, name=name, restart=False)
 
-    def new_worker(self) -> Worker:
+    def new_worker(self, holder: str = "") -> Worker:
         bucket = self.bucket()
         store = Watched(self.world.store())
         env = BucketEnvironment(ScenarioEnvironment(self.world), bucket)
         worker = Worker(Context(store, env, retry=RETRY), bucket, bucket, TIMING, self.safeguards)
         _limited(worker, self.pending_max)
-        if self.leased:
-            leases = Leases(worker.context, self.world.me, LEASE_S)
+        if self.lease_s is not None:
+            leases = Leases(worker.context, holder or self.world.me, self.lease_s)
             worker.leases = leases
 
             def saved(key: str, body: bytes) -> None:
+                if not leases.is_held(key):
+                    return  # the end of a walk moves cursors back without their leases
                 self.world.note("saved", (key, json.loads(body)["revision"], leases.epoch(key)))
 
             store.saved = saved
@@ -256,12 +274,36 @@ class ScenarioRun:
         if what.startswith(cursors.FOLDER) or what == "lags":
             self.world.note("pass", Pass(what, handled, at_s))
 
-    def worker(self, *what: str, name: str = "worker") -> None:
+    def late_joiner(self, change: Change) -> None:
+        """A worker reads the rules; a user changes them, another worker begins a walk, the first joins."""
+
+        def work() -> None:
+            try:
+                worker, leader = self.new_worker("late"), self.new_worker("leader")
+                walks = walk.Walks(worker)
+                # Without records of buckets: as if it had seen an earlier walk, which is over by then.
+                prepared = replace(walks.prepare(), states={})
+                self.bucket().act(change)
+                for one in (leader, worker):
+                    self.does(one, "refresh")
+                self.does(leader, "begin a walk")
+                walks.walk(BUCKET, prepared)
+            except Unavailable:
+                return
+
+        self.world.spawn(work, name="worker", restart=False)
+
+    def worker(self, *what: Step, name: str = "worker") -> None:
+        """One that does these in turn; between them a user changes the bucket."""
+
         def work() -> None:
             try:
                 worker = self.new_worker()
                 for one in what:
-                    self.does(worker, one)
+                    if isinstance(one, str):
+                        self.does(worker, one)
+                    else:
+                        self.bucket().act(one)
             except Unavailable:
                 return
 

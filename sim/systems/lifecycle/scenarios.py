@@ -176,6 +176,39 @@ def interrupted(run: ScenarioRun) -> None:
     run.worker("walk")
 
 
+# Walks of several workers.
+
+OLD = then(write("k1"), write("k2"), write("k3"))
+LATER, FAR = rule(8), rule(9)
+"""Due later than any run looks."""
+
+
+def taken(run: ScenarioRun) -> None:
+    """Of a walk with which a rule begins, one worker takes a part and stops; another one leads it."""
+    run.found([FAR], OLD, then(at(20), rules(FAR, DAY)), "begin a walk", "divide", "take a part")
+    run.worker("walk")
+
+
+def divided(run: ScenarioRun) -> None:
+    """A worker divides the only part of a walk, and stops."""
+    run.found([FAR], OLD, then(at(20), rules(FAR, DAY)), "begin a walk")
+    run.worker("divide")
+
+
+def joined(run: ScenarioRun) -> None:
+    """A worker joins a walk that began after it had read the rules, with a rule that is newer than these."""
+    run.found([FAR], OLD, at(1))
+    run.late_joiner(then(at(20), rules(FAR, DAY)))
+
+
+def restarted(run: ScenarioRun) -> None:
+    """A worker saves its place in a walk, while another one begins the walk anew for a further rule."""
+    run.found([FAR], OLD, then(at(5), rules(FAR, LATER)), "begin anew")
+    run.world.forbid("crash", "reply_lost", "request_lost", "pause")
+    run.worker("begin a walk", name="bob")
+    run.worker(then(at(7), rules(FAR, LATER, DAY)), "refresh", "begin anew", name="lea")
+
+
 def failing_again(run: ScenarioRun) -> None:
     """An object fails once in one walk, and once in a walk much later."""
     run.found([DAY], then(write(later_s=90), at(30), silence("k")), "walk", silence())
@@ -281,6 +314,10 @@ SCENARIOS: dict[str, Setup] = {
     "same-time": same_time,
     "beginning": beginning,
     "interrupted": interrupted,
+    "taken": taken,
+    "divided": divided,
+    "joined": joined,
+    "restarted": restarted,
     "failing-again": failing_again,
     "returning": returning,
     "pruned": pruned,
@@ -303,7 +340,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "departing": {"shards": ("x", "y")},
     "departed": {"shards": ("x", "y")},
     "failing-again": {"notes_failures": True},
-    "rivals": {"leased": True},
+    "rivals": {"lease_s": 0.0},
+    "taken": {"lease_s": 1000.0},
+    "divided": {"lease_s": 1000.0},
+    "joined": {"lease_s": 1000.0},
+    "restarted": {"lease_s": 0.0},
     "pruned": {"fresh_log": True},
     "same-time": {"notes_taken": True, "notes_failures": True},
     **{key: {"notes_failures": True} for key in ("blocked", "shared", "repaired")},

@@ -8,7 +8,8 @@ An operation is an object that is written. Maintenance `round` is a round of the
 `connections` (16) objects at a time. A look is a HEAD, a deletion another one for its guard and a DELETE; a
 walk lists 1,000 keys with a request; reading the log is a GET for every 1,000 events. A day has `day_s`
 seconds (86,400), the log keeps `retention_s` (0: all) and is flushed every `flush_s` (30). `depth` objects
-are there before the run begins, and match no rule. The worker does nothing for the first `down_s` (0).
+are there before the run begins, and match no rule: it is for objects that are not empty, wherever they are.
+The worker does nothing for the first `down_s` (0).
 
 Counters:
 
@@ -33,7 +34,17 @@ from fencepost.impl.lifecycle.engine import Change, Seen
 from fencepost.impl.lifecycle.log import Event, NoLog
 from fencepost.impl.lifecycle.policy import SECOND_NS, Degraded, Mode, Rule, Timing, Version, What
 from fencepost.impl.lifecycle.service import AT_ONCE, Round, Service
-from fencepost.impl.lifecycle.target import Guard, Live, Result, Standing, Unavailable
+from fencepost.impl.lifecycle.target import (
+    WHOLE,
+    Guard,
+    Listed,
+    Live,
+    Needs,
+    Result,
+    Standing,
+    Unavailable,
+    Wanted,
+)
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.requests import ANYTHING, Delete, Get, Head, List, ObjectInfo, Outcome, Put
@@ -109,27 +120,38 @@ class StoreTarget:
         self._store = simulation.store("worker")
         self._env = simulation.env
         self._rules = (rule,)
-        self._listed: dict[str, Standing] = {}
         self.late_ns_most = self.expired = 0
         self._delay_ns = delay_ns
 
     def buckets(self) -> Sequence[str]:
         return (BUCKET,)
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
         return self._rules
 
-    def standing(self, bucket: str, key: str) -> Standing:
-        return self._listed.pop(key, None) or self._look(key)
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
+        return self._look(key)
 
-    def page(self, bucket: str, after: str) -> Sequence[str]:
-        reply = self._store.send(List(DATA, after=f"{DATA}{after}" if after else "", limit=PAGE))
-        self._listed = {}
-        for info in reply.objects:
-            self._listed[info.key.removeprefix(DATA)] = _standing(info)
-        return list(self._listed)
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
+        found = self._list(after, prefix, PAGE)
+        return [Listed(info.key.removeprefix(DATA), _standing(info)) for info in found]
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        found = self._list(after, prefix, 1)
+        return found[0].key.removeprefix(DATA) if found else None
+
+    def _list(self, after: str, prefix: str, limit: int) -> Sequence[ObjectInfo]:
+        place = f"{DATA}{after}" if after else ""
+        return self._store.send(List(f"{DATA}{prefix}", after=place, limit=limit)).objects
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        return [None] * len(wanted)  # it keeps no versions
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
         standing = self._look(key)
         refused = guard(standing)
         if refused is not None:
@@ -204,7 +226,7 @@ class Expiring:
         workload = simulation.setup.workload
         self.parameters = {**DEFAULTS, **workload.parameters}
         given = self.parameters
-        rule = Rule(prefix=NEW, expiration_days=int(given["days"]))
+        rule = Rule(larger_than=0, expiration_days=int(given["days"]))
         day_ns = round(given["day_s"] * SECOND_NS)
         self.timing = Timing(day_ns, min(60 * SECOND_NS, day_ns), min(3600 * SECOND_NS, day_ns))
         if not self.has_log:
@@ -219,7 +241,7 @@ class Expiring:
         self.action = next(iter(rule.actions()))
         for number in range(workload.depth):
             simulation.server.bucket.answer(
-                Put(f"{DATA}old-{number:09d}", b"x", ANYTHING), simulation.env.now_ns()
+                Put(f"{DATA}old-{number:09d}", b"", ANYTHING), simulation.env.now_ns()
             )
         simulation.counters.update(dict.fromkeys(COUNTERS, 0.0))
 

@@ -14,7 +14,16 @@ from fencepost.impl.lifecycle.leases import Leases
 from fencepost.impl.lifecycle.log import MemoryLog
 from fencepost.impl.lifecycle.operate import Operator
 from fencepost.impl.lifecycle.policy import What
-from fencepost.impl.lifecycle.target import Guard, Halted, Result, Standing, Unavailable, Unworkable
+from fencepost.impl.lifecycle.target import (
+    WHOLE,
+    Guard,
+    Halted,
+    Needs,
+    Result,
+    Standing,
+    Unavailable,
+    Unworkable,
+)
 from fencepost.impl.lifecycle.walk import Walks
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.store.interface import Store
@@ -38,11 +47,15 @@ class Failing(Bucket):
     looks: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
-        with self.lock:  # several threads may
-            return super().delete(bucket, key, version_id, what, guard)
+    lists_looks: bool = False
 
-    def standing(self, bucket: str, key: str) -> Standing:
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
+        with self.lock:  # several threads may
+            return super().delete(bucket, key, version_id, what, guard, needs)
+
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         self.looks.append(key)
         if self.is_halted:
             raise Halted("no endpoint answers")
@@ -50,7 +63,7 @@ class Failing(Bucket):
             raise Unworkable(f"{key} cannot be read")
         if self.is_down or key in self.unreachable:
             raise Unavailable("the bucket does not answer")
-        return super().standing(bucket, key)
+        return super().standing(bucket, key, needs)
 
 
 class Given:

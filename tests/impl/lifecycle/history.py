@@ -20,7 +20,17 @@ from fencepost.impl.lifecycle.engine import Change, Seen
 from fencepost.impl.lifecycle.log import MemoryLog
 from fencepost.impl.lifecycle.policy import Kind, Rule, Timing, Version, What, due_at, in_order, rules_of
 from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
-from fencepost.impl.lifecycle.target import Guard, Live, Result, Standing, Unavailable
+from fencepost.impl.lifecycle.target import (
+    WHOLE,
+    Guard,
+    Listed,
+    Live,
+    Needs,
+    Result,
+    Standing,
+    Unavailable,
+    Wanted,
+)
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
@@ -99,30 +109,60 @@ class Bucket:
     on_delete: Callable[[str, str, str], None] = lambda what, key, version: None
     race: Callable[[str], None] = lambda key: None
     count: int = 0
+    lists_looks: bool = True
+    """What a page lists is as good as a look."""
 
     # What the worker uses.
 
     def buckets(self) -> Sequence[str]:
         return [BUCKET]
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
         return rules_of(self.structures)
 
-    def standing(self, bucket: str, key: str) -> Standing:
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         after = self.before()
-        found = self.now_at(key)
+        found = _needed(self.now_at(key), needs)
         after()
         return found
 
-    def page(self, bucket: str, after: str) -> Sequence[str]:
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
         self.before()
-        keys = {key for key, rows in self.rows.items() if rows} | {key for key, _ in self.uploads}
-        return sorted(key for key in keys if key > after)[:3]
+        found = [key for key in self._keys() if key > after and key.startswith(prefix)][:3]
+        return [Listed(key, _shown(self.now_at(key)), self.lists_looks) for key in found]
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        self.before()
+        return next((key for key in self._keys() if key > after and key.startswith(prefix)), None)
+
+    def _keys(self) -> list[str]:
+        return sorted({key for key, rows in self.rows.items() if rows} | {key for key, _ in self.uploads})
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        """As S3 would: after one more listing; of each third deletion nothing is known."""
+        after_all = self.before()
+        found: list[Result | None] = []
+        for place, one in enumerate(wanted):
+            is_locked = any(
+                row.locked and row.stored.version_id == one.version_id for row in self.rows.get(one.key, ())
+            )
+            is_refused = one.guard(_shown(self.now_at(one.key))) is not None or not self.is_versioned
+            is_refused = is_refused or is_locked  # by the store, as nothing bypasses a lock
+            if not is_refused and place % 3 != 2:
+                self.on_delete(What.DELETE_VERSION.value, one.key, one.version_id)
+                self.remove_version(one.key, one.version_id)
+            found.append(None if is_refused or place % 3 == 2 else Result.DONE)
+        after_all()
+        return found
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
         after = self.before()
         self.race(key)
-        refused = guard(self.now_at(key))
+        refused = guard(_needed(self.now_at(key), needs))
         if refused is not None:
             return refused
         self.on_delete(what.value, key, version_id)
@@ -195,6 +235,21 @@ class Bucket:
         shard = self.random.choice(self.log.writers())
         event = self.log.add(shard, self.env.now_ns(), Change(BUCKET, key, old, new, is_upload=is_upload))
         return shard, event.position
+
+
+def _needed(now: Standing, needs: Needs) -> Standing:
+    """Without what the look does not depend on, as an endpoint leaves it out."""
+    if needs.tags:
+        return now
+    return replace(
+        now, versions=tuple(replace(one, version=replace(one.version, tags=())) for one in now.versions)
+    )
+
+
+def _shown(now: Standing) -> Standing:
+    """Of what there is, what a listing shows."""
+    versions = [replace(one, version=replace(one.version, tags=()), is_locked=False) for one in now.versions]
+    return replace(now, versions=tuple(versions))
 
 
 def _is_age(old: Seen | None, new: Seen | None) -> bool:

@@ -1,5 +1,6 @@
 """The page and the metrics of a worker: what they show is what the state has, and no text becomes markup."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,13 @@ from fencepost.impl.lifecycle.app import LifecycleServer, page
 from fencepost.impl.lifecycle.blockers import Count, Item
 from fencepost.impl.lifecycle.opening import open_lifecycle
 from fencepost.impl.lifecycle.policy import Timing
+from fencepost.impl.lifecycle.service import Service
 from fencepost.impl.lifecycle.status import status_of
 from fencepost.impl.lifecycle.target import Unavailable
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.store.requests import ANYTHING
+from tests.impl.streams import requests
 
 BUCKET = "logs"
 RULE = {"ID": "<b>old</b>", "Status": "Enabled", "Filter": {"Prefix": "tmp/"}, "Expiration": {"Days": 1}}
@@ -81,3 +84,72 @@ def metrics(server: LifecycleServer) -> dict[str, list[tuple[dict[str, str], flo
         family.name: [(dict(sample.labels), sample.value) for sample in family.samples]
         for family in text_string_to_metric_families(text)
     }
+
+
+TOKEN = "a token of this test"
+
+
+def ask(server: LifecycleServer, method: str, target: str, header: str = f"Bearer {TOKEN}") -> requests.Answer:
+    return requests.ask(server, method, target, authorization=header)
+
+
+@pytest.mark.parametrize(
+    ("token", "header"), [("", f"Bearer {TOKEN}"), (TOKEN, "Bearer x"), (TOKEN, ""), ("", "Bearer ")]
+)
+def test_nobody_acts_without_the_token(worker: Worker, token: str, header: str) -> None:
+    server = LifecycleServer(worker, "store", token=token)
+    assert ask(server, "POST", "/act?do=pause&reason=x", header).status == 401
+    assert not worker.records.control().paused_for
+    server.close()
+
+
+def test_the_page_acts(worker: Worker) -> None:
+    server = LifecycleServer(worker, "store", token=TOKEN)
+
+    def act(query: str) -> int:
+        return ask(server, "POST", f"/act?{query}").status
+
+    assert act("do=pause&reason=migration") == 200
+    assert worker.records.control().paused_for == "migration"
+    assert act("do=run") == 400  # everything is paused
+    assert act("do=resume") == 200
+    assert act(f"do=pause&reason=x&bucket={BUCKET}") == 200
+    assert worker.records.bucket(BUCKET).paused
+    assert act(f"do=resume&bucket={BUCKET}") == act(f"do=run&bucket={BUCKET}") == 200
+    assert worker.records.bucket(BUCKET).wanted_ns
+    (blocker,) = worker.blockers.every()
+    assert act(f"do=retry&blocker={blocker.id}") == 200
+    assert worker.records.control().retries == (blocker.id,)
+    assert [act(query) for query in ("do=retry&blocker=x", "do=pause", "do=nonsense", "")] == [400] * 4
+    shown = ask(server, "GET", "/")
+    assert f"bucket={BUCKET}".encode() in shown.body
+    assert b"<button" in shown.body
+    assert "lasttick" not in shown.headers
+    Service(worker).round()
+    assert "lasttick" in ask(server, "GET", "/status.json").headers
+    server.close()
+
+
+def test_the_page_has_no_buttons_where_nobody_may_act(worker: Worker) -> None:
+    assert "<button" not in page(status_of(worker, "store"))
+
+
+def test_deletions_are_timed(worker: Worker) -> None:
+    server = LifecycleServer(worker, "store")
+    worker.expirer.counters.on_delete(0.02)
+    assert "fencepost_lifecycle_delete_seconds_count 1.0" in server.metrics.exposition().decode()
+    server.close()
+
+
+def test_the_dashboard_shows_metrics_that_there_are(worker: Worker) -> None:
+    server = LifecycleServer(worker, "store")
+    Service(worker).round()
+    worker.expirer.counters.on_delete(0.02)
+    worker.expirer.counters.fail(BUCKET, "unavailable")
+    worker.expirer.counters.locked[BUCKET, "rule"] += 1
+    text = (Path(__file__).parents[3] / "docs/ci/lifecycle-dashboard.json").read_text()
+    named = set(re.findall(r"fencepost_lifecycle_\w+", text))
+    shown = set(re.findall(r"^# TYPE (\S+)", server.metrics.exposition().decode(), re.MULTILINE))
+    assert {one.removesuffix("_bucket") for one in named} <= shown
+    assert len(named) > 10
+    server.close()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.lifecycle import endpoint
 from fencepost.impl.lifecycle.endpoint import OURS, EndpointTarget
 from fencepost.impl.lifecycle.policy import SECOND_NS, Rule, What
-from fencepost.impl.lifecycle.target import Result, Standing, Unavailable
+from fencepost.impl.lifecycle.target import Listed, Result, Standing, Unavailable, Wanted
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.requests import ListReply, ObjectInfo, Outcome
 from fencepost.impl.store.urls import open_store
@@ -43,9 +44,12 @@ class Made:
 
     def walk(self) -> list[str]:
         found: list[str] = []
-        while page := self.target.page(self.bucket, found[-1] if found else ""):
-            found += page
+        while page := self.page(found[-1] if found else ""):
+            found += [one.key for one in page]
         return found
+
+    def page(self, after: str = "", **more: Any) -> Sequence[Listed]:
+        return self.target.page(self.bucket, after, **more)
 
     def delete(self, key: str, version: str, what: What, guard: Callable[[Standing], Any]) -> Result:
         return self.target.delete(self.bucket, key, version, what, guard)
@@ -79,7 +83,7 @@ def test_an_object_is_never_older_than_it_is(plain: Made) -> None:
 def test_tags_are_read_where_a_rule_needs_them(plain: Made, honest_moto: "Here") -> None:
     plain.put("k", Tagging="t=1")
     plain.rules = [TAGGED]
-    assert plain.target.page(plain.bucket, "") == ["k"]
+    assert [one.key for one in plain.page()] == ["k"]
     (live,) = plain.target.standing(plain.bucket, "k").versions
     assert live.version.tags == (("t", "1"),)
 
@@ -88,12 +92,10 @@ def test_what_a_walk_lists_is_its_first_look(plain: Made, honest_moto: "Here") -
     for number in range(3):
         plain.put(f"k{number}")
     assert plain.walk() == ["k0", "k1", "k2"]
-    plain.target.page(plain.bucket, "")
-    before = len(honest_moto.app.served)
-    listed = [plain.target.standing(plain.bucket, f"k{number}") for number in range(3)]
-    assert len(honest_moto.app.served) == before
+    listed = [one.shown for one in plain.page()]
     again = [plain.target.standing(plain.bucket, f"k{number}") for number in range(3)]
-    assert [one.versions[0].identity for one in listed] == [one.versions[0].identity for one in again]
+    identities = [one.versions[0].identity for one in listed if one is not None]
+    assert identities == [one.versions[0].identity for one in again]
 
 
 def test_nothing_is_seen_of_the_state_of_lifecycles(plain: Made) -> None:
@@ -111,7 +113,7 @@ def test_an_upload_is_found_at_a_key_that_has_an_object_too(plain: Made) -> None
     for key in ("a", "k"):
         plain.client.create_multipart_upload(Bucket=plain.bucket, Key=key)
     assert plain.walk() == ["a", "k"]
-    plain.target.page(plain.bucket, "")
+    plain.page()
     for key in ("a", "k"):
         (live,) = plain.target.standing(plain.bucket, key).uploads
         assert plain.delete(key, live.version.version_id, What.ABORT, allow) is Result.DONE
@@ -136,12 +138,12 @@ def test_a_walk_finds_every_key_in_whatever_order_they_are_listed(
     monkeypatch.setattr(plain.store, "send", lambda one: listing if isinstance(one, ask.List) else send(one))
     found: set[str] = set()
     after, pages = "", 0
-    while page := plain.target.page(plain.bucket, after):
+    while page := [one.key for one in plain.page(after)]:
         assert page[-1] > after
         found |= {*page}
         after, pages = page[-1], pages + 1
         if pages == crash_after:
-            plain.target._walk = None  # the process begins anew, at its last page
+            plain.target._listing = None  # the process begins anew, at its last page
         assert pages < 10
     assert found >= {*order}
 
@@ -166,7 +168,7 @@ def test_a_key_that_is_listed_in_two_places_stands_as_a_whole(versioned: Made) -
     for key in ("a", "b"):
         versioned.put(key)
     versioned.client.delete_object(Bucket=versioned.bucket, Key="a")
-    assert versioned.target.page(versioned.bucket, "") == ["a", "b"]
+    assert [one.key for one in versioned.page()] == ["a", "b"]
     found = versioned.target.standing(versioned.bucket, "a").versions
     assert [one.version.is_delete_marker for one in found] == [True, False]
 
@@ -206,7 +208,16 @@ def test_a_locked_version_is_known_as_locked(how: str, honest_moto: "Here") -> N
     with_locks.client.put_object(Bucket=name, Key="k", Body=b"x", ChecksumAlgorithm="CRC32", **lock)
     with_locks.client.put_object(Bucket=name, Key="k2", Body=b"x")
     target.page(name, "")
-    assert [target.standing(name, key).versions[0].is_locked for key in ("k", "k2")] == [True, False]
+    shown: list[bool] = []
+
+    def guard(now: Standing) -> Result | None:
+        shown.append(now.versions[0].is_locked)
+        return Result.SKIPPED_OBJECT_LOCK
+
+    for key in ("k", "k2"):
+        version = target.standing(name, key).versions[0].version.version_id
+        target.delete(name, key, version, What.DELETE_VERSION, guard)
+    assert shown == [True, False]
 
 
 def test_a_store_that_does_not_answer_is_unavailable(plain: Made, honest_moto: "Here") -> None:
@@ -217,3 +228,103 @@ def test_a_store_that_does_not_answer_is_unavailable(plain: Made, honest_moto: "
     honest_moto.lose_reply("DELETE")
     with pytest.raises(Unavailable):
         plain.delete("k", "", What.EXPIRE, allow)
+
+
+# What a walk costs.
+
+
+def served(server: "Here", act: Callable[[], object]) -> list[str]:
+    """The requests of an act."""
+    before = len(server.app.served)
+    act()
+    return server.app.served[before:]
+
+
+def test_a_page_is_one_request_and_may_begin_anywhere(
+    plain: Made, honest_moto: "Here", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "PAGE", 2)
+    for key in "abcde":
+        plain.put(key)
+    plain.page()  # finds out in which order the store lists
+    found: dict[str, list[str]] = {}
+
+    def page(after: str) -> None:
+        found[after] = [one.key for one in plain.page(after, uploads=False)]
+
+    for after in ("", "a", "d", "e"):
+        assert len([line for line in served(honest_moto, partial(page, after)) if "list-type" in line]) == 1
+    assert found == {"": ["a", "b"], "a": ["b", "c"], "d": ["e"], "e": []}
+    assert plain.target.first(plain.bucket, "b") == "c"
+    assert plain.target.first(plain.bucket, "e") is None
+
+
+def test_uploads_are_listed_once_for_all_pages_that_they_cover(
+    plain: Made, honest_moto: "Here", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "PAGE", 2)
+    for key in "abcde":
+        plain.put(key)
+    for key in ("a", "b5", "e", "f"):
+        plain.client.create_multipart_upload(Bucket=plain.bucket, Key=key)
+    plain.target.first(plain.bucket, "")  # finds out the order
+    found: list[str] = []
+    lines = served(honest_moto, lambda: found.extend(plain.walk()))
+    assert found == ["a", "b", "b5", "c", "d", "e", "f"]
+    assert len([line for line in lines if "uploads" in line]) == 1
+
+
+def test_an_upload_that_was_listed_is_aborted_with_one_request(plain: Made, honest_moto: "Here") -> None:
+    upload = plain.client.create_multipart_upload(Bucket=plain.bucket, Key="k")["UploadId"]
+    (listed,) = plain.page()
+    assert listed.shown is not None
+    assert [one.version.version_id for one in listed.shown.uploads] == [upload]
+    result: list[Result] = []
+    lines = served(honest_moto, lambda: result.append(plain.delete("k", upload, What.ABORT, allow)))
+    assert (result, len(lines)) == ([Result.DONE], 1)
+    assert plain.delete("k", upload, What.ABORT, allow) is Result.NOT_FOUND
+
+
+def refuse_current(key: str, version: str) -> Callable[[Standing], Result | None]:
+    def guard(now: Standing) -> Result | None:
+        found = [one for one in now.versions if one.version.version_id == version]
+        assert found, key
+        return None if found[0].version.noncurrent_since_ns is not None else Result.NO_LONGER_ELIGIBLE
+
+    return guard
+
+
+def test_noncurrent_versions_of_a_page_go_with_two_requests(versioned: Made, honest_moto: "Here") -> None:
+    """After one more listing: a version that became the current one in between stays."""
+    old = {key: versioned.put(key) for key in "abc"}
+    new = {key: versioned.put(key) for key in "abc"}
+    versioned.page()
+    versioned.client.delete_object(Bucket=versioned.bucket, Key="b", VersionId=new["b"])
+    wanted = [Wanted(key, version, refuse_current(key, version)) for key, version in old.items()]
+    results: list[Result | None] = []
+    lines = served(
+        honest_moto, lambda: results.extend(versioned.target.delete_versions(versioned.bucket, wanted, ""))
+    )
+    assert results == [Result.DONE, None, Result.DONE]
+    assert len(lines) == 2
+    kept = versioned.client.list_object_versions(Bucket=versioned.bucket)["Versions"]
+    assert {row["VersionId"] for row in kept} == {new["a"], old["b"], new["c"]}
+
+
+def test_versions_without_a_name_of_their_own_go_one_by_one(plain: Made, versioned: Made) -> None:
+    plain.put("k")
+    assert plain.target.delete_versions(plain.bucket, [Wanted("k", "", allow)], "") == [None]
+    versioned.put("k")
+    assert versioned.target.delete_versions(versioned.bucket, [Wanted("k", "null", allow)], "") == [None]
+
+
+def test_the_rules_of_guards_are_read_once_a_second(plain: Made) -> None:
+    reads: list[int] = []
+    target = EndpointTarget(
+        plain.target._context, plain.store, plain.bucket, lambda: reads.append(1) or [DAYS]
+    )  # type: ignore[func-returns-value]  # counts
+    for _ in range(5):
+        assert target.rules(plain.bucket, 1000.0) == [DAYS]
+    assert len(reads) == 1
+    target.rules(plain.bucket)
+    assert len(reads) == 2

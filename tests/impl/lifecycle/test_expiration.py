@@ -13,7 +13,7 @@ from fencepost.impl.lifecycle.log import MemoryLog
 from fencepost.impl.lifecycle.policy import rules_of
 from fencepost.impl.lifecycle.target import Unavailable
 
-from .history import BUCKET, DAY, START, TAG, TIMING, Bucket, S
+from .history import BUCKET, DAY, START, TIMING, Bucket, S
 
 RULE = {"Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}
 
@@ -54,7 +54,7 @@ def test_an_object_that_was_overwritten_stays(bucket: Bucket) -> None:
 def test_an_object_that_changed_is_looked_at_again(bucket: Bucket) -> None:
     seen: list[str] = []
     bucket.before = lambda: seen.append("") or (lambda: None)  # type: ignore[func-returns-value]  # None on purpose
-    stored = replace(bucket.rows["k"][0].stored, tags=TAG)
+    stored = replace(bucket.rows["k"][0].stored, size=2)
     assert look(bucket, lambda: change(bucket, stored=stored)).deleted == 1
     assert len(seen) == 4  # two looks and two deletions
 

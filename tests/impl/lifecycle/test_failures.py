@@ -179,7 +179,7 @@ def walk(given: Given) -> Handled:
 
 def after(given: Given) -> str | None:
     found = given.worker.records.bucket(BUCKET).walk
-    return None if found is None else found.after
+    return None if found is None else min(part.after for part in found.parts)
 
 
 def test_a_walk_goes_on_behind_the_last_page_that_is_done() -> None:

@@ -17,7 +17,18 @@ from fencepost.impl.lifecycle.operate import Operator, Refused
 from fencepost.impl.lifecycle.policy import Rule, Timing, What
 from fencepost.impl.lifecycle.service import Service
 from fencepost.impl.lifecycle.status import status_of
-from fencepost.impl.lifecycle.target import Guard, Result, Standing, Target, Unavailable, Unworkable
+from fencepost.impl.lifecycle.target import (
+    WHOLE,
+    Guard,
+    Listed,
+    Needs,
+    Result,
+    Standing,
+    Target,
+    Unavailable,
+    Unworkable,
+    Wanted,
+)
 from fencepost.impl.lifecycle.worker import FATAL_TRIES_MAX, Handled, Worker
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.reconcile import reconcile
@@ -43,23 +54,33 @@ class Failing:
     def buckets(self) -> Sequence[str]:
         return self._inner.buckets()
 
-    def rules(self, bucket: str) -> Sequence[Rule]:
+    def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
         if bucket in self.policies:
             raise self.policies[bucket]
-        return self._inner.rules(bucket)
+        return self._inner.rules(bucket, age_s)
 
-    def standing(self, bucket: str, key: str) -> Standing:
+    def standing(self, bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         if (bucket, key) in self.objects:
             raise self.objects[bucket, key]
-        return self._inner.standing(bucket, key)
+        return self._inner.standing(bucket, key, needs)
 
-    def page(self, bucket: str, after: str) -> Sequence[str]:
+    def page(self, bucket: str, after: str, prefix: str = "", *, uploads: bool = True) -> Sequence[Listed]:
         if bucket in self.listings:
             raise self.listings[bucket]
-        return self._inner.page(bucket, after)
+        return self._inner.page(bucket, after, prefix, uploads=uploads)
 
-    def delete(self, bucket: str, key: str, version_id: str, what: What, guard: Guard) -> Result:
-        return self._inner.delete(bucket, key, version_id, what, guard)
+    def first(self, bucket: str, after: str, prefix: str = "") -> str | None:
+        return self._inner.first(bucket, after, prefix)
+
+    def delete(
+        self, bucket: str, key: str, version_id: str, what: What, guard: Guard, needs: Needs = WHOLE
+    ) -> Result:
+        return self._inner.delete(bucket, key, version_id, what, guard, needs)
+
+    def delete_versions(
+        self, bucket: str, wanted: Sequence[Wanted], after: str, prefix: str = ""
+    ) -> Sequence[Result | None]:
+        return self._inner.delete_versions(bucket, wanted, after, prefix)
 
 
 class Two:
@@ -339,5 +360,5 @@ def test_a_look_is_an_evaluation_or_an_error(two: Two) -> None:
     two.write()
     two.target.objects[BAD, "k2"] = Unworkable("rot")
     walks, snapshot = two.service._walks, two.worker.snapshot()
-    assert isinstance(walks.look(BAD, "k1", snapshot), Evaluation)
-    assert isinstance(walks.look(BAD, "k2", snapshot), Unworkable)
+    assert isinstance(walks.look(BAD, "k1", snapshot.of_path(BAD, "k1")), Evaluation)
+    assert isinstance(walks.look(BAD, "k2", snapshot.of_path(BAD, "k2")), Unworkable)

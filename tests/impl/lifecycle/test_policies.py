@@ -17,6 +17,7 @@ from fencepost.impl.lifecycle.policies import (
     Refusal,
     format_configuration,
     parse_configuration,
+    without_transitions,
 )
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.store.memory import MemoryStore
@@ -73,3 +74,15 @@ def test_a_date_comes_back_from_json() -> None:
     date = '{"Rules": [{"Status": "Enabled", "Filter": {}, "Expiration": {"Date": "2030-01-01"}}]}'
     rules = parse_configuration(date.encode())
     assert parse_configuration(str(format_configuration(rules)).replace("'", '"').encode()) == rules
+
+
+def test_transitions_are_left_out_and_named() -> None:
+    """Rules of a bucket elsewhere have them; what deletes is not lost with them."""
+    moves = {"Transitions": [{"Days": 30, "StorageClass": "GLACIER"}]}
+    both = {"ID": "both", "Status": "Enabled", "Prefix": "a/", "Expiration": {"Days": 90}, **moves}
+    only = {"Status": "Enabled", "Prefix": "b/", **moves}
+    kept, unsupported = without_transitions([both, only])
+    assert kept == [{"ID": "both", "Status": "Enabled", "Prefix": "a/", "Expiration": {"Days": 90}}]
+    assert unsupported == ["both: Transitions", "rule 2: Transitions"]
+    plain = [{"Status": "Enabled", "Prefix": "", "Expiration": {"Days": 1}}]
+    assert without_transitions(plain) == (plain, [])

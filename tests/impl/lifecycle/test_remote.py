@@ -107,7 +107,7 @@ def test_its_own_state_matches_no_rule(opened: Opened, aws: Any) -> None:
         assert service.round().failed == {}
     found = [row["Key"] for row in aws.list_objects_v2(Bucket=BUCKET)["Contents"]]
     assert f"lifecycle/v1/buckets/{BUCKET}.json" in found
-    assert [key for key in opened.target.page(BUCKET, "") if key.startswith("lifecycle/")] == []
+    assert [one for one in opened.target.page(BUCKET, "") if one.key.startswith("lifecycle/")] == []
     ours = f"lifecycle/v1/buckets/{BUCKET}.json"
     assert opened.target.standing(BUCKET, ours).versions == ()
     live = replace(looked_at_any(), version=replace(looked_at_any().version, key=ours))

@@ -157,7 +157,7 @@ def test_what_fails_keeps_nothing_else_from_its_turn(what: str, monkeypatch: pyt
     given.operator.run_now()
     given.flush()
 
-    def down(*_: object) -> object:
+    def down(*_: object, **__: object) -> object:
         raise Unavailable("the bucket does not answer")
 
     runs = Runs(given)

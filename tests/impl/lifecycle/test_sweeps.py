@@ -1,6 +1,7 @@
 """What a sweep passes is resolved, and in order; what it must not miss is looked at in time."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.ordered_map import in_order
-from fencepost.impl.lifecycle.target import Standing, Unavailable
+from fencepost.impl.lifecycle.target import WHOLE, Listed, Needs, Standing, Unavailable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled
 from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.requests import R, Request
@@ -57,15 +58,15 @@ def test_what_is_written_behind_a_long_walk_is_found_by_its_event() -> None:
     for key in "abcdef":
         given.bucket.write(key, 1, {})
 
-    def slow(bucket: str, key: str) -> Standing:
-        if key == "d":
+    def slow(bucket: str, after: str, *more: str, uploads: bool) -> Sequence[Listed]:
+        if after == "c":
             given.bucket.write("aa", 1, {})
             given.env.sleep(2 * DAY / S)
-        return standing(bucket, key)
+        return page(bucket, after, *more, uploads=uploads)
 
-    standing, given.bucket.standing = given.bucket.standing, slow  # type: ignore[method-assign]  # for one walk
+    page, given.bucket.page = given.bucket.page, slow  # type: ignore[method-assign]  # for one walk
     given.work()
-    given.bucket.standing = standing  # type: ignore[method-assign]  # as it was
+    given.bucket.page = page  # type: ignore[method-assign]  # as it was
     began_ns = walked_ns(given)
     given.works(4)
     assert given.keys == []
@@ -202,7 +203,7 @@ def test_the_cursor_never_passes_an_event_that_is_not_resolved() -> None:
     deleted = threading.Event()
     given.bucket.on_delete = lambda what, key, version: deleted.set() if key > "k05" else None
 
-    def standing(bucket: str, key: str) -> Standing:
+    def standing(bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         if key == "k05":
             deleted.wait(30)
             raise Unavailable("the bucket does not answer")
@@ -231,7 +232,7 @@ def test_a_walk_looks_at_a_page_at_a_time() -> None:
     given.env.sleep(DAY / S)
     together = threading.Barrier(3)
 
-    def standing(bucket: str, key: str) -> Standing:
+    def standing(bucket: str, key: str, needs: Needs = WHOLE) -> Standing:
         if key < "k9":
             together.wait(30)  # three keys of a page at a time, or none ever ends
         return original(bucket, key)

@@ -1,10 +1,10 @@
-"""Requests to a server of streams, without a connection."""
+"""Requests to a server, without a connection."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fencepost.impl.streams.app import StreamServer
+from fencepost.impl.http.service import Service
 
 
 class Answer(NamedTuple):
@@ -23,7 +23,7 @@ def scope_of(method: str, target: str, headers: Mapping[str, str]) -> dict[str, 
     }  # fmt: skip
 
 
-async def asked(server: StreamServer, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
+async def asked(server: Service, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
     """`headers` have underscores for dashes."""
     given = {name.replace("_", "-"): text for name, text in headers.items()}
     if body:
@@ -42,5 +42,5 @@ async def asked(server: StreamServer, method: str, target: str, body: bytes = b"
     return Answer(found[0]["status"], shown, b"".join(bytes(one.get("body", b"")) for one in found[1:]))
 
 
-def ask(server: StreamServer, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
+def ask(server: Service, method: str, target: str, body: bytes = b"", **headers: str) -> Answer:
     return asyncio.run(asked(server, method, target, body, **headers))

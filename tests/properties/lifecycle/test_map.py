@@ -74,7 +74,7 @@ def bucket(condition: str = "matches", **fields: Any) -> Row:
 
 
 def walk(condition: str = "matches", **fields: Any) -> Row:
-    shown = {"walk": 1, "beginning": 1, "begins": "a", "began": 5, "after": "-", **fields}
+    shown = {"walk": 1, "beginning": 1, "begins": "a", "began": 5, "left": "9", **fields}
     return bucket(condition, **shown)
 
 
@@ -108,8 +108,8 @@ ALLOWED: dict[str, tuple[Row, ...]] = {
         SAVED,
         cursor(serves=0, names="", generation=2, revision=3),
     ),
-    "a walk goes on, and ends": (WALK, walk(after="-61", revision=2), walk(after="-62", revision=3), NAMED),
-    "a walk begins anew": (WALK, walk(after="-61", revision=2), walk(began=6, revision=3)),
+    "a walk goes on, and ends": (WALK, walk(left="09", revision=2), walk(left="08", revision=3), NAMED),
+    "a walk begins anew": (WALK, walk(left="09", revision=2), walk(began=6, revision=3)),
     "another action begins, and the cursor is moved back": (
         *BEGUN,
         SAVED,
@@ -194,9 +194,9 @@ REFUSED: dict[str, tuple[Row, ...]] = {
     "a write of a cursor is missing": (*BEGUN, cursor(revision=3)),
     "a write of a record is missing": (WALK, NAMED, bucket(driven=1, drives="a", revision=3)),
     "a write is made twice": (*BEGUN, SAVED, SAVED),
-    "a walk goes back": (WALK, walk(after="-62", revision=2), walk(after="-61", revision=3)),
-    "an action joins a walk that is under way": (WALK, walk(beginning=2, begins="ab", after="-61")),
-    "a walker of a lower epoch goes on": (WALK, walk(after="-61", epoch=2), walk(epoch=1, revision=3)),
+    "a walk goes back": (WALK, walk(left="08", revision=2), walk(left="09", revision=3)),
+    "an action joins a walk that is under way": (WALK, walk(beginning=2, begins="ab", left="09")),
+    "a walker of a lower epoch goes on": (WALK, walk(left="09", epoch=2), walk(epoch=1, revision=3)),
     "a blocker stands without a failure": (blocker(),),
     "a blocker is of another item than the failures": (*FAILED, blocker(blocked="0009")),
     "a failure is counted again that was not counted": (retry("absent", tries=2),),
