@@ -89,7 +89,9 @@ def metrics(server: LifecycleServer) -> dict[str, list[tuple[dict[str, str], flo
 TOKEN = "a token of this test"
 
 
-def ask(server: LifecycleServer, method: str, target: str, header: str = f"Bearer {TOKEN}") -> requests.Answer:
+def ask(
+    server: LifecycleServer, method: str, target: str, header: str = f"Bearer {TOKEN}"
+) -> requests.Answer:
     return requests.ask(server, method, target, authorization=header)
 
 
