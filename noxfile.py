@@ -37,6 +37,7 @@ BENCHMARKS = (
     "recorder",
     "refinements",
     "replay",
+    "shapes",
     "spark",
     "streams",
     "streams-readers",

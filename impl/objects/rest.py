@@ -436,15 +436,18 @@ class Rest:
             entries = self._buckets.index.entries(bucket, prefix, cursor, limit + 1)
             if entries is not None:
                 found = [
-                    _json(document, key, one.size, one.modified_ns, one.described()) for key, one in entries
+                    _json(document, key, one.size, one.modified_ns, one.described())
+                    for key, one in entries[:limit]
                 ]
+                cursor_of_next = entries[limit - 1][0] if len(entries) > limit else None
             else:
+                page = store.send(List(prefix, after=cursor, limit=limit))
                 found = []
-                for info in store.send(List(prefix, after=cursor, limit=limit + 1)).objects:
+                for info in page.objects:
                     with contextlib.suppress(S3Error):  # deleted meanwhile
                         found.append(self._described(bucket, info.key))
-        more = {"next_cursor": found[limit - 1]["key"]} if len(found) > limit else {"next_cursor": None}
-        return {"objects": found[:limit], **more}
+                cursor_of_next = page.objects[-1].key if page.next else None
+        return {"objects": found, "next_cursor": cursor_of_next}
 
     # Buckets.
 

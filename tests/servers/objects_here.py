@@ -2,9 +2,10 @@
 
 import contextlib
 import hmac
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from fencepost.impl.http.tokens import Holder
 from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
 from tests.impl.objects.serving import served
 from tests.servers.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
@@ -16,7 +17,7 @@ class TestCredentials(Credentials):
     def secret(self, access_key: str) -> str | None:
         return SECRET_KEY if hmac.compare_digest(access_key, ACCESS_KEY) else None
 
-    def caller(self, access_key: str) -> Caller:
+    def caller(self, access_key: str, holder: Callable[[str], Holder | None] = lambda _: None) -> Caller:
         return Caller(ROOT)
 
 

@@ -18,6 +18,9 @@ import pytest
 from fencepost.impl.http.limits import Gate
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.objects import rest
+from fencepost.impl.objects.index import Index
+from fencepost.impl.objects.rest import Rest
+from fencepost.impl.objects.wire.errors import refuse
 from tests.impl.objects.serving import ROOT_TOKEN, client, served
 
 BUCKET = "bucket-one"
@@ -75,6 +78,39 @@ def root(address: str) -> Client:
     for one in listed.json["objects"]:
         send("DELETE", f"/v1/{BUCKET}/{one['key']}")
     return send
+
+
+def test_pages_of_the_directory_are_those_of_the_index(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a start the directory answers until the index was compared: with the largest page, too."""
+    keys = [f"k{number}" for number in range(5)]
+    for key in keys:
+        root("PUT", f"/v1/{BUCKET}/{key}", b"x")
+    monkeypatch.setattr(Index, "entries", lambda *_: None)
+    whole = root("GET", f"/v1/{BUCKET}?limit=1000")
+    assert (whole.status, [one["key"] for one in whole.json["objects"]]) == (200, keys)
+    assert whole.json["next_cursor"] is None
+    first = root("GET", f"/v1/{BUCKET}?limit=3").json
+    assert ([one["key"] for one in first["objects"]], first["next_cursor"]) == (keys[:3], "k2")
+    rest = root("GET", f"/v1/{BUCKET}?limit=2&cursor=k2").json
+    assert ([one["key"] for one in rest["objects"]], rest["next_cursor"]) == (keys[3:], None)
+
+
+def test_an_object_that_vanishes_during_a_listing_hides_no_later_one(
+    root: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in ("a", "b", "c"):
+        root("PUT", f"/v1/{BUCKET}/{key}", b"x")
+    monkeypatch.setattr(Index, "entries", lambda *_: None)
+    described = Rest._described
+
+    def vanished(self: Rest, bucket: str, key: str) -> dict[str, Any]:
+        if key == "a":
+            refuse("NoSuchKey")
+        return described(self, bucket, key)
+
+    monkeypatch.setattr(Rest, "_described", vanished)
+    page = root("GET", f"/v1/{BUCKET}?limit=2").json
+    assert ([one["key"] for one in page["objects"]], page["next_cursor"]) == (["b"], "b")
 
 
 def test_an_object_comes_back_with_everything(root: Client, address: str) -> None:
