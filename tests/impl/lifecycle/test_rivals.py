@@ -132,7 +132,7 @@ def run(seed: int, seconds: int = 40, **options: Any) -> Rivals:
 
 
 def test_a_few_histories_of_several_services_equal_the_oracle() -> None:
-    done = [run(seed, 16) for seed in (0, 3, 9)]
+    done = [run(seed, 16) for seed in (0, 3, 4, 5, 9)]
     assert sum(one.taken_over for one in done) > 5
     assert sum(one.joined for one in done) > 0
     assert sum(one.deletions for one in done) > 5

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from fencepost.impl.lifecycle.policy import Rule
 from fencepost.impl.lifecycle.service import Part, Service, run_together
-from fencepost.impl.lifecycle.target import Listed
+from fencepost.impl.lifecycle.target import Listed, Unworkable
 from fencepost.impl.lifecycle.walk import Walks, stream_of
 from fencepost.impl.lifecycle.worker import Handled, Worker
 
@@ -149,6 +150,25 @@ def test_a_blocked_part_keeps_no_other_from_being_walked() -> None:
     given.operator.resume(blocker.id)
     assert walk(lea) is Handled.RESOLVED
     assert given.keys == []
+
+
+def test_a_worker_that_cannot_read_the_rules_joins_no_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without rules every key would be passed, and the walk end without a look at any."""
+    given = filled()
+    lea, bob, eve = (given.new_worker(name) for name in ("lea", "bob", "eve"))
+    assert walk(lea, pages=1) is Handled.STOPPED
+    assert walk(bob, pages=1) is Handled.STOPPED
+    bob.leases.release()  # its part is free
+    walks = Walks(eve)
+    prepared, before = walks.prepare(), parts(given)
+
+    def unreadable(bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
+        raise Unworkable("rot")
+
+    monkeypatch.setattr(given.bucket, "rules", unreadable)
+    assert walks.walk(BUCKET, prepared) is Handled.ELSEWHERE
+    assert parts(given) == before
+    assert len(before) == 2
 
 
 def test_idle_buckets_cost_no_lease() -> None:
