@@ -217,7 +217,7 @@ def post(address: str, place: str, body: Any, signer: str = BUCKET, key: str = "
     return answer.status_code, answer.content
 
 
-@pytest.mark.parametrize("operation", ["log", "hold", "rules", "page", "standing", "expire"])
+@pytest.mark.parametrize("operation", ["log", "hold", "rules", "page", "first", "standing", "expire"])
 def test_nobody_sees_another_bucket(operation: str, address: str, opened: Opened) -> None:
     body = json.dumps({"after": "", "key": "k", "reader": "x", "after_ns": 1})
     assert post(address, f"{OTHER}/{operation}", body)[0] == 403
@@ -238,6 +238,9 @@ def test_nobody_sees_another_bucket(operation: str, address: str, opened: Opened
         ("hold", '{"reader": "", "after_ns": 1}', 400),
         ("hold", json.dumps({"reader": "x" * 101, "after_ns": 1}), 400),
         ("expire", '{"key": "k", "action": "zz/none"}', 400),
+        ("page", "{}", 400),
+        ("first", "{}", 400),
+        ("standing", '{"key": "k", "needs": {"all": true}}', 400),
         ("nothing", "{}", 501),
         ("log", "{" * (3 << 20), 400),
     ],

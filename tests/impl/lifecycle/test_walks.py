@@ -171,6 +171,27 @@ def test_a_worker_that_cannot_read_the_rules_joins_no_walk(monkeypatch: pytest.M
     assert len(before) == 2
 
 
+def test_a_part_that_cannot_be_listed_is_blocked_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = filled()
+    lea, bob = given.new_worker("lea"), given.new_worker("bob")
+    assert walk(lea, pages=1) is Handled.STOPPED
+    assert walk(bob, pages=1) is Handled.STOPPED
+    with monkeypatch.context() as patch:
+        patch.setattr(given.bucket, "page", unlistable)
+        for _ in range(bob.fatal_tries_max - 1):
+            with pytest.raises(Unworkable):
+                walk(bob)
+        assert walk(bob) is Handled.BLOCKED
+    (_, (start, _, _)) = parts(given)
+    assert [one.stream.key for one in bob.blockers.every()] == [stream_of(BUCKET, start)]
+    assert walk(bob) is Handled.ELSEWHERE  # it can be listed again
+    assert (bob.blockers.every(), len(parts(given))) == ([], 1)
+
+
+def unlistable(*_: object, **__: object) -> Sequence[Listed]:
+    raise Unworkable("rot")
+
+
 def test_idle_buckets_cost_no_lease() -> None:
     given = filled()
     lea = given.new_worker("lea")
