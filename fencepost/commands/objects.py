@@ -267,6 +267,13 @@ def _serve_supervised(
     Member(Line(control), owner, team, ENV, options["drain_s"]).run()
 
 
+def extensions_of(buckets: Any) -> list[Any]:
+    """Make the extensions of all systems, which their workers on other machines call."""
+    from fencepost.sim.systems import SYSTEMS, load
+
+    return [load(system.extension)(buckets) for system in SYSTEMS.values() if system.extension]
+
+
 def _serve(
     buckets: Any,
     credentials: Any,
@@ -277,7 +284,6 @@ def _serve(
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
     from fencepost.impl.http.server import Server
-    from fencepost.impl.lifecycle.served import ServedLifecycle
     from fencepost.impl.objects.app import ObjectServer
     from fencepost.impl.objects.calls import Calls
     from fencepost.impl.objects.maintenance import Maintenance
@@ -295,7 +301,7 @@ def _serve(
         limits=limits_of(options),
         tokens=tokens,
         recording=recording,
-        extension=ServedLifecycle(buckets),
+        extensions=extensions_of(buckets),
         answers_unsigned=not options["private"],
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
