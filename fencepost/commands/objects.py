@@ -235,7 +235,13 @@ def _suspect_index(directory: str) -> None:
 
 
 def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
-    """The root token, once it and the files of TLS are found usable: before anything is bound or forked."""
+    """The root token, once it, the files of TLS and the systems are found usable: before anything is bound or
+    forked.
+    """
+    try:
+        import fencepost.sim.systems  # noqa: F401  refused here if it cannot be loaded, and not by every worker
+    except Misuse as error:
+        raise BadRequest(str(error)) from None
     from fencepost.impl.objects.credentials import Credentials
 
     check_tls(options["certificate"], options["key"])
