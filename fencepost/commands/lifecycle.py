@@ -37,6 +37,7 @@ from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.http.tokens import TOKEN_CHARACTERS_MIN
 from fencepost.impl.lifecycle.blockers import StreamKind
 from fencepost.impl.lifecycle.journal import Closed
 from fencepost.impl.lifecycle.leases import LASTS_S, Leases
@@ -55,7 +56,6 @@ from fencepost.impl.lifecycle.remote import RemoteLog
 from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
-from fencepost.impl.objects.credentials import TOKEN_CHARACTERS_MIN
 from fencepost.impl.record import RecordError
 from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.impl.store.interface import Store

@@ -235,7 +235,13 @@ def _suspect_index(directory: str) -> None:
 
 
 def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
-    """The root token, once it and the files of TLS are found usable: before anything is bound or forked."""
+    """The root token, once it, the files of TLS and the systems are found usable: before anything is bound or
+    forked.
+    """
+    try:
+        import fencepost.sim.systems  # noqa: F401  refused here if it cannot be loaded, and not by every worker
+    except Misuse as error:
+        raise BadRequest(str(error)) from None
     from fencepost.impl.objects.credentials import Credentials
 
     check_tls(options["certificate"], options["key"])
@@ -267,6 +273,13 @@ def _serve_supervised(
     Member(Line(control), owner, team, ENV, options["drain_s"]).run()
 
 
+def extensions_of(buckets: Any) -> list[Any]:
+    """Make the extensions of all systems, which their workers on other machines call."""
+    from fencepost.sim.systems import SYSTEMS, load
+
+    return [load(system.extension)(buckets) for system in SYSTEMS.values() if system.extension]
+
+
 def _serve(
     buckets: Any,
     credentials: Any,
@@ -277,7 +290,6 @@ def _serve(
     on_listening: Callable[[], None] = lambda: None,
 ) -> None:
     from fencepost.impl.http.server import Server
-    from fencepost.impl.lifecycle.served import ServedLifecycle
     from fencepost.impl.objects.app import ObjectServer
     from fencepost.impl.objects.calls import Calls
     from fencepost.impl.objects.maintenance import Maintenance
@@ -295,7 +307,7 @@ def _serve(
         limits=limits_of(options),
         tokens=tokens,
         recording=recording,
-        extension=ServedLifecycle(buckets),
+        extensions=extensions_of(buckets),
         answers_unsigned=not options["private"],
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)

@@ -35,6 +35,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 SECRET_BITS = 256
 TOKEN_BYTES_MAX = 512
+TOKEN_CHARACTERS_MIN = 16
+"""Of a token that an operator chooses."""
 
 _LOG = logging.getLogger("fencepost.http")
 _NOBODY = "0" * 64

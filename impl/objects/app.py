@@ -22,7 +22,7 @@ import os
 import re
 import secrets as _secrets  # noqa: TID251  request ids are not part of any protocol
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -107,10 +107,10 @@ class ObjectServer(Service):
         limits: Limits | None = None,
         tokens: Tokens[Holder] | None = None,
         recording: HttpRecording | None = None,
-        extension: Extension | None = None,
+        extensions: Iterable[Extension] = (),
         answers_unsigned: bool = True,
     ) -> None:
-        self.extension = extension
+        self.extensions = {extension.place: extension for extension in extensions}
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
         )
@@ -361,8 +361,8 @@ class _Exchange:
         await self._answer(codec.Answer(200, headers, json.dumps(found).encode()))
 
     async def _serve(self, request: _Request) -> None:
-        extension = self._server.extension
-        if extension is not None and request.bucket == extension.place:
+        extension = self._server.extensions.get(request.bucket)
+        if extension is not None:
             await self._extend(extension, request)
             return
         call = _call(request)

@@ -15,10 +15,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fencepost.impl.http.tokens import Holder
+from fencepost.impl.http.tokens import TOKEN_CHARACTERS_MIN, Holder
 
 ROOT = "root"
-TOKEN_CHARACTERS_MIN = 16
 
 
 _OF_TOKEN = re.compile("[0-9A-Z]{16,64}")

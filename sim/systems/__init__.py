@@ -7,6 +7,7 @@ between.
 
 import os
 
+from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems import ingest, lifecycle, objects, publish, streams
 from fencepost.sim.systems.system import Mutant, System, Workload, load
 
@@ -20,7 +21,12 @@ _SHIPPED: tuple[System, ...] = (
 SYSTEMS: dict[str, System] = {system.name: system for system in _SHIPPED}
 """By name."""
 for _module in filter(None, os.environ.get("FENCEPOST_SYSTEMS", "").split(",")):
-    _added: System = load(f"{_module}:SYSTEM")
+    try:
+        _added: System = load(f"{_module}:SYSTEM")
+    except (ImportError, AttributeError, ValueError) as _error:
+        raise Misuse(
+            f"FENCEPOST_SYSTEMS names {_module}, which cannot be loaded: {_error}; correct or unset it"
+        ) from _error
     SYSTEMS[_added.name] = _added
 
 WORKLOADS: dict[str, Workload] = {

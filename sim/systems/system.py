@@ -89,6 +89,9 @@ class System:
     """The trace fields of an object's body, for traces: a function of key and body."""
     trace_layout: Mapping[str, Any]
     """Promises that access logs can show broken, in the terms of `fencepost.sim.replay.access_rules`."""
+    extension: Reference = field(default="", kw_only=True)
+    """The class of the requests beside S3 that an object server answers to the system's workers on other
+    machines. It is made with the server's buckets."""
     faults: Mapping[str, int] = field(default_factory=dict)
     """Of the audit, where its usual budget has none that matter here, or needless ones."""
     workloads: Mapping[str, Workload] = field(default_factory=dict)

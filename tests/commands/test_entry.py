@@ -2,6 +2,9 @@
 
 import contextlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -158,3 +161,22 @@ def test_json_to_a_place_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_json_to_standard_output_is_all_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     write_json({"a": 1}, "-")
     assert json.loads(capsys.readouterr().out) == {"a": 1}
+
+
+@pytest.mark.parametrize("command", ["check --help", "objects serve folder"])
+@pytest.mark.parametrize("added", ["no.such.module", "json"])
+def test_a_system_that_cannot_be_loaded_is_one_line(command: str, added: str, tmp_path: Path) -> None:
+    """A server refuses it before it binds: its workers would end, and be started again, for ever."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "fencepost", *command.split(), *["--workers", "2"] * ("serve" in command)],
+        cwd=tmp_path,
+        env={**os.environ, "FENCEPOST_SYSTEMS": added, "FENCEPOST_OBJECTS_ROOT_TOKEN": "0123456789abcdef"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == Exit.BAD_REQUEST, ran.stderr
+    assert ran.stderr.startswith(f"fencepost: FENCEPOST_SYSTEMS names {added}, which cannot be loaded: ")
+    assert len(ran.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())

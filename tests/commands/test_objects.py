@@ -1,12 +1,16 @@
 """The options of `fencepost objects`."""
 
 import contextlib
+from pathlib import Path
 
 import pytest
 
-from fencepost.commands.objects import limits_of
+from fencepost.commands.objects import extensions_of, limits_of
 from fencepost.impl.http.limits import Gate
 from fencepost.impl.http.refusals import Refusal
+from fencepost.impl.objects.buckets import Buckets, check_name
+from fencepost.impl.objects.wire.errors import S3Error
+from fencepost.sim.systems import SYSTEMS
 
 
 @pytest.mark.parametrize("requests", [2, 16, 256])
@@ -24,3 +28,13 @@ def test_a_single_request_in_flight_may_be_anybodys() -> None:
     gate = Gate(limits_of({"connections": 2000, "requests": 1, "drain_s": 60.0}))
     with gate.enter("only"):
         pass
+
+
+def test_a_server_answers_the_extensions_of_all_systems_where_no_bucket_can_be(tmp_path: Path) -> None:
+    with contextlib.closing(Buckets(str(tmp_path))) as buckets:
+        found = extensions_of(buckets)
+    named = [system for system in SYSTEMS.values() if system.extension]
+    assert len({one.place for one in found}) == len(named) > 0
+    for one in found:
+        with pytest.raises(S3Error):
+            check_name(one.place)

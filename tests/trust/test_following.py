@@ -44,6 +44,9 @@ from tests.trust.test_replay_mutations import mutants as with_another_request
 
 TRACED = ("publish", "ingest", "lifecycle", "streams")
 ENDS = {DEAD: REJECTED, OUTSIDE: BEYOND}
+WRITES = ("put", "delete", "complete-upload")
+DRAWN = 4
+"""Runs of a scenario, of which one that writes is taken: in some runs every change is refused."""
 
 
 def refinement_of(system: str) -> Refinement:
@@ -52,25 +55,32 @@ def refinement_of(system: str) -> Refinement:
 
 
 def judged_runs(system: str, wanted: int, mutated: int, seed: int) -> list[Run]:
-    """Runs of scenarios that are drawn, in both forms, and changes of some of them."""
+    """Return a run of each scenario that is drawn, in both forms, and changes of it."""
     draw = random_choice(seed)
     found: list[Run] = []
     for name in draw.sample(list(scenarios(system)), wanted):
-        (whole,) = runs(system, name, 1, seed)
         # Notes for the properties of the scenarios are in no trace of production.
-        run = [one for one in whole if one.process != "setup" and one.kind != "note"]
+        several = [
+            [one for one in whole if one.process != "setup" and one.kind != "note"]
+            for whole in runs(system, name, DRAWN, seed)
+        ]
+        run = next((run for run in several if writes_of(run)), several[0])
         for form in ("landed", "answered"):
             recorded = as_recorded(run, form)
             made = [one.events for one in (*with_another_answer(recorded), *with_another_request(recorded))]
-            made += [changed_order(recorded, draw) for _ in range(mutated)]
+            if writes_of(recorded):
+                made += [changed_order(recorded, draw) for _ in range(mutated)]
             found += [recorded, *draw.sample(made, min(2 * mutated, len(made)))]
     return found
 
 
+def writes_of(run: Run) -> list[int]:
+    return [one.op for one in run if one.kind in WRITES]
+
+
 def changed_order(run: Run, draw: Any) -> Run:
     """The run with one write or delete moved to another place, left out, or there twice."""
-    writes = [one.op for one in run if one.kind in ("put", "delete", "complete-upload")]
-    op, how = draw.choice(writes), draw.choice(("moved", "left out", "twice"))
+    op, how = draw.choice(writes_of(run)), draw.choice(("moved", "left out", "twice"))
     mine = [one for one in run if one.op == op]
     rest = [one for one in run if one.op != op] if how != "twice" else list(run)
     at = draw.randrange(len(rest) + 1)

@@ -40,6 +40,7 @@ SYSTEM = System(
     run_is="cursors, walks and blockers: a run is that of a store, or with `whole=1` from its beginning",
     trace_fields="fencepost.impl.lifecycle.trace_fields:trace_fields",
     trace_layout={},
+    extension="fencepost.impl.lifecycle.served:ServedLifecycle",
     workloads={
         "lifecycle": Workload(actors=f"{_HERE}.workload:Expiring", **_SIMULATED),
         "lifecycle-walks": Workload(actors=f"{_HERE}.workload:Walked", **_SIMULATED),
