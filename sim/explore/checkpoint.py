@@ -23,7 +23,7 @@ from fencepost.sim.explore.runs import Costs, Coverage
 from fencepost.sim.whole_files import read_text, write_whole
 from fencepost.sim.world import Footprints
 
-VERSION = 9
+VERSION = 10
 
 
 class BadCheckpoint(ValueError):
@@ -97,6 +97,7 @@ def packed(search: ReducedSearch) -> dict[str, Any]:
         "deadlines": search.setting.deadlines.packed(),
         "sharing": search.setting.sharing.packed(),
         "loops": search.setting.loops.packed(),
+        "rests_on": search.rests_on,
         "base": search.base,
         "exhausted": search.exhausted,
         "footprints": search.footprints.packed(),
@@ -119,6 +120,7 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.setting.loops.add(data["loops"])
     search.setting.loops.adopt()
     search.clear()
+    search.rests_on = data["rests_on"]
     search.base = data["base"]
     search.reset(Footprints.unpacked(data["footprints"]))
     search.schedules, search.pruned, search.merged, search.cut, search.steps = data["counts"]
@@ -127,7 +129,7 @@ def unpack(search: ReducedSearch, data: dict[str, Any]) -> None:
     search.stack[:] = [_unpack_node(node) for node in data["stack"]]
     search.exhausted = data["exhausted"]
     search.left, search.part = data["pieces"], data["part"]
-    if not search.left:
+    if not search.left and not search.is_behind:
         search.relive()
 
 

@@ -155,7 +155,7 @@ class Together:
     def load(self, path: str) -> None:
         """Continue the search of a checkpoint."""
         load(self.whole, path, in_pieces=True)
-        if not self.whole.left and self.whole.stack:
+        if not self.whole.left and self.whole.stack and not self.whole.is_behind:
             self.whole.left = [[[at], 1.0, one] for at, one in enumerate(cut(self.whole))]
             self.whole.stack.clear()
 

@@ -89,8 +89,8 @@ class ReducedSearch:
         """Part of the tree that its pieces explored."""
         self._memory = Memory(self.setting.program, reads_frames=not self.setting.exact_costs)
         self._recall = Recall()
-        self._learnt = self.setting.learnt()
-        """Findings of other runs on which this search rests."""
+        self.rests_on = self.setting.learnt()
+        """What was known when the nodes of the path were made."""
 
     def reset(self, footprints: Footprints) -> None:
         """Start with an empty path and these names for what steps touch."""
@@ -107,6 +107,11 @@ class ReducedSearch:
         """Runs so far, however they ended."""
         return self.schedules + self.pruned + self.merged + self.cut
 
+    @property
+    def is_behind(self) -> bool:
+        """True if more is known than when the path was made: its nodes may lack alternatives."""
+        return self.rests_on != self.setting.learnt()
+
     def explore(self, stop: Callable[["ReducedSearch"], bool] = lambda _: False) -> None:
         """Run after run, until nothing is left to try."""
         with places.held(self.setting.program):
@@ -116,9 +121,10 @@ class ReducedSearch:
         setting = self.setting
         setting.adopt()
         if not self.stack:
-            self._learnt = setting.learnt()
-        elif self._learnt != setting.learnt() and not self.exhausted:
-            # Another search of this program learnt it meanwhile, and what was explored here was without it.
+            self.rests_on = setting.learnt()
+        elif self.is_behind and not self.exhausted:
+            # Another search of this program learnt more meanwhile, or the run that made the path did, and
+            # what was explored here was without it.
             if self.base:
                 self.stale = True
                 return

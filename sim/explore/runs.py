@@ -81,14 +81,15 @@ class Setting:
         """Take up from the next run on what was learnt; return True if anything is new."""
         return self.deadlines.adopt() | self.sharing.adopt() | self.loops.adopt()
 
-    def learnt(self) -> tuple[Any, ...]:
-        """Return what decides which steps a run offers and which conflict, besides the program."""
+    def learnt(self) -> list[Any]:
+        """Return as plain data what decides which steps a run offers and which conflict, besides the code."""
         timed = self.budget.pause or self.budget.skew
-        return (
-            (self.deadlines.tried, self.deadlines.skews, self.deadlines.is_shown) if timed else (),
-            self.sharing.writers,
-            self.loops.held(),
-        )
+        endless, starving = self.loops.held()
+        return [
+            [[*self.deadlines.tried], [*self.deadlines.skews], self.deadlines.is_shown] if timed else [],
+            sorted(map(list, self.sharing.writers)),
+            [sorted(endless), sorted(map(list, starving))],
+        ]
 
     def world(
         self,

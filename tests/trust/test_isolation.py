@@ -296,19 +296,22 @@ def test_the_search_for_clocks_runs_no_code_of_the_program() -> None:
 def test_a_library_that_is_loaded_during_a_run_gets_the_real_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Extension modules (pandas, pyarrow) cannot be loaded with others."""
+    """Extension modules (pandas, pyarrow) cannot be loaded with others. Its names are replaced once it is."""
     libraries = tmp_path / "site-packages"
     libraries.mkdir()
     (libraries / "loaded_late.py").write_text(
-        "import datetime\nfrom time import time\nMADE = datetime.date\n"
+        "import datetime\nfrom time import time\nclass Day(datetime.date): pass\nLOADED_AT = time()\n"
     )
     monkeypatch.syspath_prepend(libraries)
+    real = time.time
 
     def late() -> Any:
         import loaded_late
 
-        return loaded_late.MADE
+        return loaded_late.Day.__bases__, loaded_late.time()
 
-    assert result_of(late) is dt.date
+    assert result_of(late) == ((dt.date,), START)
     loaded = sys.modules["loaded_late"]
+    assert abs(loaded.LOADED_AT - real()) < 3600
+    assert loaded.time is real
     assert result_of(lambda: loaded.time()) == START

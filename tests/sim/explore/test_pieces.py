@@ -19,7 +19,7 @@ from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.world import NO_FAULTS, Budget, World
-from fencepost.sim.world.stamps import STAMPED, UNTIMED
+from fencepost.sim.world.stamps import CLOCKED, STAMPED, UNTIMED
 from tests.depth import examples
 from tests.sim.explore.programs import MESSAGES, WATCHES, program_of, random_step
 
@@ -310,6 +310,47 @@ def test_a_piece_that_learns_something_has_all_pieces_start_over(monkeypatch: py
     known, _ = explored_with(knowledge_of(setting), found.timed)
     assert setting.deadlines.tried
     assert (found.schedules, found.exhausted) == (known.schedules, True)
+
+
+def late_write(world: World) -> None:
+    """Only a pause between the two readings breaks the promise, and pieces begin after the second."""
+    store = world.store()
+
+    def write() -> None:
+        began = store.env.monotonic_ns()
+        store.put("a", b"", when=ANYTHING)
+        if store.env.monotonic_ns() - began > 3_600 * 10**9:
+            world.note("late")
+
+    world.spawn(write, name="ann", restart=False)
+    world.finally_("in time", lambda view: not view.notes("late"))
+
+
+def test_pieces_are_split_again_where_splitting_them_showed_the_time() -> None:
+    """Nodes that were made before have no pauses. If this fails, such a search holds and has tried none."""
+    budget = Budget(**{**NONE, "pause": 1})
+    together = Together(
+        Setting(late_write, budget), 1, pool=lambda setting, _: Disorderly(setting, Random(1))
+    )
+    whole = together.explore(lambda _: False)
+    assert [str(failure.violation) for failure in whole.failures] == ["in time: the check returned False"]
+
+
+def test_pieces_of_a_checkpoint_are_explored_again_where_more_is_known(tmp_path: Path) -> None:
+    """The checkpoint holds what was learnt after they were made as well."""
+    budget, file = Budget(**{**NONE, "pause": 1}), tmp_path / "search.json"
+    learning = Setting(late_write, budget)
+    ReducedSearch(learning).explore()
+    before = Setting(late_write, budget)
+    whole = ReducedSearch(before, timed=CLOCKED)
+    whole.left = [[[at], 1.0, piece] for at, piece in enumerate(split(whole, 16))]
+    adopt(before, knowledge_of(learning))
+    save(whole, file)
+    together = Together(
+        Setting(late_write, budget), 1, pool=lambda setting, _: Disorderly(setting, Random(1))
+    )
+    together.load(str(file))
+    assert together.explore(lambda _: False).failures
 
 
 def test_a_piece_gives_the_same_in_every_worker() -> None:
