@@ -163,7 +163,8 @@ def run_all(lines: list[str], folder: Path, ran: Run, caplog: pytest.LogCaptureF
     caplog.set_level("DEBUG")
     codes = Counter[int]()
     with served(folder / "objects", Credentials(ROOT), disk=Unflushed()) as address:
-        boto3.client("s3", endpoint_url=address, config=PATHS).create_bucket(Bucket=BUCKET)
+        # A session of its own: an earlier test may have left its credentials in the default one.
+        boto3.Session().client("s3", endpoint_url=address, config=PATHS).create_bucket(Bucket=BUCKET)
         store = f"s3://{BUCKET}?endpoint={address}"
         for line in lines:
             code, out, err = ran(*(word.replace("STORE", store) for word in line.split()))
