@@ -39,7 +39,7 @@ from fencepost.sim.explore.rehearsal import rehearse
 from fencepost.sim.explore.result import AuditCoverage, AuditResult, AuditVerdict, ProgramError, StageResult
 from fencepost.sim.explore.runs import Coverage, Setting
 from fencepost.sim.explore.sampling import ByHypothesis, Pct, Random, stop_after
-from fencepost.sim.explore.watchdog import Limit, watching
+from fencepost.sim.explore.watchdog import REAL_TIMES, Limit, watching
 from fencepost.sim.world import Budget, Program, World, places
 from fencepost.sim.world.costs import AtMost
 from fencepost.sim.world.finalizers import PROPERTY
@@ -311,8 +311,7 @@ def _search(
     elapsed = time.perf_counter() - started
     if setting.steps_max != request.steps_max:
         setting = replace(setting, steps_max=request.steps_max)
-    # A violation that is found at the end of the time is shortened a little all the same.
-    minimising = 0.0 if interrupted() else min(request.minimise_seconds, max(SECONDS_AT_LEAST, limit.left()))
+    minimising = Limit(0.0) if interrupted() else _for_minimising(request, limit.left())
     found = [
         counterexample_of(setting, failure, searched.footprints, minimising)
         for failure in searched.failures[:1]
@@ -320,6 +319,16 @@ def _search(
     if found and found[0].property != PROPERTY and request.others:
         searched.findings += _find_others(request, found, searched.schedules, limit.left(), interrupted)
     return _judge(request, searched, elapsed, tuple(found), between.clauses, _stages(searching))
+
+
+def _for_minimising(request: AuditRequest, left: float) -> Limit:
+    """Return the time for a shorter counterexample, of what is left of the audit's.
+
+    It is time on the processor, so that a busy machine finds the same one, if enough of all time is left. A
+    violation that is found at the end of the time is shortened a little all the same.
+    """
+    seconds = min(request.minimise_seconds, max(SECONDS_AT_LEAST, left))
+    return Limit(seconds, cpu=request.cpu or left >= REAL_TIMES * seconds)
 
 
 def _stages(searching: Any) -> tuple[StageResult, ...]:
@@ -391,7 +400,7 @@ def _find_others(
             return [f"other properties could not be judged: {error}"]
         if not searched.failures:
             break
-        other = counterexample_of(setting, searched.failures[0], searched.footprints, time_left.left())
+        other = counterexample_of(setting, searched.failures[0], searched.footprints, time_left)
         found.append(other)
     if searched.exhausted and not searched.cut:
         return []

@@ -107,8 +107,8 @@ class Counterexample:
         )
 
 
-def counterexample_of(setting: Setting, failure: Failure, footprints: Any, seconds: float) -> Counterexample:
-    """Return the shortest counterexample of a failure that can be found in `seconds`."""
+def counterexample_of(setting: Setting, failure: Failure, footprints: Any, limit: Limit) -> Counterexample:
+    """Return the shortest counterexample of a failure that can be found in this time."""
     steps = list(failure.steps) or tokens.name_choices(
         setting, failure.choices, footprints, timed=failure.timed
     )
@@ -119,8 +119,8 @@ def counterexample_of(setting: Setting, failure: Failure, footprints: Any, secon
             "outside the world decides: a clock, randomness, an identifier, a variable that outlives a run"
         )
     try:
-        with watching(Limit(seconds).is_over):
-            _, targets, in_time = minimise(setting, found, seconds)
+        with watching(limit.is_over):
+            _, targets, in_time = minimise(setting, found, limit)
     except Stuck:
         # In a schedule that the search did not come to.
         targets, in_time = list(found.steps), False

@@ -9,7 +9,6 @@ a switch is easier to follow than a fault. At last, among those with as many, ru
 until none fails. The search ends when its time is over.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from fencepost.sim.explore.endless import judge_endless, waits_for_ever
 from fencepost.sim.explore.runs import Choice, Setting, name_of
 from fencepost.sim.explore.states import Memory
 from fencepost.sim.explore.tokens import HARMLESS, Replay, Target, follow, name_choices, shorten, switches_of
+from fencepost.sim.explore.watchdog import Limit
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Footprints, World
 from fencepost.sim.world.located import AuditError
 from fencepost.sim.world.process import Recall
@@ -29,39 +29,38 @@ def cost(steps: Sequence[Target]) -> tuple[int, int, int]:
     return (switches_of(list(steps)) + faults, faults, len(steps))
 
 
-def minimise(setting: Setting, found: Replay, seconds: float) -> tuple[Replay, list[Target], bool]:
+def minimise(setting: Setting, found: Replay, limit: Limit) -> tuple[Replay, list[Target], bool]:
     """Return a shorter run that violates the same property, its targets, and whether time sufficed."""
-    deadline = time.perf_counter() + seconds
     best = found
     targets = shorten(setting, found.steps)
-    best, targets = _thin(setting, best, targets, deadline)
+    best, targets = _thin(setting, best, targets, limit)
     longest = 2 * len(best.steps) + 10
     for allowed in range(cost(best.steps)[0]):
-        simpler = _search(setting, best, (allowed, allowed), longest, deadline)
+        simpler = _search(setting, best, (allowed, allowed), longest, limit)
         if simpler is not None:
             best, targets = simpler
             break
     allowed, faults, _ = cost(best.steps)
     for fewer in range(faults):
-        plainer = _search(setting, best, (allowed, fewer), longest, deadline)
+        plainer = _search(setting, best, (allowed, fewer), longest, limit)
         if plainer is not None:
             best, targets = plainer
             break
     while True:
-        shorter = _search(setting, best, cost(best.steps)[:2], len(best.steps) - 1, deadline)
+        shorter = _search(setting, best, cost(best.steps)[:2], len(best.steps) - 1, limit)
         if shorter is None:
-            return best, targets, time.perf_counter() < deadline
+            return best, targets, not limit.is_over()
         best, targets = shorter
 
 
 def _search(
-    setting: Setting, best: Replay, allowed: tuple[int, int], steps_max: int, deadline: float
+    setting: Setting, best: Replay, allowed: tuple[int, int], steps_max: int, limit: Limit
 ) -> tuple[Replay, list[Target]] | None:
     """Return a better run with so many switches and faults, and so many faults.
 
     Returns None when there is none, or time ran out.
     """
-    steps = _Bounded(setting, best, allowed, steps_max, deadline).search()
+    steps = _Bounded(setting, best, allowed, steps_max, limit).search()
     if steps is None:
         return None
     replay = follow(setting, steps)
@@ -78,15 +77,13 @@ def _same_failure(replay: Replay, found: Replay) -> bool:
     )
 
 
-def _thin(
-    setting: Setting, best: Replay, targets: list[Target], deadline: float
-) -> tuple[Replay, list[Target]]:
+def _thin(setting: Setting, best: Replay, targets: list[Target], limit: Limit) -> tuple[Replay, list[Target]]:
     """Leave out every target without which the failure is still there, or is cheaper."""
     changed = True
-    while changed and time.perf_counter() < deadline:
+    while changed and not limit.is_over():
         changed = False
         for at in range(len(targets) - 1, -1, -1):
-            if time.perf_counter() > deadline:
+            if limit.is_over():
                 break
             for instead in _simpler(targets[at]):
                 shorter = [*targets[:at], *instead, *targets[at + 1 :]]
@@ -112,13 +109,13 @@ class _Bounded:
     """Every schedule of at most so many switches and faults, states met before left out."""
 
     def __init__(
-        self, setting: Setting, model: Replay, allowed: tuple[int, int], steps_max: int, deadline: float
+        self, setting: Setting, model: Replay, allowed: tuple[int, int], steps_max: int, limit: Limit
     ) -> None:
         self.setting = setting
         self._wanted = model.violation.name if model.violation else ""
         self._steps_max = steps_max
         self._allowed = allowed
-        self._deadline = deadline
+        self._limit = limit
         self._footprints = Footprints()
         self._memory = Memory(setting.program, reads_frames=False)
         self._recall = Recall()
@@ -127,7 +124,7 @@ class _Bounded:
 
     def search(self) -> list[Target] | None:
         """Return the names of the steps of a run that fails in the same property."""
-        while time.perf_counter() < self._deadline:
+        while not self._limit.is_over():
             world = self.setting.world(self._footprints, recall=self._recall, sharing=True)
             try:
                 if self._run(world):

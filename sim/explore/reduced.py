@@ -90,7 +90,7 @@ class ReducedSearch:
         self._memory = Memory(self.setting.program, reads_frames=not self.setting.exact_costs)
         self._recall = Recall()
         self.rests_on = self.setting.learnt()
-        """What was known when the nodes of the path were made."""
+        """The findings that were known when the nodes of the path were made."""
 
     def reset(self, footprints: Footprints) -> None:
         """Start with an empty path and these names for what steps touch."""

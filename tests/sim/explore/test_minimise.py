@@ -3,12 +3,13 @@
 import os
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fencepost.impl.store import ANYTHING, Outcome
-from fencepost.sim.explore import Setting, audit, counterexample, deepening, pieces, replay
+from fencepost.sim.explore import Setting, audit, counterexample, deepening, pieces, replay, watchdog
 from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.minimise import minimise
 from fencepost.sim.world import NO_FAULTS, View, World, places
@@ -49,6 +50,33 @@ def test_minimising_says_when_it_ran_out_of_time() -> None:
     result = audit(seen, budget=LOST, minimise_seconds=0.0)
     assert "unseen may have a shorter counterexample: minimising it ran out of time" in result.findings
     assert not audit(seen, budget=LOST, minimise_seconds=60).findings
+
+
+def test_time_in_which_other_programs_run_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, a counterexample is another one on a busy machine."""
+    now = 0.0
+
+    def reading() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    def is_shortest(minimise_s: float, budget_s: float | None = None) -> bool:
+        nonlocal now
+        now = 0.0
+        result = audit(seen, budget=LOST, seconds=budget_s, minimise_seconds=minimise_s, others=False)
+        return result.counterexamples[0].minimised
+
+    clocks = SimpleNamespace(process_time=lambda: 0.0, perf_counter=reading, thread_time=lambda: 0.0)
+    monkeypatch.setattr(watchdog, "time", clocks)
+    assert is_shortest(1e9)
+    needed_s = now
+    assert is_shortest(1e9, 1e9)
+    searching_s = now - needed_s
+    assert is_shortest(needed_s / 2)
+    assert is_shortest(needed_s / 2, searching_s + 2 * needed_s)
+    assert not is_shortest(needed_s / 2, searching_s + needed_s), "the limit of an audit is real time"
+    assert not is_shortest(needed_s / 8), "a run may wait for what never comes"
 
 
 def endless(world: World) -> None:

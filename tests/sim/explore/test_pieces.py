@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
-from fencepost.sim.explore import pieces
+from fencepost.sim.explore import audit, pieces
 from fencepost.sim.explore.checkpoint import BadCheckpoint, load, pack_coverage, save, unpack
 from fencepost.sim.explore.pieces import Piece, Together, adopt, cut, explored, knowledge_of, split
 from fencepost.sim.explore.plain import Plain
@@ -334,6 +334,29 @@ def test_pieces_are_split_again_where_splitting_them_showed_the_time() -> None:
     )
     whole = together.explore(lambda _: False)
     assert [str(failure.violation) for failure in whole.failures] == ["in time: the check returned False"]
+
+
+def test_an_audit_in_pieces_tries_pauses_where_the_rehearsal_saw_no_time(tmp_path: Path) -> None:
+    """Only schedules other than that of the first run read the time."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def write() -> None:
+            if store.get("b").done:
+                began = store.env.monotonic_ns()
+                store.put("a", b"", when=ANYTHING)
+                if store.env.monotonic_ns() - began > 3_600 * 10**9:
+                    world.note("late")
+
+        world.spawn(write, name="ann", restart=False)
+        world.spawn(lambda: store.put("b", b"", when=ANYTHING), name="bob", restart=False)
+        world.finally_("in time", lambda view: not view.notes("late"))
+
+    budget = Budget(**{**NONE, "pause": 1})
+    for jobs in (1, 2):
+        file = str(tmp_path / f"{jobs}.json")
+        assert audit(program, budget=budget, jobs=jobs, checkpoint=file).verdict == "violated"
 
 
 def test_pieces_of_a_checkpoint_are_explored_again_where_more_is_known(tmp_path: Path) -> None:
