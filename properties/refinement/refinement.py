@@ -172,7 +172,7 @@ class Refinement:
         after = self.successors(states, label)
         if len(after.origin):
             states = states.copy()
-            states[:, after.origin] = after.states
+            states[:, after.origin] = self.forgotten(after.states)
         return states
 
     def forgotten(self, states: U64) -> U64:

@@ -181,3 +181,47 @@ def test_states_that_an_overflow_cut_off_are_not_taken_for_explored(
     again = Automaton(CountingMap(Model(Counting)))
     symbols = np.array([again.symbol(automaton.symbol_of(one).observation) for one in begins])
     assert again.advance(np.full(2, START), symbols).tolist() == [OUTSIDE, OUTSIDE]
+
+
+class Noting(Machine):
+    """A field that an eager action writes, and that no guard reads."""
+
+    begun = Bool()
+    is_noted = Bool()
+    noted = Int(0, 3)
+
+    @action
+    def begin(s) -> None:
+        s.require(~s.begun)
+        s.begun = True
+
+    @action
+    def note(s) -> None:
+        s.require(s.begun & ~s.is_noted)
+        s.is_noted = True
+        s.noted = 2
+
+
+class NotingMap(Refinement):
+    keys = (Keys("begin", "begin"),)
+    eager = ("note",)
+    forgets = ("noted",)
+
+    def actions(self, seen: Observation) -> Actions:
+        return self.does(seen.what)
+
+
+def test_an_eager_action_leaves_no_value_in_a_field_that_is_forgotten() -> None:
+    refinement = NotingMap(Model(Noting))
+    automaton = Automaton(refinement)
+    begin = automaton.symbol(Observation("landed", "put", "begin", "", "done", (), ()))
+    number = automaton.step(START, begin)
+    (after,) = automaton.states(number).T
+    assert _numbers(after) == _numbers(refinement.forgotten(automaton.states(number))[:, 0])
+    fields = refinement.model.unpack(automaton.states(number)[:, 0])
+    assert (fields["begun"], fields["is_noted"], fields["noted"]) == (True, True, 0)
+    assert Oracle(automaton).follow([begin]).before == {_numbers(after)}
+
+
+def _numbers(state: Any) -> tuple[int, ...]:
+    return tuple(int(word) for word in state)
