@@ -73,9 +73,11 @@ class Leases(Alone):
         return self._context.env.monotonic_ns() - since_ns >= self._lasts_s * 1e9 / 3
 
     def renew(self) -> None:
-        for stream, (_, since_ns) in list(self._held.items()):
-            if self._is_due(since_ns):
-                self.hold(stream)
+        for stream, (lease, since_ns) in list(self._held.items()):
+            epoch = lease.epoch
+            if self._is_due(since_ns) and self.hold(stream) and lease.epoch != epoch:
+                # Another worker had it meanwhile: with the new epoch, outdated knowledge could be written.
+                self.release(stream)
 
     def epoch(self, stream: str) -> int | None:
         if stream not in self._held:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle.leases import Leases
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.store.interface import Layer
@@ -157,6 +158,31 @@ def test_a_worker_that_holds_its_leases_is_not_disturbed() -> None:
     before = given.store.contents()
     given.work(second)
     assert given.store.contents() == before
+
+
+def test_a_lease_that_another_worker_had_meanwhile_is_not_renewed() -> None:
+    """In the middle of a stream, a new epoch would let this worker write what it knew before."""
+    given = Given()
+    first, second = leased(given, "first"), leased(given, "second")
+    assert first.leases.hold("walk/b")
+    given.env.sleep(LASTS_S + 1)
+    assert second.leases.hold("walk/b")
+    second.leases.release()
+    first.leases.renew()
+    assert not first.leases.is_held("walk/b")
+    with pytest.raises(Fenced):
+        first.leases.epoch("walk/b")
+    assert second.leases.hold("walk/b"), "it is left to others"
+
+
+def test_a_lease_that_nobody_else_had_is_renewed_after_its_end() -> None:
+    given = Given()
+    first = leased(given, "first")
+    assert first.leases.hold("walk/b")
+    epoch = first.leases.epoch("walk/b")
+    given.env.sleep(LASTS_S + 1)
+    first.leases.renew()
+    assert first.leases.epoch("walk/b") == epoch
 
 
 def test_leases_that_are_released_are_taken_at_once() -> None:
