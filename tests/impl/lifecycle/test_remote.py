@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import requests
-from botocore.auth import S3SigV4Auth
+from botocore.auth import HmacV1Auth, S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from fencepost.impl.environment import SystemEnvironment
+from fencepost.impl.http.tokens import Tokens, grants_file
 from fencepost.impl.lifecycle import wire
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
 from fencepost.impl.lifecycle.policy import Mode, Timing, Version
@@ -25,6 +26,7 @@ from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.objects.temporary import Unflushed
 from tests.impl.objects.serving import client as client_of
 from tests.impl.objects.serving import secret, served
+from tests.impl.objects.test_access import enrol
 
 MS = 10**6
 TIMING = Timing(day_ns=40 * MS, small_delay_ns=MS, lookback_ns=MS)
@@ -230,6 +232,27 @@ def test_nobody_sees_another_bucket(operation: str, address: str, opened: Opened
         requests.post(f"{address}/_lifecycle/v1/{BUCKET}/{operation}", data=body, timeout=10).status_code
         == 403
     )
+
+
+def test_a_signature_that_covers_no_body_is_refused(address: str, opened: Opened) -> None:
+    """Version 2 signs no body: whoever sees one request could send another one, such as a deletion."""
+    body = json.dumps({"reader": "x", "after_ns": 1})
+    request = AWSRequest("POST", f"{address}/_lifecycle/v1/{BUCKET}/hold", data=body)
+    HmacV1Auth(Credentials(BUCKET, secret(BUCKET))).add_auth(request)
+    answer = requests.post(request.url, data=body, headers=dict(request.headers), timeout=10)
+    assert answer.status_code == 403
+    assert post(address, f"{BUCKET}/hold", body)[0] == 200
+
+
+def test_a_named_key_works_on_no_lifecycle(tmp_path: Path) -> None:
+    """Its rights are below prefixes, and the worker of a bucket acts on all of it."""
+    file = grants_file(tmp_path / "tokens.json", "fencepost objects enrol")
+    key = enrol(file, "team", team="read create append delete")
+    with served(tmp_path / "data", disk=Unflushed(), tokens=Tokens(file)) as address:
+        client_of(address).create_bucket(Bucket="team")
+        body = json.dumps({"reader": "x", "after_ns": 1})
+        assert post(address, "team/hold", body, signer=key)[0] == 403
+        assert post(address, "team/hold", body, signer="team")[0] == 200
 
 
 @pytest.mark.parametrize(
