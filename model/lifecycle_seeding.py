@@ -405,7 +405,7 @@ class LifecycleSeeding(Machine):
 
     @action(a=act)
     def return_by_walk(s, a: int) -> None:
-        """The next walk proves what the events would have: nobody has to accept anything."""
+        """The next walk proves what the events would have, so no operator has to accept the loss."""
         s.require(s.act[a].mode == "scan_only", s.reaches_back(a))
         s.begin_anew(a)
 

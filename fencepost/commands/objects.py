@@ -227,7 +227,7 @@ def handoff(directory: str) -> Result:
 
 
 def _suspect_index(directory: str) -> None:
-    """Take no listing from the index before it was compared: nobody knows what happened before this start."""
+    """Take no listing from the index before it was compared: files may have changed before this start."""
     from fencepost.impl.objects.buckets import Buckets
 
     with contextlib.closing(Buckets(directory)) as buckets:  # another one: processes share no connection

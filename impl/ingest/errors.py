@@ -6,7 +6,7 @@ IngestError
 ├── Refused           the agent: this batch is not acceptable as it is, and never will be
 ├── Damaged           other writers of the bucket: an object has unexpected content
 ├── SettingsError     the operator: the settings contradict each other
-├── QueryError        the reader: this question cannot be answered
+├── QueryError        the reader: the query is invalid or exceeds a limit
 ├── InventoryError    the provider or copier of an inventory report: it cannot be used
 └── StoreUnavailable  no one: the store did not answer; try again later
 """
@@ -31,7 +31,7 @@ class SettingsError(IngestError, ValueError):
 
 
 class QueryError(IngestError, ValueError):
-    """This question cannot be answered as it was asked; the message has the limit."""
+    """The query is invalid or exceeds a limit; the message says which."""
 
 
 class InventoryError(IngestError, ValueError):

@@ -401,7 +401,7 @@ class _Exchange:
                 if not ended:
                     await self._send({"type": "http.response.body", "body": b" ", "more_body": True})
         finally:
-            if not working.done():  # nobody waits for its result any more
+            if not working.done():  # its result is not needed any more
                 working.add_done_callback(lambda one: one.cancelled() or one.exception())
         failure = working.exception()
         if failure is None:

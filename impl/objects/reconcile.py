@@ -39,7 +39,7 @@ def reconcile(buckets: Buckets, *, unless_since_ns: int | None = None) -> Reconc
             for key in buckets.safeguards.reconcile(store.differences()):
                 found = None if has_history else store.stat(key)
                 older = older or (found is not None and found.st_mtime_ns < began_ns)
-                if not differences:  # there may be more, which nobody shall miss in a listing meanwhile
+                if not differences:  # there may be more, which listings must not miss meanwhile
                     index.suspect_until_compared()
                 store.record(key)
                 differences += 1

@@ -54,7 +54,7 @@ _SQL = {pa.string(): "string", pa.int64(): "long"}
 _WHAT, _VERDICT, _SUMS_OF_A_TASK = "what", "verdict", "sums"
 _SCHEMA = VERDICTS.append(pa.field(_WHAT, pa.string()))
 SUMMED = ", ".join(f"{field.name} {_SQL[field.type]}" for field in _SCHEMA)
-"""Rows of both kinds. The sums of a task stand in `reason`."""
+"""Rows of both kinds. A row of the sums of a task has them in `reason`."""
 EVENTS = ", ".join(f"{field.name} {_SQL[field.type]}" for field in SCHEMA)
 _DAMAGE = "fencepost-problem"
 """The phase of a row that is not an event but a problem in reading, in its `key`, `note` and `size`;
