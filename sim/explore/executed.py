@@ -16,7 +16,7 @@ from typing import Any
 
 from fencepost.sim.threads.lines import code_place, functions_of, nested_codes
 from fencepost.sim.world.located import relative
-from fencepost.sim.world.present import is_users
+from fencepost.sim.world.present import is_library_file, is_users
 from fencepost.sim.world.sites import Sites
 
 _HOOK = "__fencepost_ran__"
@@ -29,8 +29,10 @@ def recording(program: Any, sites: Sites) -> Iterator[None]:
     files: dict[str, dict[Any, types.CodeType]] = {}
     setattr(builtins, _HOOK, sites.ran.add)
     try:
-        for function in {*functions_of(program), *_of_modules()}:
+        for function in {*functions_of(program), *_of_modules(program)}:
             file = function.__code__.co_filename
+            if is_library_file(file):
+                continue  # for example a wrapper that a decorator of the library gave the name of its module
             if file not in files:
                 files[file] = _compiled(file)
             code = files[file].get(code_place(function.__code__))
@@ -45,10 +47,12 @@ def recording(program: Any, sites: Sites) -> Iterator[None]:
         vars(builtins).pop(_HOOK, None)
 
 
-def _of_modules() -> Iterator[types.FunctionType]:
+def _of_modules(program: Any) -> Iterator[types.FunctionType]:
     """Yield the functions of the user's modules, which programs may reach by names only."""
-    for module in [*sys.modules.values()]:
-        if is_users(module):
+    own = getattr(program, "__module__", "")
+    for name, module in [*sys.modules.items()]:
+        # An audit command loads examples of ours: they are the user's only if one of them is audited.
+        if is_users(module) and (name == own or not name.startswith("fencepost.")):
             for value in [*vars(module).values()]:
                 # By type: `isinstance` asks the object for its class, and objects may refuse to answer.
                 owned = [*vars(value).values()] if issubclass(type(value), type) else [value]
