@@ -51,6 +51,8 @@ TYPED = (
 )
 QUICK = "not slow and not server and not spark"
 DEEPER = "(slow or deeper) and not server and not spark"
+CACHED = {"PYTHONDONTWRITEBYTECODE": ""}
+"""Containers often set this variable; each of the many processes of the tests would compile everything."""
 
 
 @nox.session(name="all", venv_backend="none")
@@ -67,7 +69,7 @@ def every(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The quick tests: everything but what is slow, needs a server, or needs Java."""
     session.install("-e", ".[test]")
-    session.run("pytest", "-n", "2", "-m", QUICK, *session.posargs)
+    session.run("pytest", "-n", "2", "-m", QUICK, *session.posargs, env=CACHED)
 
 
 @nox.session
@@ -94,7 +96,7 @@ def deep(session: nox.Session) -> None:
     """
     session.install("-e", ".[test]")
     session.env["FENCEPOST_HYPOTHESIS"] = "deep"
-    session.run("pytest", "-n", "2", "-m", DEEPER, *session.posargs)
+    session.run("pytest", "-n", "2", "-m", DEEPER, *session.posargs, env=CACHED)
 
 
 @nox.session
