@@ -13,14 +13,31 @@ from fencepost.commands.entry import SUMMARIES
 from tests.commands.running import exit_of
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert blocks
-    for block in blocks:
+    for block in PYTHON[1:]:
         exec(compile(block, "README.md", "exec"), {})
     assert capsys.readouterr().out == "leading\n"
+
+
+def test_the_counterexample_is_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If this fails, a reader who types the first program sees something else."""
+    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sold.py").write_text(PYTHON[0])
+    assert exit_of("audit", "sold.py:two_sales") == 1
+    assert without_times(capsys.readouterr().out) == without_times(shown)
+    repeated = shlex.split(shown.splitlines()[-1])
+    assert exit_of(*repeated[1:]) == 1
+    assert "two buyers, two sold is violated" in capsys.readouterr().out
+
+
+def without_times(output: str) -> str:
+    return re.sub(r"[0-9.]+ s$", "T s", output, flags=re.MULTILINE)
 
 
 def test_every_command_it_names_exists() -> None:
