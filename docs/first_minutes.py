@@ -26,7 +26,7 @@ WIDTH, SECONDS_MAX = 110, 900
 LINES_MAX = 24
 """Of one command's output on the page; what is longer is cut in the middle, and the cut is marked."""
 
-NAIVE = """from fencepost.impl.store import ANYTHING
+NAIVE = """from fencepost.store import ANYTHING
 
 
 def leader(world):

@@ -13,9 +13,8 @@ from typing import Any
 from botocore.config import Config  # noqa: TID251 - the SDK, as users use it
 from botocore.exceptions import ClientError, HTTPClientError  # noqa: TID251 - the same
 
-from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from fencepost.impl.store.requests import Reply
 from fencepost.sim.world import World
+from fencepost.store import ABSENT, ANYTHING, Matches, Outcome, Reply, Store
 
 BUCKET = "zoo"
 

@@ -8,8 +8,8 @@ before it tries again, and so does a process that crashed and starts anew.
 
 import json
 
-from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, ANYTHING, Matches, Outcome, Store
 
 
 def add_one_blindly(store: Store, name: str) -> None:

@@ -7,8 +7,8 @@ and the winner believes that somebody else won. There is no leader.
 Fixed: create only if absent; whatever the reply, the key says who leads.
 """
 
-from fencepost.impl.store import ABSENT, ANYTHING, Outcome, Store
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, ANYTHING, Outcome, Store
 
 
 def elect_by_looking_first(world: World, store: Store, name: str) -> None:

@@ -20,12 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fencepost.impl.store import ABSENT, ANYTHING, Matches
-from fencepost.impl.store.errors import StoreError
-from fencepost.impl.store.files import Disk, FileStore
-from fencepost.impl.store.requests import Metadata
 from fencepost.sim.filesystem.handles import is_ours
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, ANYTHING, Disk, FileStore, Matches, Metadata, StoreError
 from fencepost.testing import audit
 
 KEY = "key"

@@ -10,8 +10,8 @@ A process tries for the lock once, so that the example stays small; it may leave
 
 import json
 
-from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, ANYTHING, Matches, Outcome, Store
 
 LEASE_NS = 10_000_000_000
 

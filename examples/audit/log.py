@@ -5,8 +5,8 @@ slot may hold one's own record, and it is written twice.
 Fixed: look who is in the slot before going on.
 """
 
-from fencepost.impl.store import ABSENT, Outcome, Store
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, Outcome, Store
 
 
 def append_blindly(store: Store, name: str) -> None:

@@ -5,8 +5,8 @@ Fixed: do the work first, in a way that can be done twice (create-only result), 
 what it was to the next. Several workers may do the same job; its result exists once.
 """
 
-from fencepost.impl.store import ABSENT, Matches, Outcome, Store
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, Matches, Outcome, Store
 
 JOBS = 1
 """Enough to show it. With two the proof takes minutes: three workers meet at every job."""

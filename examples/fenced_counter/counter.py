@@ -4,8 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fencepost.impl.store import ABSENT, Matches, Outcome, Store
-from fencepost.impl.store.requests import Condition, ObjectInfo
+from fencepost.store import ABSENT, Condition, Matches, ObjectInfo, Outcome, Store
 
 KEY = "counter"
 History = list[tuple[str, int]]

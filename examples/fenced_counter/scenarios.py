@@ -12,12 +12,11 @@ from fencepost.examples.fenced_counter.counter import (
     trace_fields,
 )
 from fencepost.examples.fenced_counter.refinement import FencedCounterRefinement
-from fencepost.impl.store import ANYTHING
-from fencepost.impl.store.errors import Misuse
 from fencepost.sim.systems.harness import declare
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
 from fencepost.sim.systems.system import Mutant
 from fencepost.sim.world import World
+from fencepost.store import ANYTHING, Misuse
 
 SCENARIOS = {"rivals": ("ann", "bob"), "alone": ("ann",)}
 MUTANTS = {

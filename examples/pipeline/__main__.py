@@ -19,7 +19,7 @@ from fencepost.impl.ingest import Accepted, Authority, Identity, Point, encode, 
 from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.query import HOUR_NS, Window, metrics_in, sum_row, sums_by_hour
 from fencepost.impl.publish import Catalog, Published
-from fencepost.impl.store import Store, open_store
+from fencepost.store import Store, open_store
 
 START = int(dt.datetime(2026, 1, 1, tzinfo=dt.UTC).timestamp()) * 10**9
 HOURS = 4

@@ -17,8 +17,8 @@ from typing import Any
 from botocore.exceptions import ClientError, HTTPClientError
 
 from fencepost.examples.storage import ONCE, with_boto3, with_store
-from fencepost.impl.store import ABSENT, Outcome, Store
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, Outcome, Store
 
 BUCKET, FILE = "zoo", "export/2026-05-01.csv"
 KEY = f"{BUCKET}/{FILE}"

@@ -20,8 +20,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from fencepost.impl.store import ABSENT, Matches, Outcome, Store
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, Matches, Outcome, Store
 
 BUCKET, LOCK = "zoo", "state.tflock"
 KEY = f"{BUCKET}/{LOCK}"

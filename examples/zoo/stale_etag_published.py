@@ -21,9 +21,8 @@ from typing import Any
 from botocore.exceptions import ClientError, HTTPClientError
 
 from fencepost.examples.storage import ONCE, with_boto3, with_store
-from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome, Store
-from fencepost.impl.store.requests import Condition
 from fencepost.sim.world import View, World
+from fencepost.store import ABSENT, ANYTHING, Condition, Matches, Outcome, Store
 
 BUCKET, POINTER, STAGING, FINAL = "zoo", "latest", "_versions/7.manifest-5f", "_versions/7.manifest"
 MANIFEST = b"fragments 1 to 9"
