@@ -70,7 +70,8 @@ def _command(path: str, command: click.Command) -> Iterator[str]:
 def _option(option: click.Option, context: click.Context) -> str:
     record = option.get_help_record(context)
     assert record is not None, f"{option.name} has no help"
-    return f"| `{_cell(record[0])}` | {_cell(record[1])} |"
+    about = _cell(record[1]).replace("] [", "] \\[")  # `[a] [b]` would be a link
+    return f"| `{_cell(record[0])}` | {about} |"
 
 
 def _paragraphs(text: str) -> str:
