@@ -147,9 +147,14 @@ def zoo_text(result: ZooResult, *, verbose: bool = False) -> RenderableType:
 
 
 def _by_model(rows: Sequence[Row]) -> Iterator[Text]:
+    """Yield a line for each model, or one list of all models if they do not fit on a screen."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[str(row.model)].append(row)
+    if len(groups) >= SCREEN:
+        counts = [f"{model} ({len(own)})" for model, own in groups.items()]
+        yield from (Text(line) for line in wrapped("rows of", counts))
+        groups.clear()
     for model, own in groups.items():
         fine = [row for row in own if not row.unexpected and row.verdict != "undecided"]
         properties = sum(1 for row in fine if row.kind == "property")

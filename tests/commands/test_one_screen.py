@@ -1,11 +1,16 @@
 """The default output of a command fits on a screen: the verdict first, and `-v` for the rest."""
 
+import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from fencepost.commands.entry import SUMMARIES
+from fencepost.reports.check_text import zoo_text
 from fencepost.reports.text import SCREEN
+from fencepost.results import Row, ZooResult
 from tests.commands.running import Run, exit_of
 
 PASSING = {
@@ -56,6 +61,22 @@ def test_a_passing_run_fits_on_a_screen(name: str, folder: Path, ran: Run) -> No
 def test_large_results_fit_on_a_screen(words: list[str], ran: Run) -> None:
     _, out, err = ran(*words)
     assert len([*out.splitlines(), *err.splitlines()]) <= SCREEN, out
+
+
+def test_a_zoo_of_any_size_fits_on_a_screen_and_shows_what_is_unexpected() -> None:
+    """If this fails, the next models that ship push the unexpected rows out of sight."""
+    rows = [
+        Row(model=f"model-{i}", safeguard=f"guard-{j}", kind="safeguard", verdict="violated", found=True)
+        for i in range(60)
+        for j in range(5)
+    ]
+    rows.append(replace(rows[0], safeguard="vain", found=False, verdict="holds", unexpected=True))
+    console = Console(width=120, file=io.StringIO(), record=True)
+    console.print(zoo_text(ZooResult(rows=tuple(rows), verdict="violated")))
+    lines = console.export_text().splitlines()
+    assert len(lines) <= SCREEN, "\n".join(lines)
+    assert any("model-0 without vain" in line for line in lines)
+    assert all(f"model-{i} (" in " ".join(lines) for i in range(60))
 
 
 @pytest.mark.parametrize("name", ["check", "audit", "probe", "replay"])
