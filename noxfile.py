@@ -51,6 +51,14 @@ TYPED = (
 )
 QUICK = "not slow and not server and not spark"
 DEEPER = "(slow or deeper) and not server and not spark"
+SCHEMAS = {
+    "github-workflows": (".github/workflows/ci.yml", ".github/workflows/release.yml", "docs/ci/github.yml"),
+    "github-issue-forms": (".github/ISSUE_TEMPLATE/defect.yml", ".github/ISSUE_TEMPLATE/wrong-verdict.yml"),
+    "github-issue-config": (".github/ISSUE_TEMPLATE/config.yml",),
+    "gitlab-ci": ("docs/ci/gitlab.yml",),
+    "citation-file-format": ("CITATION.cff",),
+}
+"""Files of code hosts, by the schema that holds them."""
 CACHED = {"PYTHONDONTWRITEBYTECODE": ""}
 """Containers often set this variable; each of the many processes of the tests would compile everything."""
 
@@ -82,10 +90,12 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Ruff: style, bans, formatting."""
+    """Ruff: style, bans, formatting; and the files of CI by their schemas."""
     session.install("-e", ".[lint]")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    for schema, files in SCHEMAS.items():
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
 
 
 @nox.session
