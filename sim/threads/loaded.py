@@ -23,7 +23,7 @@ from fencepost.sim.threads.queues import SimpleQueue, real_simple_queue
 from fencepost.sim.threads.waiting import caller
 from fencepost.sim.world import places
 from fencepost.sim.world.present import STEP, classify
-from fencepost.sim.world.reachable import identity, is_class, reachable
+from fencepost.sim.world.reachable import identity, is_class, namespace, reachable
 from fencepost.sim.world.run import RunState
 
 _MAKERS: dict[type, Callable[[str, Any], Any]] = {
@@ -97,7 +97,9 @@ def _refuse_others(found: list[Any], replacements: places.Originals, names: dict
             continue
         held = [one for one in gc.get_referents(target) if identity(one) in replacements]
         if held:
-            bound = {identity(value) for _, value in places.bindings(target)}
+            # From Python 3.13 on, an object refers to the values of its namespace beside the namespace.
+            own = (namespace(target) or {}).values()
+            bound = {identity(value) for value in (*own, *(value for _, value in places.bindings(target)))}
             for one in held:
                 if identity(one) not in bound:
                     raise Misuse(
