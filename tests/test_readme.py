@@ -26,6 +26,7 @@ def test_the_counterexample_is_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """If this fails, a reader who types the first program sees something else."""
+    assert PYTHON[0] == (ROOT / "examples" / "sold.py").read_text()  # the tour shows the same program
     (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sold.py").write_text(PYTHON[0])

@@ -12,6 +12,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -22,8 +23,8 @@ from fencepost.commands.output_files import TARGET
 from fencepost.sim.systems import SYSTEMS
 
 FOLDER = "fencepost-demo"
-HEAD, TAIL = 3, 1
-"""Lines that are shown of a stop's output: the first and the last ones."""
+HEAD, TAIL = 2, 1
+"""Lines that are shown of the output of most stops: the first and the last ones."""
 
 EPILOG = """Exit codes: 0 every stop ended as it should, 1 one did not, 2 the request made no sense,
 3 interrupted. Example: fencepost demo --out /tmp/tour."""
@@ -38,6 +39,8 @@ class Stop:
     expected: Exit
     needs: str = ""
     """A library without which this stop is left out."""
+    broken: bool = False
+    """True for a program that is wrong by itself: its output is shown whole, and the report counts it."""
 
 
 def stops(folder: Path) -> list[Stop]:
@@ -46,23 +49,32 @@ def stops(folder: Path) -> list[Stop]:
     trace = str(folder / "trace.jsonl")
     shown = next(system for system in SYSTEMS.values() if system.demo_scenario)
 
+    program = folder / "sold.py"
+    program.write_text(resources.files("fencepost.examples").joinpath("sold.py").read_text())
+
     def result(name: str) -> list[str]:
         return ["--json", str(folder / f"{name}.json")]
 
     return [
         Stop(
+            "Ordinary boto3 code: two buyers each add one to a number that If-Match protects.",
+            ["audit", f"{program}:two_sales", *result("1-boto3")],
+            Exit.VIOLATED,
+            broken=True,
+        ),
+        Stop(
             "A model of a protocol that makes many tables visible in one commit. Every state is explored.",
-            ["check", shown.name, *result("1-model")],
+            ["check", shown.name, *result("2-model")],
             Exit.HOLDS,
         ),
         Stop(
             "Every protective step has a name. Without this one, the shortest way to lose a write is:",
-            ["check", shown.name, "--without", shown.demo_mutant, *result("2-model-without")],
+            ["check", shown.name, "--without", shown.demo_mutant, *result("3-model-without")],
             Exit.VIOLATED,
         ),
         Stop(
             "The library itself, without the same step: running it in every order finds the same loss.",
-            ["audit", shown.name, "--mutant", shown.demo_mutant, *result("3-code-without")],
+            ["audit", shown.name, "--mutant", shown.demo_mutant, *result("4-code-without")],
             Exit.VIOLATED,
             needs="pyarrow",
         ),
@@ -73,7 +85,7 @@ def stops(folder: Path) -> list[Stop]:
                 shown.name,
                 "--set",
                 f"scenario={shown.demo_scenario}",
-                *result("4-code"),
+                *result("5-code"),
                 "--trace",
                 trace,
             ],
@@ -82,13 +94,13 @@ def stops(folder: Path) -> list[Stop]:
         ),
         Stop(
             "A trace of such a run, or of production, is replayed against the same model.",
-            ["replay", trace, "--model", shown.name, *result("5-trace")],
+            ["replay", trace, "--model", shown.name, *result("6-trace")],
             Exit.HOLDS,
             needs="pyarrow",
         ),
         Stop(
             "In simulated time: a write path under a cap on requests, and the effect of compaction.",
-            ["simulate", "rfc-013-capped", *result("6-capacity")],
+            ["simulate", "rfc-013-capped", *result("7-capacity")],
             Exit.HOLDS,
         ),
     ]
@@ -129,7 +141,8 @@ def command(out: str, json_file: str | None) -> int:
                 click.secho(f"\n[{number}/{len(tour)}] left out: {stop.needs} is not installed", err=aside)
                 continue
             surprises += _visit(f"{number}/{len(tour)}", stop, folder / f"{number}.txt", aside=aside)
-        surprises += _visit("last", _report(folder), folder / "report.txt", aside=aside)
+        ending = Exit.VIOLATED if any(stop.broken for stop in tour if stop not in left_out) else Exit.HOLDS
+        surprises += _visit("last", _report(folder, ending), folder / "report.txt", aside=aside)
     except _Stopped:
         say(f"\nThe rest of the tour is left out. What there is: {folder}", err=aside)
         return Exit.UNDECIDED
@@ -159,12 +172,12 @@ class _Stopped(Exception):
     """Ctrl-C ended a stop: no stop has a bound that could leave it undecided."""
 
 
-def _report(folder: Path) -> Stop:
-    """The page sets the two violations that the tour made on purpose apart."""
+def _report(folder: Path, expected: Exit) -> Stop:
+    """The page sets the violations that the tour made on purpose apart."""
     return Stop(
         "Everything above as one page, which can be attached to a pull request.",
         ["report", str(folder), "--title", "Fencepost demo"],
-        Exit.HOLDS,
+        expected,
     )
 
 
@@ -201,7 +214,8 @@ def _visit(number: str, stop: Stop, file: Path, *, aside: bool) -> list[str]:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         code = run(lambda: group.main(list(stop.words), standalone_mode=False))
     file.write_text(printed.getvalue())
-    for shown in _shortened(printed.getvalue().splitlines(), file):
+    lines = printed.getvalue().splitlines()
+    for shown in lines if stop.broken else _shortened(lines, file):
         say(shown, err=aside)
     if code == Exit.UNDECIDED:
         raise _Stopped

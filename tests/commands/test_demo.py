@@ -10,8 +10,8 @@ from fencepost.commands.demo import Stop
 from fencepost.commands.exit_codes import Exit
 from tests.commands.running import exit_of
 
-LINES_MAX = 60
-"""Of the tour: it is read once, from top to bottom."""
+LINES_MAX = 75
+"""Of the tour, which is read once, from top to bottom. A whole counterexample takes 20 of them."""
 
 
 def toured(monkeypatch: pytest.MonkeyPatch, folder: Path, *tour: Stop, words: tuple[str, ...] = ()) -> int:
@@ -61,6 +61,20 @@ def test_what_the_machine_lacks_is_left_out_and_reported(
     assert "Left out without no_such_library" in output.err
 
 
+def test_a_broken_program_is_shown_whole_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If this fails, the tour hides the counterexample, or calls the exit code of the report a surprise."""
+    words = ["audit", f"{tmp_path / 'sold.py'}:two_sales", "--json", str(tmp_path / "sold.json")]
+    first = demo.stops(tmp_path)[0]
+    assert first.words[:2] == words[:2]
+    assert toured(monkeypatch, tmp_path, Stop("Code.", words, Exit.VIOLATED, broken=True)) == Exit.HOLDS
+    output = capsys.readouterr()
+    assert "applied, but the reply is LOST" in output.out
+    assert "lines more in" not in output.out.partition("[last]")[0]
+    assert "unexpected" not in output.err
+
+
 def test_a_folder_that_cannot_be_written_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -76,6 +90,7 @@ def test_the_real_tour_ends_well(tmp_path: Path, capsys: pytest.CaptureFixture[s
     output = capsys.readouterr().out
     assert len(output.splitlines()) < LINES_MAX
     assert output.count("\n$ fencepost ") == len(demo.stops(tmp_path)) + 1
+    assert output.index("applied, but the reply is LOST") < output.index("[2/")
     page = (tmp_path / "report.html").read_text()
     for shown in ("publish without create-only-manifest", "simulate rfc-013-capped", 'class="sequence"'):
         assert shown in page
