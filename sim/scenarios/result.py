@@ -48,6 +48,9 @@ class SimulationCheck:
     tolerance: float = 0.0
     unit: str = ""
     says: str = ""
+    misses: str = ""
+    basis: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)
