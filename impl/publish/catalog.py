@@ -118,8 +118,9 @@ class Transaction(Draft):
         """Remove the rows of the snapshot that are `chosen`; returns the removed keys by table.
 
         With `cascade`, rows whose edges point at removed rows go too, and rows that point at those; without
-        it, the commit is refused if an edge points at one of them. Rows that this transaction adds are not
-        looked at. The transaction is refused if another one changes what was read meanwhile.
+        it, only edges that were declared to cascade do so, and the commit is refused if another points at
+        one of them. Rows that this transaction adds are not looked at. The transaction is refused if another
+        one changes what was read meanwhile.
         """
         removed = {table: {row[self.snapshot.schema(table).key] for row in self.read(table) if chosen(row)}}
         open_ = [table] if cascade and removed[table] else []
