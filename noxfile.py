@@ -34,6 +34,7 @@ BENCHMARKS = (
     "promises",
     "proxy",
     "publish",
+    "publish-trend",
     "recorder",
     "refinements",
     "replay",
