@@ -38,6 +38,7 @@ BENCHMARKS = (
     "recorder",
     "refinements",
     "replay",
+    "rfc-013",
     "shapes",
     "spark",
     "streams",

@@ -23,7 +23,7 @@ SCENARIOS = (
     "rfc-013-hops",
     "rfc-013-capped",
     "rfc-013-branches",
-    "rfc-013-upkeep",
+    "rfc-013-maintenance",
     "rfc-013-production",
 )
 WITHOUT_SCENARIO = (

@@ -9,10 +9,10 @@ the row that it points at is refused. Overwriting a table never cascades.
 
 The constraints are the rows of the table `_constraints`: versioned, forked and merged like other rows.
 
-**Why two writers cannot break a constraint together.** A constraint concerns the rows of one table. Whoever
-changes that table moves its head, and a plan commits only on a manifest that has the pin it was made on. Of
-two writers of a table, the one that loses the conditional create is stale, and begins again on the rows of
-the other. Whoever declares a constraint has read all rows of its table, and moves the head of that table as
+**Why two writers cannot break a constraint together.** A constraint concerns the rows of one table. A plan
+that changes that table moves its head, and commits only on a manifest that has the pin it was made on. Of two
+writers of a table, the one that loses the conditional create is stale, and begins again on the rows of the
+other. A plan that declares a constraint has read all rows of its table, and moves the head of that table as
 well, so a writer that did not know the constraint is stale too. A cascade reads the tables that point at the
 removed rows, and the plan pins what it read.
 """

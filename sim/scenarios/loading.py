@@ -325,7 +325,8 @@ def timeless(settings: Mapping[str, Any], path: Path | None) -> bool:
     """Return true if operations follow one another without any time passing."""
     given = settings.get("store.latency", KEYS["store.latency"].default)
     computed = path is not None and (
-        path.compute_per_request_ns or any(step.compute_ns for step in path.steps)
+        path.compute_per_request_ns
+        or any(step.compute_ns for step in path.steps_of(settings.get("workload.operation") or ""))
     )
     waits = any(settings.get(f"workload.{name}") for name in ("think", "compute", "window"))
     return not any(given.values()) and not waits and not computed

@@ -1,9 +1,9 @@
 """Writers with handles of their own in one process: in memory, and on S3 servers that are other processes.
 
-The account of another engine found clean conflicts between handles of one process on a local disk, and
-corruption between processes on S3, and asked for the run that tells the two apart: handles of one process,
-on S3. Here both are clean. What makes a HEAD stay ahead of its manifest is a takeover without the epoch
-check, and that needs neither a second process nor S3.
+Another engine found clean conflicts between handles of one process on a local disk, and corruption between
+processes on S3. It asked for the run that tells store and process apart: handles of one process, on S3. Here
+both are clean. A HEAD stays ahead of its manifest only after a takeover without the epoch check, which needs
+neither a second process nor S3.
 """
 
 import threading
@@ -78,7 +78,7 @@ def assert_healthy(store: Store, rows: set[int], table: str = "person") -> None:
 
 
 @pytest.mark.parametrize("together", [2, HANDLES])
-def test_handles_of_one_process_commit_or_are_told_that_their_view_is_stale(
+def test_handles_of_one_process_commit_or_find_that_their_view_is_stale(
     opened: Opened, together: int
 ) -> None:
     """The run that tells process and store apart: separate handles, no shared queue, released together."""

@@ -37,7 +37,7 @@ BRANCHES = {
     "requests of a branch's first write": 1777,
     "wall at latency nothing of a branch's first write": 21_000,
 }
-UPKEEP = {
+MAINTENANCE = {
     "manifest seen by the probe, depth 0": 14,
     "commits seen by the probe, depth 0": 9,
     "manifest seen by the probe, depth 10": 34,
@@ -128,7 +128,7 @@ def test_the_references_are_what_was_published() -> None:
         assert before is None or rows[f"{name}, depth 87"]["reference"] == before
     for scenario, published in (
         ("rfc-013-branches", BRANCHES),
-        ("rfc-013-upkeep", UPKEEP),
+        ("rfc-013-maintenance", MAINTENANCE),
         ("rfc-013-production", PRODUCTION),
         ("rfc-013-hops", IN_FLIGHT),
     ):
@@ -221,9 +221,9 @@ def test_uncapped_the_formula_is_the_simulation() -> None:
         ("rfc-013-production", "check and drop each table", {"parallel": True}),
         ("rfc-013-branches", "... which reads all versions", {"parallel": False}),
         ("rfc-013-production", "check and drop each table", {"count": expression("tables")}),
-        ("rfc-013-upkeep", "... which reads all versions", {"repeat": expression("16")}),
-        ("rfc-013-upkeep", "write file, transaction, manifest and hint", {"count": expression(3)}),
-        ("rfc-013-upkeep", "scan the fragments it may be in", {"count": expression("1 + data // 2")}),
+        ("rfc-013-maintenance", "... which reads all versions", {"repeat": expression("16")}),
+        ("rfc-013-maintenance", "write file, transaction, manifest and hint", {"count": expression(3)}),
+        ("rfc-013-maintenance", "scan the fragments it may be in", {"count": expression("1 + data // 2")}),
     ],
 )
 def test_another_path_does_not_pass(name: str, step: str, change: dict[str, Any]) -> None:
