@@ -120,6 +120,7 @@ def _short(name: str, names: Sequence[str]) -> str:
 
 def _checks(checks: Sequence[SimulationCheck]) -> Table:
     made = table(("check", "measured", "simulated", "error", "tolerance", ""), numbers=True)
+    made.columns[-1].justify = "left"
     for check in checks:
         made.add_row(
             check.name,
