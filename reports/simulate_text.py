@@ -59,8 +59,8 @@ def _conflicts(result: SimulateResult) -> Iterator[Text]:
 def _about(result: SimulateResult) -> str:
     runs = len(result.runs)
     of = plural(runs, "run") if runs == result.planned else f"{runs} of {result.planned} runs, then stopped"
-    within = sum(check.ok != bool(check.misses) for check in result.checks)
-    missed = sum(check.ok and bool(check.misses) for check in result.checks)
+    within = sum(check.ok for check in result.checks)
+    missed = sum(not check.ok and bool(check.misses) for check in result.checks)
     checks = f", {within} of {plural(len(result.checks), 'check')} within tolerance" if result.checks else ""
     checks += f", {missed} outside for a stated reason" if missed else ""
     return f"{result.scenario}, {of}, seed {result.seed}{checks}"
@@ -134,9 +134,11 @@ def _checks(checks: Sequence[SimulationCheck]) -> Table:
 
 
 def _state(check: SimulationCheck) -> Text:
-    if check.ok:
-        return Text("misses", "yellow") if check.misses else Text("ok", "green")
-    return Text("within, although a reason to miss is stated" if check.misses else "outside", "bold red")
+    if check.ok and check.misses:
+        return Text("within, although a reason to miss is stated", "bold red")
+    if check.misses:
+        return Text("misses", "yellow")
+    return Text("ok", "green") if check.ok else Text("outside", "bold red")
 
 
 def _with_unit(value: float, unit: str) -> str:

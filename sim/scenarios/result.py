@@ -45,12 +45,22 @@ class SimulationCheck:
     simulated: float
     error: float
     ok: bool
+    """True if it is within its tolerance."""
     tolerance: float = 0.0
     unit: str = ""
     says: str = ""
     misses: str = ""
+    """The reason why it is expected outside of its tolerance."""
     basis: str = ""
     source: str = ""
+
+
+def is_expected(check: SimulationCheck) -> bool:
+    """Return True if a check is within its tolerance, or outside of it for a stated reason.
+
+    A reason that is no longer needed is as wrong as a number that is no longer reached.
+    """
+    return check.ok != bool(check.misses)
 
 
 @dataclass(frozen=True)
