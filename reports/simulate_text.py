@@ -36,7 +36,7 @@ def simulate_text(result: SimulateResult, *, verbose: bool = False) -> Renderabl
     parts: list[RenderableType] = [verdict_line(result.verdict, _about(result)), Text(result.title, "bold")]
     parts += [Text(result.about)] if verbose else []
     parts += _runs(result, verbose=verbose)
-    failed = [check for check in result.checks if not check.ok]
+    failed = [check for check in result.checks if not check.expected]
     if result.checks and (verbose or failed):
         parts += [Uncut(_checks(result.checks if verbose else failed)), *_errors(result.checks)]
     parts += _conflicts(result)

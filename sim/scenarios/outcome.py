@@ -22,7 +22,6 @@ from fencepost.sim.scenarios.result import (
     SimulateResult,
     SimulationCheck,
     Verdict,
-    is_expected,
 )
 from fencepost.sim.scenarios.scenario import Point, Scenario
 from fencepost.sim.scenarios.source import BadScenario
@@ -134,7 +133,7 @@ def _verdict(
     checks: Sequence[SimulationCheck], objectives: Sequence[ObjectiveResult], complete: bool
 ) -> Verdict:
     """Violated by one failed check or one run that broke an objective; undecided while runs are missing."""
-    if not all(map(is_expected, checks)):
+    if not all(check.expected for check in checks):
         return "violated"
     if any(objective.violated for objective in objectives):
         return "violated"

@@ -54,13 +54,13 @@ class SimulationCheck:
     basis: str = ""
     source: str = ""
 
+    @property
+    def expected(self) -> bool:
+        """Return True if it is within its tolerance, or outside of it for a stated reason.
 
-def is_expected(check: SimulationCheck) -> bool:
-    """Return True if a check is within its tolerance, or outside of it for a stated reason.
-
-    A reason that is no longer needed is as wrong as a number that is no longer reached.
-    """
-    return check.ok != bool(check.misses)
+        A reason that is no longer needed is as wrong as a number that is no longer reached.
+        """
+        return self.ok != bool(self.misses)
 
 
 @dataclass(frozen=True)
