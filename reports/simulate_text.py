@@ -36,7 +36,7 @@ def simulate_text(result: SimulateResult, *, verbose: bool = False) -> Renderabl
     parts: list[RenderableType] = [verdict_line(result.verdict, _about(result)), Text(result.title, "bold")]
     parts += [Text(result.about)] if verbose else []
     parts += _runs(result, verbose=verbose)
-    failed = [check for check in result.checks if not check.ok]
+    failed = [check for check in result.checks if not check.expected]
     if result.checks and (verbose or failed):
         parts += [Uncut(_checks(result.checks if verbose else failed)), *_errors(result.checks)]
     parts += _conflicts(result)
@@ -59,8 +59,10 @@ def _conflicts(result: SimulateResult) -> Iterator[Text]:
 def _about(result: SimulateResult) -> str:
     runs = len(result.runs)
     of = plural(runs, "run") if runs == result.planned else f"{runs} of {result.planned} runs, then stopped"
-    good = sum(check.ok for check in result.checks)
-    checks = f", {good} of {plural(len(result.checks), 'check')} within tolerance" if result.checks else ""
+    within = sum(check.ok for check in result.checks)
+    missed = sum(not check.ok and bool(check.misses) for check in result.checks)
+    checks = f", {within} of {plural(len(result.checks), 'check')} within tolerance" if result.checks else ""
+    checks += f", {missed} outside for a stated reason" if missed else ""
     return f"{result.scenario}, {of}, seed {result.seed}{checks}"
 
 
@@ -118,6 +120,7 @@ def _short(name: str, names: Sequence[str]) -> str:
 
 def _checks(checks: Sequence[SimulationCheck]) -> Table:
     made = table(("check", "measured", "simulated", "error", "tolerance", ""), numbers=True)
+    made.columns[-1].justify = "left"
     for check in checks:
         made.add_row(
             check.name,
@@ -125,9 +128,17 @@ def _checks(checks: Sequence[SimulationCheck]) -> Table:
             _with_unit(check.simulated, check.unit),
             f"{100 * check.error:+.1f} %",
             f"{100 * check.tolerance:g} %",
-            Text("ok", "green") if check.ok else Text("outside", "bold red"),
+            _state(check),
         )
     return made
+
+
+def _state(check: SimulationCheck) -> Text:
+    if check.ok and check.misses:
+        return Text("within, although a reason to miss is stated", "bold red")
+    if check.misses:
+        return Text("misses", "yellow")
+    return Text("ok", "green") if check.ok else Text("outside", "bold red")
 
 
 def _with_unit(value: float, unit: str) -> str:
@@ -141,8 +152,8 @@ def _errors(checks: Sequence[SimulationCheck]) -> Iterator[Text]:
     worst = max(checks, key=lambda check: abs(check.error))
     yield Text(f"The largest error is {100 * worst.error:+.1f} %, of {worst.name}.")
     for check in checks:
-        if check.says:
-            yield Text(f"{check.name} ({100 * check.error:+.1f} %): {check.says}.")
+        for remark in filter(None, (check.says, check.misses)):
+            yield Text(f"{check.name} ({100 * check.error:+.1f} %): {remark}.")
 
 
 def objective_text(found: ObjectiveResult, *, complete: bool = True) -> RenderableType:

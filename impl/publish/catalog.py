@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from fencepost.impl.environment import Environment
-from fencepost.impl.publish import branches, keys, recovery
+from fencepost.impl.publish import branches, constraints, keys, recovery
 from fencepost.impl.publish.cache import Contents, Run, TableReader
 from fencepost.impl.publish.cleanup import Cleaned, cleanup
 from fencepost.impl.publish.commit import Published, Unknown, execute
@@ -118,15 +118,21 @@ class Transaction(Draft):
         """Remove the rows of the snapshot that are `chosen`; returns the removed keys by table.
 
         With `cascade`, rows whose edges point at removed rows go too, and rows that point at those; without
-        it, the commit is refused if an edge points at one of them. Rows that this transaction adds are not
-        looked at. The transaction is refused if another one changes what was read meanwhile.
+        it, only edges that were declared to cascade do so, and the commit is refused if another points at
+        one of them. Rows that this transaction adds are not looked at. The transaction is refused if another
+        one changes what was read meanwhile.
         """
         removed = {table: {row[self.snapshot.schema(table).key] for row in self.read(table) if chosen(row)}}
-        open_ = [table] if cascade and removed[table] else []
+        declared = self._cascades()
+        open_ = [table] if (cascade or declared) and removed[table] else []
         while open_:
             target = open_.pop()
             for name in self.snapshot.tables:
-                columns = [column for column, to in self.snapshot.manifest.tables[name].edges if to == target]
+                columns = [
+                    column
+                    for column, to in self.snapshot.manifest.tables[name].edges
+                    if to == target and (cascade or (name, column) in declared)
+                ]
                 if not columns:
                     continue
                 key, gone = self.snapshot.schema(name).key, removed.setdefault(name, set())
@@ -139,6 +145,13 @@ class Transaction(Draft):
         for name, gone_keys in found.items():
             self.delete(name, gone_keys)
         return found
+
+    def _cascades(self) -> set[tuple[str, str]]:
+        """(table, column) of the edges that were declared to cascade."""
+        if constraints.TABLE not in self.snapshot.manifest.tables:
+            return set()
+        found = constraints.declared(self.read(constraints.TABLE))
+        return {(one.table, one.columns[0]) for one in found if one.cascades}
 
     def rely_on(self, tables: Sequence[str]) -> None:
         """The change was decided on the contents of these tables: it is refused if they have changed."""

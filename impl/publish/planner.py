@@ -8,15 +8,16 @@ of the snapshot, and no pin of the common plan would show the conflict.
 **Referential integrity**: no visible edge points at a missing row. Adding rows with edges checks the tables
 that they point at; removing rows checks every table that points at theirs. Both decisions depend on what was
 read, so the plan pins what was read, and the commit checks the pins again. The checks run at the end of a
-draft: before it, edges may point at rows that a later verb adds.
+draft: before it, edges may point at rows that a later verb adds. So do those of constraints (see there).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencepost.impl.publish import keys
+from fencepost.impl.publish import constraints, keys
 from fencepost.impl.publish.cache import Contents, TableReader
+from fencepost.impl.publish.constraints import Constraint
 from fencepost.impl.publish.documents import Action, Entry, Manifest, Merges, PublishPlan
 from fencepost.impl.publish.errors import Absent, Dangling, Invalid
 from fencepost.impl.publish.safeguards import Safeguards
@@ -38,7 +39,7 @@ class Change:
 
     table: str
     verb: str
-    """create, append, upsert, overwrite, delete, drop, rewrite, read, {add,drop}-{column,edge}."""
+    """create, append, upsert, overwrite, delete, drop, rewrite, read, constrain, {add,drop}-{column,edge}."""
     rows: tuple[Row, ...] = ()
     keys: tuple[Any, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -94,6 +95,18 @@ class Draft:
     def drop_table(self, table: str) -> None:
         """Remove a table. Its name may be used again."""
         self._add(table, "drop")
+
+    def limit(self, table: str, columns: Sequence[str], at_most: int = 1) -> None:
+        """Allow at most so many rows with the same values in `columns`. Checks every row, now and later."""
+        self._add(constraints.TABLE, "constrain", constraint=Constraint(table, tuple(columns), at_most))
+
+    def cascade(self, table: str, edge: str) -> None:
+        """Delete rows of `table` together with the row that their column `edge` points at."""
+        self._add(constraints.TABLE, "constrain", constraint=Constraint(table, (edge,), None))
+
+    def drop_constraint(self, name: str) -> None:
+        """Remove a constraint by its name in the table of constraints."""
+        self.delete(constraints.TABLE, [name])
 
     def rewrite(self, table: str) -> None:
         """Store the same rows as one fragment (compaction)."""
@@ -181,6 +194,7 @@ class Planner:
     def _needed(self, draft: Draft) -> set[str]:
         tables = self._snapshot.tables
         needed = {change.table for change in draft.changes} - {ALL_TABLES}
+        needed |= {constraints.TABLE} & tables.keys()
         for change in draft.changes:
             if change.verb == "add-edge":
                 needed.add(change.details["target"])
@@ -224,7 +238,11 @@ class Planner:
                 touched.add(change.table, added)
                 touched.remove(change.table, gone)
             case "delete":
-                touched.remove(change.table, table.delete(change.keys))
+                self._delete(table, change.keys, touched)
+            case "constrain":
+                if table.schema is None:
+                    table.create(constraints.SCHEMA)
+                touched.add(change.table, table.add((details["constraint"].row,), "upsert"))
             case "drop":
                 touched.remove(change.table, table.drop())
             case "rewrite":
@@ -259,9 +277,56 @@ class Planner:
         table.alter(Schema.of(table.table, columns, schema.key, edges), rewrite=verb == "drop-column")
         touched.add(table.table, table.by_key() if verb == "add-edge" else ())
 
-    # Referential integrity.
+    # Constraints and referential integrity.
+
+    def _delete(self, table: WorkingTable, wanted: Iterable[Any], touched: _Touched) -> None:
+        """Delete rows, then the rows whose edges to them cascade, until no such row is left."""
+        gone = table.delete(tuple(wanted))
+        touched.remove(table.table, gone)
+        if not gone:
+            return
+        for source, column in self._edges_to(table.table):
+            if any(one.cascades and one.is_of(source.table, column) for one in self._declared()):
+                self._pinned.add(constraints.TABLE)  # a rival may have withdrawn the cascade
+                keys_ = set(gone)
+                pointing = [row for row in source.rows() if row[column] in keys_]
+                self._delete(source, [row[source.existing().key] for row in pointing], touched)
+
+    def _declared(self) -> Sequence[Constraint]:
+        if constraints.TABLE not in self._snapshot.tables and constraints.TABLE not in self._tables:
+            return ()
+        table = self._table(constraints.TABLE)
+        if table.schema is None:
+            return ()
+        if table.schema != constraints.SCHEMA:
+            raise Invalid(f"table {constraints.TABLE} is for constraints; name and columns are not free")
+        return constraints.declared(table.rows())
 
     def _check(self, touched: _Touched) -> None:
+        self._check_edges(touched)
+        self._check_constraints(touched)
+
+    def _check_constraints(self, touched: _Touched) -> None:
+        declared = self._declared()
+        new = touched.added.get(constraints.TABLE, {})
+        for one in declared:
+            if one.name in new:
+                table = self._table(one.table)
+                one.check_schema(table.schema)
+                table.alter(table.existing())  # a rival that does not know the constraint must become stale
+                self._check_limit(one, table, None)
+            elif one.table in touched.added or one.table in touched.removed:
+                table = self._table(one.table)
+                one.check_schema(table.schema)
+                rows = (table.get(key) for key in touched.added.get(one.table, ()))
+                self._check_limit(one, table, [row for row in rows if row is not None])
+
+    def _check_limit(self, one: Constraint, table: WorkingTable, added: Sequence[Row] | None) -> None:
+        values = one.broken_by(table.rows(), added)
+        if values is not None:
+            raise Invalid(f"{one.broken_text(values)}; constraint {one.name!r} forbids it")
+
+    def _check_edges(self, touched: _Touched) -> None:
         for name, added in touched.added.items():
             table = self._table(name)
             if table.schema is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.cache import Contents, TableReader
 from fencepost.impl.publish.catalog import Catalog
+from fencepost.impl.publish.constraints import constraint_faults
 from fencepost.impl.publish.context import BranchContext
 from fencepost.impl.publish.documents import Manifest, Version
 from fencepost.impl.publish.errors import PublishError
@@ -27,7 +28,7 @@ class Verified:
 
 
 def verify(catalog: Catalog) -> Verified:
-    """Check the chain, every pinned version and fragment, and every edge of the retained manifests."""
+    """Check the chain, and each version, fragment, edge and constraint of the retained manifests."""
     manifests = sorted(catalog.log(), key=lambda manifest: manifest.id)
     # Read after the log: a cleanup in between explains what it deleted, and nothing else.
     boundary = catalog.context.chain.boundary.read()
@@ -85,7 +86,8 @@ def _table_faults(context: BranchContext, manifest: Manifest, reader: TableReade
         if context.chain.boundary.read() < manifest.id:  # else a cleanup deleted it meanwhile, as it may
             yield f"manifest {manifest.id}: {error}"
         return
-    yield from (f"manifest {manifest.id}: {fault}" for fault in edge_faults(tables))
+    faults = (*edge_faults(tables), *constraint_faults(tables))
+    yield from (f"manifest {manifest.id}: {fault}" for fault in faults)
 
 
 def _head_faults(context: BranchContext, latest: Manifest) -> Iterator[str]:

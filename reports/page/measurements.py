@@ -43,7 +43,7 @@ def _checks(checks: Sequence[SimulationCheck]) -> Markup:
             check.name,
             amount(check.reference),
             amount(check.simulated),
-            verdict("holds" if check.ok else "violated", f"{check.error:+.1%}"),
+            verdict("holds" if check.expected else "violated", f"{check.error:+.1%}"),
         )
         for check in checks
     ]

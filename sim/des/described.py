@@ -30,20 +30,13 @@ class Describing:
         workload = simulation.setup.workload
         self.simulation = simulation
         self.path: Path = workload.path
-        self.values: dict[str, float] = {
-            **self.path.parameters,
-            **workload.parameters,
-            "depth": float(workload.depth),
-            "history": float(workload.depth),
-            "batch": 1.0,
-        }
-        for name, counter in self.path.counters.items():
-            given = workload.counters.get(name)
-            self.values[name] = counter.starts.value(self.values) if given is None else given
+        self.values = self.path.values(workload.depth, workload.parameters, workload.counters)
         self.parts: dict[str, int] = {}
         self.versions: dict[str, int] = {}
         """Of the keys that writers contend for."""
-        self._contends = any(step.when for step in self.path.steps)
+        self.operation = workload.operation or self.path.operation
+        self._steps = self.path.steps_of(self.operation)
+        self._contends = any(step.when for step in self._steps)
         if self._contends:
             simulation.counters["conflicts"] = 0.0
         self._dice = SeededEnvironment(0).stream(f"{simulation.engine.seed}/conflicts")
@@ -89,7 +82,7 @@ class Describing:
             known = dict(self.versions) if self._contends else {}
             try:
                 values = {**self.values, "batch": float(batch)}
-                self.walk(client, self.path.steps, values, self.parts, known)
+                self.walk(client, self._steps, values, self.parts, known)
                 return
             except Refused:
                 actor = self.simulation.engine.current
@@ -111,13 +104,14 @@ class Describing:
         """Send what the steps say, with these values. Raises `Refused` after a conditional write that was."""
         together: list[Any] = []
         for at, step in enumerate(steps):
-            if step.compute_ns:
+            rounds = _whole(step.repeat.value(values))
+            if step.compute_ns and rounds:
                 self.simulation.engine.sleep_ns(step.compute_ns)
-            for _ in range(_whole(step.repeat.value(values))):
+            for _ in range(rounds):
                 requests = self._requests(step, values, known)
                 if parts is not None and requests:
-                    name = step.part or step.name
-                    parts[name] = parts.get(name, 0) + len(requests)
+                    for name in step.counted:
+                        parts[name] = parts.get(name, 0) + len(requests)
                 together += requests
                 follows = at + 1 < len(steps) and steps[at + 1].beside
                 if follows:
@@ -138,7 +132,7 @@ class Describing:
         if step.key:
             shared = (step.kind, step.key, step.size, step.kind in READS, step.when)
             return [Contended(*shared, versions=self.versions, known=known)] * count
-        return [nominal(step.kind, f"{step.prefix or step.part or step.name}/object", step.size)] * count
+        return [nominal(step.kind, f"{step.prefix or step.counted[0]}/object", step.size)] * count
 
     # Maintenance.
 
@@ -170,7 +164,7 @@ class Describing:
 
 class _Walker:
     def __init__(self, describing: Describing, client: Client) -> None:
-        self.name = describing.path.operation
+        self.name = describing.operation
         self._describing = describing
         self._client = client
 

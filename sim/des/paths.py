@@ -5,6 +5,7 @@ table, fragments of a file, objects that wait to be reconciled. A step says how 
 arithmetic over counters and parameters, and whether they wait for one another.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fencepost.impl.store.requests import Outcome, Reply
@@ -87,14 +88,18 @@ class Step:
     """Together with the parallel step before it."""
     size: int = 0
     compute_ns: int = 0
-    part: str = ""
-    """Under which name its requests are counted."""
+    parts: tuple[str, ...] = ()
+    """Names under which its requests are counted; its own name when there are none."""
     prefix: str = ""
     """Where its keys are, for limits by prefix."""
     key: str = ""
     """A key that all writers share: reads note its version, conditional writes contend for it."""
     when: str = ""
     """Of a write: `absent` creates the next key of a sequence, `match` replaces what was read."""
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        return self.parts or (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +133,33 @@ class Path:
     parameters: dict[str, float] = field(default_factory=dict)
     counters: dict[str, Counter] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
+    others: dict[str, tuple[Step, ...]] = field(default_factory=dict)
+    """Steps of further operations, by name."""
+    origins: dict[str, str] = field(default_factory=dict)
+    """Where the number of a parameter comes from, by the parameter's name."""
     maintenance: dict[str, Maintenance] = field(default_factory=dict)
     compute_per_request_ns: int = 0
     attempts: int = 1000
     """Of an operation whose conditional writes are refused; it begins again from its first step."""
     pause_ns: int = 0
     """Before it begins again: a random time up to twice this."""
+
+    def values(
+        self, depth: int, parameters: Mapping[str, float], counters: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Return what the names in expressions stand for as a run begins."""
+        found = {
+            **self.parameters,
+            **parameters,
+            "depth": float(depth),
+            "history": float(depth),
+            "batch": 1.0,
+        }
+        for name, counter in self.counters.items():
+            given = counters.get(name)
+            found[name] = counter.starts.value(found) if given is None else given
+        return found
+
+    def steps_of(self, operation: str) -> tuple[Step, ...]:
+        """Return the steps of the operation of this name."""
+        return self.others.get(operation, self.steps)

@@ -49,7 +49,8 @@ class Result:
     """Answers other than `done`, by kind and outcome."""
     faults: dict[str, int]
     saturation: dict[str, float]
-    """The mean share of places taken, of each cap; and how long its queue was at the most."""
+    """The mean share of places taken, of each cap; how long its queue was at the most; and of a client's cap,
+    the most requests in flight at one moment, and their mean number while there are any."""
     counters: dict[str, float] = field(default_factory=dict)
     """Counters of a described path at the end of the run."""
     parts: dict[str, float] = field(default_factory=dict)

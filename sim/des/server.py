@@ -38,7 +38,18 @@ SECOND_NS = 1_000_000_000
 class Gate:
     """Lets `places` requests through at once, queues the others in order of arrival, and measures its use."""
 
-    __slots__ = ("_busy_ns", "_changed_ns", "_engine", "free", "places", "queue", "queued_max", "waited")
+    __slots__ = (
+        "_any_ns",
+        "_busy_ns",
+        "_changed_ns",
+        "_engine",
+        "free",
+        "places",
+        "queue",
+        "queued_max",
+        "used_max",
+        "waited",
+    )
 
     def __init__(self, engine: Any, places: int) -> None:
         self._engine = engine
@@ -47,7 +58,9 @@ class Gate:
         self.queue: deque[Any] = deque()
         self.queued_max = 0
         self.waited = 0
+        self.used_max = 0
         self._busy_ns = 0
+        self._any_ns = 0
         self._changed_ns = 0
 
     def enter(self, flight: Any) -> bool:
@@ -55,6 +68,7 @@ class Gate:
         if self.free:
             self._mark()
             self.free -= 1
+            self.used_max = max(self.used_max, self.places - self.free)
             return True
         self.queue.append(flight)
         self.waited += 1
@@ -72,13 +86,20 @@ class Gate:
 
     def _mark(self) -> None:
         now = self._engine.simpy._now  # noqa: SLF001 - twice a request: the property costs as much as the sum
-        self._busy_ns += (self.places - self.free) * (now - self._changed_ns)
+        if self.free < self.places:
+            self._busy_ns += (self.places - self.free) * (now - self._changed_ns)
+            self._any_ns += now - self._changed_ns
         self._changed_ns = now
 
     def use(self, now_ns: int) -> float:
         """Mean share of its places in use."""
         self._mark()
         return self._busy_ns / (self.places * now_ns) if now_ns else 0.0
+
+    def parallelism(self) -> float:
+        """Mean number of places in use while any is in use; 0 when none ever was."""
+        self._mark()
+        return self._busy_ns / self._any_ns if self._any_ns else 0.0
 
 
 class Rate:

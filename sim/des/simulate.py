@@ -22,7 +22,7 @@ WORKLOADS: dict[str, Workload] = {
     "described": Workload(
         actors="fencepost.sim.des.described:Describing",
         operations=(),
-        keys=("workload.path", "workload.depth", "workload.window", "faults.crash"),
+        keys=("workload.path", "workload.operation", "workload.depth", "workload.window", "faults.crash"),
     ),
 }
 """By the value of `workload.system` in a scenario file: those of the systems, and paths without code."""
@@ -126,4 +126,6 @@ def _saturation(simulation: Simulation) -> dict[str, float]:
     if gates:
         found["client"] = round(sum(gate.use(now) for gate in gates) / len(gates), 6)
         found["client_queue_max"] = float(max(gate.queued_max for gate in gates))
+        found["client_in_flight_max"] = float(max(gate.used_max for gate in gates))
+        found["client_parallelism"] = round(sum(gate.parallelism() for gate in gates) / len(gates), 6)
     return found

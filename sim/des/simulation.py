@@ -44,6 +44,8 @@ class Workload:
     """Attempts of an operation that loses to others."""
     path: Any = None
     """The described write path of a workload without code."""
+    operation: str | None = None
+    """The operation of that path; its first one when not given."""
     counters: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, float] = field(default_factory=dict)
     maintenance: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)

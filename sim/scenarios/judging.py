@@ -29,6 +29,9 @@ def measure(run: SimulatedRun, name: str) -> float | None:
     if name == "failed":
         return float(sum(run.failed.values()))
     head, _, statistic = name.rpartition(".")
+    if head == "client":
+        found_ = run.saturation.get(f"client_{statistic}")
+        return None if found_ is None else float(found_)
     if head in ("part", "counter"):
         found = (run.parts if head == "part" else run.counters).get(statistic)
         return None if found is None else float(found)
@@ -65,22 +68,24 @@ def _check(
         if check.relative_to is not None:
             others = _chosen(scenario, check, check.relative_to, points)
             simulated /= _mean(scenario, check, runs, others)
-    return row(check.name, check.measured, simulated, check.tolerance, check.unit, check.says)
+    return row(check, simulated)
 
 
-def row(
-    name: str, reference: float, simulated: float, tolerance: float, unit: str, says: str
-) -> SimulationCheck:
-    error = (simulated - reference) / reference if reference else 0.0
+def row(check: Check, simulated: float) -> SimulationCheck:
+    """Compare a measured number with the simulated one."""
+    error = (simulated - check.measured) / check.measured if check.measured else 0.0
     return SimulationCheck(
-        name=name,
-        reference=round(reference, 6),
+        name=check.name,
+        reference=round(check.measured, 6),
         simulated=round(simulated, 6),
         error=round(error, 6),
-        ok=abs(error) <= tolerance,
-        tolerance=tolerance,
-        unit=unit,
-        says=says,
+        ok=abs(error) <= check.tolerance,
+        tolerance=check.tolerance,
+        unit=check.unit,
+        says=check.says,
+        misses=check.misses,
+        basis=check.basis,
+        source=check.source,
     )
 
 
@@ -183,7 +188,21 @@ def _reached(below: bool, bound: float, value: float | None) -> bool:
 
 
 OF_A_RUN = ("throughput", "throughput_per_writer", "dollars_month", "dollars_million", "failed")
-CHECK = ("name", "measure", "at", "measured", "tolerance", "slope_over", "relative_to", "says")
+OF_A_CLIENT = ("parallelism", "in_flight_max")
+"""Of the requests of a client with a cap."""
+CHECK = (
+    "name",
+    "measure",
+    "at",
+    "measured",
+    "tolerance",
+    "slope_over",
+    "relative_to",
+    "says",
+    "misses",
+    "basis",
+    "source",
+)
 
 
 def unit_of(name: str, measures: Sequence[str]) -> str:
@@ -241,6 +260,9 @@ def read_checks(
     return tuple(_read_check(source, where, found, full, measures) for where, found in tables)
 
 
+TEXTS = ("says", "misses", "basis", "source")
+
+
 def _read_check(
     source: Source, where: str, found: dict[str, Any], full: Callable[[str], str], measures: Sequence[str]
 ) -> Check:
@@ -273,7 +295,7 @@ def _read_check(
         unit="" if slope or relative is not None else unit,
         slope_over=source.parse(f"{where}.slope_over", full, slope) if slope else "",
         relative_to=at("relative_to") if relative is not None else None,
-        says=source.parse(f"{where}.says", units.text, found["says"]) if "says" in found else "",
+        **{name: source.parse(f"{where}.{name}", units.text, found[name]) for name in TEXTS if name in found},
     )
 
 
@@ -314,17 +336,25 @@ def formula_rows(
             requests=stats.requests,
             concurrency=min(given) if given else None,
             rtt_ms=rtt_ms,
-            compute_ms=_compute_ms(scenario, stats.requests),
+            compute_ms=_compute_ms(scenario, point, stats.requests),
         )
         name = "formula at " + ", ".join(
             f"{key.rpartition('.')[2]} {v}" for key, v in point.parameters.items()
         )
-        rows.append(row(name, reference, stats.p50, formula.tolerance, "ms", ""))
+        rows.append(row(Check(name, "", {}, reference, formula.tolerance, "ms"), stats.p50))
     return rows
 
 
-def _compute_ms(scenario: Scenario, requests: float) -> float:
+def _compute_ms(scenario: Scenario, point: Point, requests: float) -> float:
     path = scenario.path
     if path is None:
         return 0.0
-    return (sum(step.compute_ns for step in path.steps) + requests * path.compute_per_request_ns) / 1e6
+
+    def named(table: str) -> dict[str, float]:
+        head = f"workload.{table}."
+        return {key.removeprefix(head): v for key, v in point.settings.items() if key.startswith(head)}
+
+    values = path.values(point.settings.get("workload.depth", 0), named("parameters"), named("counters"))
+    steps = path.steps_of(point.settings.get("workload.operation", ""))
+    computed = sum(step.compute_ns for step in steps if step.repeat.value(values) >= 1)
+    return (computed + requests * path.compute_per_request_ns) / 1e6

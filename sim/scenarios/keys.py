@@ -98,6 +98,9 @@ KEYS: dict[str, Key] = {
     "workload.path": Key(
         units.text, None, "of a described system: a file beside the scenario, or one that is shipped"
     ),
+    "workload.operation": Key(
+        units.text, None, "of the described path: one of its `[operations]`, or its first when not given"
+    ),
     "workload.writers": Key(units.up_to(100_000), 1, "at once"),
     "workload.tables": Key(units.up_to(10_000), 1, "an operation draws one"),
     "workload.rows": Key(units.up_to(1_000_000), 1, "in one operation"),

@@ -13,6 +13,7 @@ from fencepost.sim.des.result import MEASURES
 from fencepost.sim.des.simulate import WORKLOADS
 from fencepost.sim.scenarios import units
 from fencepost.sim.scenarios.judging import (
+    OF_A_CLIENT,
     OF_A_RUN,
     read_checks,
     read_formula,
@@ -195,12 +196,15 @@ def _prices(source: Source, given: Mapping[str, Any]) -> dict[str, float]:
 
 def _measures(system: str, path: Path | None) -> list[str]:
     """Everything that can be measured of the runs of this system."""
-    found = [*OF_A_RUN]
-    operations = [*WORKLOADS[system].operations] if path is None else [path.operation, *path.maintenance]
+    found = [*OF_A_RUN, *(f"client.{name}" for name in OF_A_CLIENT)]
+    operations = [*WORKLOADS[system].operations]
+    if path is not None:
+        operations = [path.operation, *path.others, *path.maintenance]
     found += [f"{operation}.{statistic}" for operation in operations for statistic in MEASURES]
     if path is None:
         return [*found, *(f"counter.{name}" for name in WORKLOADS[system].counters)]
-    found += dict.fromkeys(f"part.{step.part or step.name}" for step in path.steps)
+    steps = [step for steps in (path.steps, *path.others.values()) for step in steps]
+    found += dict.fromkeys(f"part.{name}" for step in steps for name in step.counted)
     return found + [f"counter.{name}{end}" for name in path.counters for end in ("", "_max")]
 
 
@@ -221,6 +225,7 @@ def _names_of_path(source: Source, path: Any, tables: Sequence[Mapping[str, Any]
 
 
 SPECIFIC = (
+    "workload.operation",
     "workload.tables",
     "workload.rows",
     "workload.attempts",
@@ -320,7 +325,8 @@ def timeless(settings: Mapping[str, Any], path: Path | None) -> bool:
     """Return true if operations follow one another without any time passing."""
     given = settings.get("store.latency", KEYS["store.latency"].default)
     computed = path is not None and (
-        path.compute_per_request_ns or any(step.compute_ns for step in path.steps)
+        path.compute_per_request_ns
+        or any(step.compute_ns for step in path.steps_of(settings.get("workload.operation") or ""))
     )
     waits = any(settings.get(f"workload.{name}") for name in ("think", "compute", "window"))
     return not any(given.values()) and not waits and not computed
@@ -361,6 +367,12 @@ def check_settings(
         fail(
             "workload.path" if system != "described" else "workload",
             'belongs to system = "described"' if system != "described" else "a described system needs a path",
+        )
+    wanted = get("workload.operation")
+    if path is not None and wanted and wanted not in (path.operation, *path.others):
+        fail(
+            "workload.operation",
+            f"the path {path.name!r} has no {wanted!r}; {suggestion(wanted, path.others)}",
         )
     workload = WORKLOADS[system]
     for key in SPECIFIC:

@@ -133,7 +133,7 @@ def _verdict(
     checks: Sequence[SimulationCheck], objectives: Sequence[ObjectiveResult], complete: bool
 ) -> Verdict:
     """Violated by one failed check or one run that broke an objective; undecided while runs are missing."""
-    if not all(check.ok for check in checks):
+    if not all(check.expected for check in checks):
         return "violated"
     if any(objective.violated for objective in objectives):
         return "violated"

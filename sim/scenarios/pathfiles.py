@@ -1,5 +1,6 @@
 """Described write paths as files: one description, which any number of scenarios use."""
 
+from collections.abc import Mapping
 from pathlib import Path as File
 from typing import Any
 
@@ -18,9 +19,10 @@ TOP = {
     "compute_per_request": "of the writer, before each request",
     "attempts": "of an operation whose conditional write is refused",
     "retry_pause": "before an operation begins again",
-    "parameters": "a table of numbers that expressions use and scenarios sweep",
+    "parameters": "numbers that expressions use and scenarios sweep; `{ value, from }` names the origin",
     "counters": "a table of what grows: each `starts` at so much and `grows` with every operation",
     "step": "`[[step]]`, one for each step of an operation, in their order",
+    "operations": "`[[operations.NAME.step]]`, further operations; `workload.operation` chooses one",
     "maintenance": "`[maintenance.NAME]`, what is done beside the operations",
 }
 STEP = {
@@ -31,8 +33,8 @@ STEP = {
     "repeat": "the whole step so often, one time after another; 1 when not given",
     "beside": "true: together with the parallel step before it",
     "bytes": "of each request, as in `64 KiB`",
-    "compute": "of the writer, before the step, as in `5 ms`",
-    "part": "under which name its requests are counted; the step's when not given",
+    "compute": "of the writer, before the step, as in `5 ms`; not where `repeat` is 0",
+    "part": "under which name its requests are counted, or a list of names; the step's when not given",
     "prefix": "where its keys are, for limits by prefix; the step's name when not given",
     "key": "a key that all writers share, for which conditional writes contend",
     "when": f"{' or '.join(CONDITIONS)}, of a put to a `key`: create the next, or replace what was read",
@@ -63,10 +65,16 @@ def read_path(file: File) -> Path:
     source = Source(file)
     top = source.tables
     source.only("", top, TOP)
-    parameters = {
-        name: source.parse(f"parameters.{name}", units.number, value)
-        for name, value in source.table("parameters", top.get("parameters", {})).items()
-    }
+    parameters: dict[str, float] = {}
+    origins: dict[str, str] = {}
+    for name, value in source.table("parameters", top.get("parameters", {})).items():
+        where = f"parameters.{name}"
+        if isinstance(value, dict):
+            source.only(where, value, ("value", "from"))
+            source.needs(where, value, ("value", "from"))
+            origins[name] = source.parse(f"{where}.from", units.text, value["from"])
+            value = value["value"]
+        parameters[name] = source.parse(where, units.number, value)
     counters = source.table("counters", top.get("counters", {}))
     names = {*NAMES, *parameters, *counters}
     for name in (*parameters, *counters):
@@ -75,11 +83,22 @@ def read_path(file: File) -> Path:
     steps = _steps(source, "step", top.get("step"), names)
     if not steps:
         raise BadScenario(f"{file}: has no [[step]], so there is nothing to simulate")
+    operation = source.parse("operation", units.text, top.get("operation", "write"))
+    others: dict[str, tuple[Step, ...]] = {}
+    for name, value in source.table("operations", top.get("operations", {})).items():
+        where = f"operations.{name}"
+        found = source.table(where, value)
+        source.only(where, found, ("step",))
+        others[name] = _steps(source, f"{where}.step", found.get("step"), names)
+        if name == operation or not others[name]:
+            source.fail(where, "needs a name of its own, and a [[step]]")
     return Path(
         name=file.stem,
-        operation=source.parse("operation", units.text, top.get("operation", "write")),
+        operation=operation,
+        others=others,
+        origins=origins,
         parameters=parameters,
-        counters={name: _counter(source, name, value, names) for name, value in counters.items()},
+        counters={name: _counter(source, name, value, names, parameters) for name, value in counters.items()},
         steps=steps,
         maintenance={
             name: _maintenance(
@@ -99,12 +118,14 @@ def read_path(file: File) -> Path:
     )
 
 
-def _counter(source: Source, name: str, value: Any, names: set[str]) -> Counter:
+def _counter(
+    source: Source, name: str, value: Any, names: set[str], parameters: Mapping[str, float]
+) -> Counter:
     where = f"counters.{name}"
     found = source.table(where, value)
     source.only(where, found, ("starts", "grows"))
     return Counter(
-        starts=source.expression(f"{where}.starts", found.get("starts", "depth"), {"depth"}),
+        starts=source.expression(f"{where}.starts", found.get("starts", "depth"), {"depth", *parameters}),
         grows=source.expression(f"{where}.grows", found.get("grows", 1), names),
     )
 
@@ -146,9 +167,14 @@ def _step(source: Source, where: str, found: dict[str, Any], names: set[str]) ->
         beside=beside,
         size=get("bytes", units.size, "0 B"),
         compute_ns=get("compute", units.duration, "0 ms"),
-        part=get("part", units.text, name),
+        parts=get("part", _parts, name),
         prefix=get("prefix", units.text, name),
     )
+
+
+def _parts(value: Any) -> tuple[str, ...]:
+    names = value if isinstance(value, list) and value else [value]
+    return tuple(units.text(name) for name in names)
 
 
 def _maintenance(

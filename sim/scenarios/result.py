@@ -45,9 +45,22 @@ class SimulationCheck:
     simulated: float
     error: float
     ok: bool
+    """True if it is within its tolerance."""
     tolerance: float = 0.0
     unit: str = ""
     says: str = ""
+    misses: str = ""
+    """The reason why it is expected outside of its tolerance."""
+    basis: str = ""
+    source: str = ""
+
+    @property
+    def expected(self) -> bool:
+        """Return True if it is within its tolerance, or outside of it for a stated reason.
+
+        A reason that is no longer needed is as wrong as a number that is no longer reached.
+        """
+        return self.ok != bool(self.misses)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,12 @@ class Check:
     """Not the measure itself, but its ratio to that of this run."""
     says: str = ""
     """A remark on its residual."""
+    misses: str = ""
+    """The reason why the simulation cannot have this number: it is expected outside of the tolerance."""
+    basis: str = ""
+    """The parameter of the path whose number is from this measurement, if one is."""
+    source: str = ""
+    """Place where the number was published."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -374,3 +374,40 @@ def test_a_condition_that_removes_nothing_is_refused(
     assert code == 2
     assert message in err
     assert len(result(catalog, "log", graph)["commits"]) == 2
+
+
+def test_a_constraint_is_declared_kept_and_dropped(catalog: Run, graph: str) -> None:
+    constrain = ("constrain", graph, "person", "name", "--author", "ann")
+    assert catalog(*constrain)[1] == "published as manifest 3: declared person(name) at most 1\n"
+    Path("more.csv").write_text("id,name,born\n3,Ada,1900\n")
+    code, out, err = catalog("put", graph, "person=more.csv", "--author", "ann")
+    assert (code, out) == (2, "")
+    assert (
+        "table person: more than 1 row with name 'Ada'; constraint 'person(name) at most' forbids it" in err
+    )
+    (row,) = result(catalog, "get", graph, "_constraints")["rows"]
+    assert (row["table"], row["columns"], row["at_most"]) == ("person", "name", 1)
+    assert catalog(*constrain, "--drop")[1] == "published as manifest 4: dropped person(name) at most\n"
+    assert catalog("put", graph, "person=more.csv", "--author", "ann")[0] == 0
+    code, _, err = catalog(*constrain)
+    assert code == 2
+    assert "more than 1 row with name 'Ada'" in err
+    assert catalog(*constrain, "--at-most", "2")[0] == 0
+    code, _, err = catalog("constrain", graph, "person", "born", "--drop")
+    assert code == 2
+    assert err == "fencepost: there is no constraint 'person(born) at most'; nothing was removed\n"
+    assert result(catalog, "verify", graph)["verdict"] == "holds"
+
+
+def test_a_declared_cascade_needs_no_option(catalog: Run, graph: str) -> None:
+    for column in ("a", "b"):
+        assert catalog("constrain", graph, "knows", column, "--cascade")[0] == 0
+    code, _, err = catalog("constrain", graph, "knows", "a", "b", "--cascade")
+    assert code == 2
+    assert "--cascade takes one column" in err
+    code, _, err = catalog("constrain", graph, "person", "name", "--cascade")
+    assert code == 2
+    assert "the column is no edge" in err
+    found = result(catalog, "delete", graph, "person", "2")
+    assert found["published"] is True
+    assert result(catalog, "get", graph, "knows")["rows"] == []

@@ -165,3 +165,25 @@ def test_a_file_that_cannot_be_finished_is_not_there(tmp_path: Path, monkeypatch
     with pytest.raises(BadScenario, match="No space left on device"):
         outcome.replace_file(target, b"another")
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"the one before"]
+
+
+@pytest.mark.parametrize(
+    ("measured", "misses", "verdict"),
+    [
+        ("22 ms", "", "holds"),
+        ("30 ms", "", "violated"),
+        ("30 ms", 'misses = "it was measured elsewhere"', "holds"),
+        ("22 ms", 'misses = "it was measured elsewhere"', "violated"),
+    ],
+)
+def test_a_reason_to_miss_is_needed_while_the_number_is_missed(
+    tmp_path: Path, measured: str, misses: str, verdict: str
+) -> None:
+    """At depth 1 a write takes 20 ms. A reason that is no longer needed would hide the next error."""
+    (tmp_path / "p.toml").write_text(PATH)
+    file = tmp_path / "s.toml"
+    file.write_text(
+        f'{SCENARIO}[[check]]\nname = "wall"\nmeasure = "write.p50"\nat = {{ depth = 1 }}\n'
+        f'measured = "{measured}"\ntolerance = "15 %"\n{misses}\n'
+    )
+    assert perform(Order(read(file), jobs=1)).verdict == verdict

@@ -265,6 +265,10 @@ PATH = '[[step]]\nname = "a"\n'
         (f'{PATH}count = "a.b"\n', "is not understood"),
         (f"{PATH}count = true\n", "is no arithmetic"),
         (f'{PATH}order = "paralel"\n', '"paralel" is none of serial, parallel'),
+        (f"{PATH}part = [1]\n", "step.0.part: 1 is no text"),
+        (f"{PATH}[operations.other]\n", "operations.other: needs a name of its own, and a [[step]]"),
+        (f'{PATH}[[operations.write.step]]\nname = "a"\n', "operations.write: needs a name of its own"),
+        (f"{PATH}[parameters]\na = {{ value = 1 }}\n", "parameters.a: needs from"),
         (f"{PATH}beside = true\n", "stands beside nothing"),
         (f'{PATH}kind = "post"\n', "p.toml:3: step.0.kind:"),
         (f"[counters]\ndepth = {{}}\n{PATH}", "p.toml:2: counters.depth: cannot be a name here"),
@@ -293,3 +297,31 @@ def test_a_path_of_ones_own_lies_beside_the_scenario(tmp_path: Path) -> None:
     file.write_text('[workload]\nsystem = "described"\npath = "mine.toml"\noperations = 2\n')
     found = to_json(perform(Order(read(file))))
     assert found["runs"][0]["operations"]["write"]["requests"] == 3
+
+
+def test_a_scenario_chooses_an_operation_of_its_path(tmp_path: Path) -> None:
+    """They share counters and parameters. A step without repetitions computes nothing."""
+    (tmp_path / "mine.toml").write_text(
+        '[parameters]\nasked = { value = 0, from = "stated" }\nrest = 4\n'
+        '[[step]]\nname = "a"\n[[step]]\nname = "b"\ncompute = "1 s"\nrepeat = "asked"\n'
+        '[[operations.other.step]]\nname = "c"\npart = ["c", "both"]\ncount = "rest"\norder = "parallel"\n'
+    )
+    file = tmp_path / "s.toml"
+    text = (
+        '[store]\nlatency = "10 ms"\n[client]\nin_flight = 2\n'
+        '[workload]\nsystem = "described"\npath = "mine.toml"\noperations = 1\n'
+        '[[case]]\nname = "first"\n[[case]]\nname = "second"\nset = { operation = "other" }\n'
+    )
+    file.write_text(text)
+    first, second = to_json(perform(Order(read(file))))["runs"]
+    assert first["operations"]["write"]["p50"] == 10
+    assert first["parts"] == {"a": 1}
+    assert second["operations"]["other"]["p50"] == 20, "two at a time"
+    assert second["parts"] == {"c": 4, "both": 4}
+    assert (second["saturation"]["client_parallelism"], second["saturation"]["client_in_flight_max"]) == (
+        2,
+        2,
+    )
+    file.write_text(text.replace('"other"', '"othr"'))
+    with pytest.raises(BadScenario, match=r"has no 'othr'; perhaps 'other'"):
+        Order(read(file))
