@@ -307,7 +307,7 @@ def _serve(
         limits=limits_of(options),
         tokens=tokens,
         recording=recording,
-        extensions=extensions_of(buckets),
+        extensions=lambda: extensions_of(buckets),
         answers_unsigned=not options["private"],
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)

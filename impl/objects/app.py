@@ -15,6 +15,7 @@ the first that fails answers with one of S3's codes:
 
 import asyncio
 import errno
+import functools
 import itertools
 import json
 import logging
@@ -84,7 +85,7 @@ class _Request(Message):
 
 
 class Extension(Protocol):
-    """Requests beside S3, below a name that no bucket can have."""
+    """Requests beside S3, below a name that no bucket can have: it begins with `_`."""
 
     place: str
 
@@ -107,10 +108,10 @@ class ObjectServer(Service):
         limits: Limits | None = None,
         tokens: Tokens[Holder] | None = None,
         recording: HttpRecording | None = None,
-        extensions: Iterable[Extension] = (),
+        extensions: Callable[[], Iterable[Extension]] = tuple,
         answers_unsigned: bool = True,
     ) -> None:
-        self.extensions = {extension.place: extension for extension in extensions}
+        self._make_extensions = extensions
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
         )
@@ -202,6 +203,15 @@ class ObjectServer(Service):
             await exchange.fail(self.error_of(error, request_id))
 
     # For an exchange.
+
+    @functools.cached_property
+    def _extensions(self) -> Mapping[str, Extension]:
+        """Made at the first request for one: their modules would delay the start."""
+        return {extension.place: extension for extension in self._make_extensions()}
+
+    def extension(self, place: str) -> Extension | None:
+        """Return the extension at a place; the name of every place begins with what no bucket's name does."""
+        return self._extensions.get(place) if place.startswith("_") else None
 
     def error_of(self, error: BaseException, request_id: str) -> S3Error:
         """Return S3's error for a failure."""
@@ -361,7 +371,7 @@ class _Exchange:
         await self._answer(codec.Answer(200, headers, json.dumps(found).encode()))
 
     async def _serve(self, request: _Request) -> None:
-        extension = self._server.extensions.get(request.bucket)
+        extension = self._server.extension(request.bucket)
         if extension is not None:
             await self._extend(extension, request)
             return

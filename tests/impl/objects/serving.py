@@ -48,7 +48,7 @@ def served(
         limits=bounds,
         tokens=tokens,
         recording=recording,
-        extensions=[ServedLifecycle(buckets)],
+        extensions=lambda: [ServedLifecycle(buckets)],
         answers_unsigned=answers_unsigned,
     )
     maintenance = Maintenance(buckets)
