@@ -14,9 +14,10 @@ from fencepost.commands.output_files import json_option, write_result
 from fencepost.commands.recording import http_recording, recording_options
 from fencepost.commands.values import listen_option, size_option
 from fencepost.impl.http.limits import Limits
+from fencepost.impl.store.faults import KINDS
 from fencepost.reports.media import printable
 from fencepost.sim.proxy.clock import precise_loop
-from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
+from fencepost.sim.proxy.plan import BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
 from fencepost.sim.proxy.server import IDLE_MAX, Proxy
 
 EPILOG = f"""DELAY is 20ms, or 20ms/80ms for a lognormal one with this median and 99th percentile. CHANCE

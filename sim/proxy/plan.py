@@ -15,14 +15,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-KINDS = ("get", "head", "put", "delete", "list", "upload", "other")
+from fencepost.impl.store.faults import KINDS
+
 NORMAL_99 = 2.3263478740408408
 """The standard normal's 99th percentile."""
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
-_UPLOADS = frozenset({"uploads", "uploadId", "partNumber"})
 
 
 class BadPlan(ValueError):
@@ -174,16 +174,3 @@ class Plan:
         for name, chances in (("503", self.throttled), ("reply lost", self.reply_lost), ("late", self.late)):
             words += [f"{chance:g} {kind + ' ' if kind else ''}{name}" for kind, chance in chances.items()]
         return ", ".join(words) or "changing nothing"
-
-
-def kind_of(method: str, target: str) -> str:
-    """Which kind a request is, by its first line."""
-    path, _, query = target.partition("?")
-    named = {name for name, _ in parse_qsl(query, keep_blank_values=True)} if query else set()
-    if named & _UPLOADS:
-        return "upload"
-    inside = "/" in path.strip("/")
-    if method == "GET":
-        return "get" if inside else "list"
-    known = method.lower()
-    return known if inside and known in KINDS else "head" if method == "HEAD" else "other"

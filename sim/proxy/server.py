@@ -38,10 +38,11 @@ from fencepost.impl.http.memory import Memory
 from fencepost.impl.http.places import Places
 from fencepost.impl.recording.http import Exchange, HttpRecording, dechunked
 from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.faults import kind_of
 from fencepost.sim.proxy.clients import BodyRoom, Client, Refused, Unread
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_reply
-from fencepost.sim.proxy.plan import NONE, Plan, kind_of
+from fencepost.sim.proxy.plan import NONE, Plan
 from fencepost.sim.proxy.statistics import Statistics
 
 IDLE_MAX = 256
