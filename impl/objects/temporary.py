@@ -4,7 +4,8 @@
 
 It reads commands from its input, a line each, and answers each with a line:
 
-    start            http://127.0.0.1:PORT SECRET, a new server with nothing in it, and the secret key of root
+    start            http://127.0.0.1:PORT SECRET TOKEN: a new server with nothing in it, and the secret key
+                     and the token of root
     stop ADDRESS     stopped
 
 and ends with its input, so it never outlives its parent. Nothing is flushed to the disk: what a test
@@ -143,7 +144,7 @@ class TemporaryServers:
         self._running: dict[str, _Running] = {}
 
     def start(self) -> str:
-        """The address of a new server, and the secret key of root."""
+        """Return the address of a new server, and the secret key and the token of root."""
         root = self._directory / str(next(self._numbers))
         buckets, credentials = Buckets(str(root), disk=Unflushed()), Credentials(ROOT_TOKEN)
         limits = Limits(requests=REQUESTS, client_requests=REQUESTS)
@@ -156,7 +157,7 @@ class TemporaryServers:
         started.wait()
         address = f"http://127.0.0.1:{bound.getsockname()[1]}"
         self._running[address] = _Running(server, thread, service, buckets, root)
-        return f"{address} {credentials.secret(ROOT)}"
+        return f"{address} {credentials.secret(ROOT)} {ROOT_TOKEN}"
 
     def stop(self, address: str) -> str:
         self._running.pop(address).stop()
