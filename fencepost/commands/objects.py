@@ -201,6 +201,7 @@ def _serve_memory(
     from fencepost.commands.serving import is_local
     from fencepost.impl.objects import temporary
     from fencepost.impl.objects.buckets import Buckets
+    from fencepost.impl.objects.credentials import Credentials
     from fencepost.impl.objects.quirks import named_quirks
     from fencepost.impl.objects.unreliable import UnreliableServer, script_of
     from fencepost.impl.store.faults import Injector, Script
@@ -224,7 +225,7 @@ def _serve_memory(
     except Misuse as error:
         raise BadRequest(f"{options['faults']}: {error}") from None
     token = _checked_token(None, options, token or temporary.ROOT_TOKEN)
-    credentials: Any = temporary.Credentials(token)
+    credentials = Credentials(token)
     if any(keys):
         credentials = temporary.KnownCredentials(token, *keys)
     with (

@@ -9,8 +9,8 @@ It reads commands from its input, a line each, and answers each with a line:
     stop ADDRESS     stopped
 
 and ends with its input, so it never outlives its parent. Nothing is flushed to the disk: what a test
-leaves behind is worth nothing after a power failure. The servers fail, and answer as other stores do, when
-they are told to (see `unreliable`).
+leaves behind is worth nothing after a power failure. Faults and quirks can be set for each server (see
+`unreliable`).
 """
 
 import contextlib

@@ -241,7 +241,9 @@ class UnreliableServer(ObjectServer):
     async def _administer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._check_root(scope)
-            body = await read_body(scope["headers"], receive, self.limits, limit=SCRIPT_BYTES_MAX)
+            body = b""
+            if scope["method"] == "PUT":
+                body = await read_body(scope["headers"], receive, self.limits, limit=SCRIPT_BYTES_MAX)
             found = self._administered(scope["method"], scope["path"].removeprefix(ADMIN), body)
             response = json_response(found)
         except Refusal as refusal:

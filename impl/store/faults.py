@@ -220,7 +220,7 @@ def as_toml(fault: Fault) -> str:
     return "".join(["\n[[fault]]\n", *lines])  # a text or a list of texts in JSON is one in TOML
 
 
-# What strikes.
+# Deciding.
 
 
 @dataclass(frozen=True, slots=True)

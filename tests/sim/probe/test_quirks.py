@@ -4,7 +4,9 @@ If this fails, a client that is tested against a quirk meets another one, or non
 """
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,3 +185,14 @@ def test_every_store_has_known_quirks() -> None:
         assert set(quirks) <= set(QUIRKS)
     with pytest.raises(ValueError, match="no store is called 's4'; known: b2, ceph"):
         named_quirks([], ["s4"])
+
+
+def test_the_guide_has_every_quirk_and_store_with_its_source() -> None:
+    text = (Path(__file__).parents[3] / "docs/guides/objects-for-tests.md").read_text()
+    source = r" \| .*\(https://\S+\) \|$"
+    for name, quirk in QUIRKS.items():
+        assert re.search(rf"^\| `{name}` \| {re.escape(quirk.text)}{source}", text, re.MULTILINE)
+        assert f"({quirk.source}) |" in text
+    for name, quirks in STORES.items():
+        listed = ", ".join(f"`{quirk}`" for quirk in quirks)
+        assert re.search(rf"^\| `{name}` \| {listed}{source}", text, re.MULTILINE)
