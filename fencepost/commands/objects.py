@@ -120,7 +120,7 @@ SERVING: tuple[Parameter, ...] = (
 TESTING: tuple[Parameter, ...] = (
     click.option("--memory", is_flag=True, help="Serve no DIR: for tests, in memory, gone at the end."),
     click.option("--bucket", "made", metavar="NAME", multiple=True, help="Make this bucket (--memory)."),
-    click.option("--faults", metavar="FILE", help="Fail by this script, TOML or JSON (--memory)."),
+    click.option("--fault-script", metavar="FILE", help="Fail by this script, TOML or JSON (--memory)."),
     click.option("--fault-trace", metavar="FILE", help="Write the script that repeats what failed."),
     click.option(
         "--quirk", "quirks", metavar="NAME", multiple=True, help="Have this quirk of other stores (--memory)."
@@ -154,9 +154,9 @@ def serve(
         if directory is not None:
             raise BadRequest("--memory serves no directory; leave out either")
         return _serve_memory(listen, workers, root_token_file, options)
-    for name in ("made", "faults", "fault_trace", "quirks", "stores"):
+    for name in ("made", "fault_script", "fault_trace", "quirks", "stores"):
         if options[name]:
-            raise BadRequest("--bucket, --faults, --fault-trace, --quirk and --as need --memory")
+            raise BadRequest("--bucket, --fault-script, --fault-trace, --quirk and --as need --memory")
     if directory is None:
         raise BadRequest("name the directory to serve; or --memory, for tests")
     from fencepost.impl.http.shared_metrics import shared
@@ -219,11 +219,11 @@ def _serve_memory(
         options["known_keys"] = keys
     try:
         quirks = named_quirks([*options["quirks"]], [*options["stores"]])
-        script = script_of(_text_of(options["faults"])) if options["faults"] else Script()
+        script = script_of(_text_of(options["fault_script"])) if options["fault_script"] else Script()
     except ValueError as error:
         raise BadRequest(str(error)) from None
     except Misuse as error:
-        raise BadRequest(f"{options['faults']}: {error}") from None
+        raise BadRequest(f"{options['fault_script']}: {error}") from None
     token = _checked_token(None, options, token or temporary.ROOT_TOKEN)
     credentials = Credentials(token)
     if any(keys):

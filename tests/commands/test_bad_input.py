@@ -133,14 +133,14 @@ objects serve d --root-token-file d
 objects serve
 objects serve x --memory
 objects serve x --quirk weak-etags
-objects serve x --faults empty
+objects serve x --fault-script empty
 objects serve --memory --workers 2
 objects serve --memory --quirk nosuch
 objects serve --memory --as nosuch
-objects serve --memory --faults nowhere
-objects serve --memory --faults bytes
-objects serve --memory --faults deep.json
-objects serve --memory --faults d
+objects serve --memory --fault-script nowhere
+objects serve --memory --fault-script bytes
+objects serve --memory --fault-script deep.json
+objects serve --memory --fault-script d
 objects serve --memory --fault-trace /proc/x
 objects serve --memory --bucket X --listen 127.0.0.1:0
 objects supervise bytes --listen 127.0.0.1:0

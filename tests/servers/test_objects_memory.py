@@ -92,9 +92,9 @@ def test_a_trace_is_a_script_that_fails_the_same_requests(tmp_path: Path) -> Non
                     found.append(at)
         return found
 
-    first = failed("--faults", str(script), "--fault-trace", str(trace))
+    first = failed("--fault-script", str(script), "--fault-trace", str(trace))
     assert 0 < len(first) < 20
-    assert failed("--faults", str(trace), "--fault-trace", str(again)) == first
+    assert failed("--fault-script", str(trace), "--fault-trace", str(again)) == first
     assert again.read_text().splitlines()[1:] == trace.read_text().splitlines()[1:]
 
 
