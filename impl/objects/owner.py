@@ -1,7 +1,7 @@
 """The lock of a directory: one server at a time, however many processes it has.
 
 The lock is on an open file that the processes of a server share by inheritance. It ends when the last of
-them has ended, and not before: the next server cannot begin while a worker of the previous one still writes.
+them has ended, and not before. Only a handoff releases it earlier, for the successor: see `handoff`.
 """
 
 import fcntl
