@@ -133,7 +133,7 @@ class ObjectServer(Service):
         # With other methods it is a bucket, whose name is refused with the reason.
         is_ours = is_http and _OURS.fullmatch(scope["path"]) and scope["method"] in ("GET", "HEAD")
         if not is_host and (not is_http or is_ours):
-            await super().__call__(scope, receive, _identified(scope, send) if is_http else send)
+            await super().__call__(scope, receive, identified(scope, send) if is_http else send)
         else:
             is_rest = scope["path"].startswith(PREFIX) and not is_host
             await self.observed(self._rest if is_rest else self._answer_s3, scope, receive, send)
@@ -599,7 +599,7 @@ async def _alive(_: Request) -> Response:
     return json_response({"status": "ok"})
 
 
-def _identified(scope: Scope, send: Send) -> Send:
+def identified(scope: Scope, send: Send) -> Send:
     """Return what sends responses with the id of their request."""
     found = (id_of_request(scope["headers"]) or _secrets.token_hex(16)).encode()
 

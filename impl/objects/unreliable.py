@@ -23,7 +23,7 @@ from fencepost.impl.http.answers import ABORT
 from fencepost.impl.http.limits import ClientGone, arriving, read_body
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, json_response
-from fencepost.impl.objects.app import ObjectServer
+from fencepost.impl.objects.app import ObjectServer, identified
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import ROOT, Caller, Credentials
 from fencepost.impl.objects.quirks import QUIRKS, STORES, Around, Listings, named_quirks
@@ -86,7 +86,7 @@ class UnreliableServer(ObjectServer):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(ADMIN):
-            await self.observed(self._administer, scope, receive, send)
+            await self.observed(self._administer, scope, receive, identified(scope, send))
         else:
             await super().__call__(scope, receive, send)
 
