@@ -42,6 +42,7 @@ from fencepost.impl.http.tokens import Headers, Holder, Tokens
 from fencepost.impl.objects.access import authorize
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Caller, Credentials, Origin
+from fencepost.impl.objects.handoff_metrics import families
 from fencepost.impl.objects.operations import Content, Receiving
 from fencepost.impl.objects.rest import PREFIX, Rest, id_of_request
 from fencepost.impl.objects.surface import KNOWN, act
@@ -115,6 +116,7 @@ class ObjectServer(Service):
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
         )
+        self.metrics.families(lambda: families(buckets.root))
         self._buckets = buckets
         self._credentials = credentials
         self._domain = domain

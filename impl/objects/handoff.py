@@ -21,6 +21,7 @@ the incumbent finds the lock held and ends. Whenever the server has ended, the s
 """
 
 import contextlib
+import json
 import logging
 import os
 import select
@@ -33,7 +34,7 @@ from typing import Any, Protocol
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.http.workers import Workers
-from fencepost.impl.objects.owner import Owner
+from fencepost.impl.objects.owner import HANDOFFS, Owner
 from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.store.errors import Unusable
 
@@ -158,6 +159,7 @@ class Supervisor:
         self._env = env
         self._drain_s = drain_s
         self._stopping = False
+        self._counts = {"done": 0, "failed": 0}
         self._leaving: list[Server] = []
         """Servers that were replaced, and finish what they have."""
         self._log = logging.getLogger("fencepost.supervisor")
@@ -207,6 +209,7 @@ class Supervisor:
     def run(self) -> None:
         """Until a signal ends it; requests for a handoff come over the control socket of the directory."""
         with _signals(self._stop) as awake, control_listener(self._root) as control:
+            Path(self._root, HANDOFFS).unlink(missing_ok=True)  # of an earlier supervisor
             self._begin_again()
             while not self._stopping:
                 assert self.server is not None, "begun above"
@@ -255,11 +258,24 @@ class Supervisor:
             if line.receive(1.0) != "handoff":
                 line.send("failed the only request is: handoff")
                 return
+            begun_ns = self._env.monotonic_ns()
             problem = self.handoff()
+            self._count("failed" if problem else "done", (self._env.monotonic_ns() - begun_ns) / 1e9)
             if problem:
                 self._log.error("handoff aborted: %s", problem)
             assert self.server is not None, "a supervisor that runs has a server"
             line.send(f"failed {problem}" if problem else f"done {self.server.process.pid}")
+
+    def _count(self, outcome: str, seconds: float) -> None:
+        """Keep the numbers where the servers find them, which have the metrics."""
+        self._counts[outcome] += 1
+        path = Path(self._root, HANDOFFS)
+        new = path.with_name(f"{path.name}.new")
+        try:
+            new.write_text(json.dumps({**self._counts, "seconds": seconds}))
+            new.replace(path)
+        except OSError as error:  # a full disk ends no supervisor
+            self._log.error("the handoffs cannot be counted: %s", error)
 
     def _stop(self) -> None:
         self._stopping = True

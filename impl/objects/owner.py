@@ -12,6 +12,8 @@ from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.store.errors import Unusable
 
 _NAME = ".objects/owner"
+HANDOFFS = ".objects/handoffs"
+"""Counts of the handoffs of the supervisor that has the directory."""
 
 
 class Owner:

@@ -255,6 +255,8 @@ def test_an_upload_under_way_outlives_the_server_that_it_began_with(tmp_path: Pa
             s3.put_object(Bucket=BUCKET, Key=f"meanwhile/{number}", Body=b"1")
             if len(uploads) > 3:  # each began with another server
                 finish(uploads.pop(0), body)
+        with urllib.request.urlopen(f"{address}/metrics") as page:
+            assert f'fencepost_objects_handoffs_total{{outcome="done"}} {handoffs}.0' in page.read().decode()
         for upload in uploads:
             finish(upload, body)
         for number in range(handoffs):

@@ -15,7 +15,8 @@ import pytest
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.objects import handoff
 from fencepost.impl.objects.handoff import Failed, Line, Member, Server, Supervisor
-from fencepost.impl.objects.owner import Owner
+from fencepost.impl.objects.handoff_metrics import families
+from fencepost.impl.objects.owner import HANDOFFS, Owner
 
 SCRIPT = """
 import os, socket, sys
@@ -165,6 +166,26 @@ def test_a_successor_that_ends_right_after_the_commit_is_replaced(
         thread.join()
     assert answers[0].startswith("done ")
     assert scripted.notes()[-2:] == ["third begin", "third commit"]
+
+
+def test_the_servers_show_the_handoffs_that_their_supervisor_counts(tmp_path: Path) -> None:
+    assert [*families(str(tmp_path))] == []
+    with supervised(tmp_path) as (supervisor, _):
+        supervisor._count("failed", 3.0)
+        supervisor._count("done", 1.5)
+        supervisor._count("done", 0.5)
+    counted, took = families(str(tmp_path))
+    assert counted.values == {("done",): 2, ("failed",): 1}
+    assert took.values == {(): 0.5}
+    (tmp_path / HANDOFFS).write_text("[]")
+    assert [*families(str(tmp_path))] == []
+
+
+def test_a_supervisor_that_cannot_count_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with supervised(tmp_path) as (supervisor, _):
+        (tmp_path / f"{HANDOFFS}.new").mkdir()
+        supervisor._count("done", 0.5)
+    assert "the handoffs cannot be counted" in caplog.text
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
