@@ -12,7 +12,9 @@ def families(root: str) -> Iterator[Family]:
     """Yield the metrics of the handoffs of a directory, if there were any."""
     try:
         found = json.loads(Path(root, HANDOFFS).read_text())
-        outcomes = {(outcome,): float(found[outcome]) for outcome in ("done", "failed")}
+        outcomes: dict[tuple[str, ...], float] = {
+            (outcome,): float(found[outcome]) for outcome in ("done", "failed")
+        }
         seconds = float(found["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
         return
