@@ -162,6 +162,20 @@ def clients(session: nox.Session) -> None:
 
 
 @nox.session
+def ceph(session: nox.Session) -> None:
+    """The public S3 tests of Ceph against our server: writes a table by category to out/ceph.md.
+
+    `nox -s ceph -- DIRECTORY` takes a checkout of https://github.com/ceph/s3-tests, which no index has.
+    """
+    if not session.posargs:
+        session.error("name a checkout of https://github.com/ceph/s3-tests: nox -s ceph -- DIRECTORY")
+    suite, *words = session.posargs
+    session.install("-e", ".[objects]", "pytest")
+    session.install("-r", str(Path(suite, "requirements.txt")))
+    session.run("python", "-m", "tests.servers.ceph", suite, "out/ceph.md", *words)
+
+
+@nox.session
 def packages(session: nox.Session) -> None:
     """Audits of packages from PyPI, unmodified: prints the table of examples/packages/README.md.
 

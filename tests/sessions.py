@@ -29,7 +29,10 @@ from tests import outcomes
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "out" / "sessions"
-LEFT_OUT = {"bench": "measures one benchmark that is named"}
+LEFT_OUT = {
+    "bench": "measures one benchmark that is named",
+    "ceph": "needs a checkout of the suite, which is named",
+}
 """Sessions that are no test, with the reason."""
 LAST = ("deep", "mutants")
 """Long sessions, which run after the others."""
