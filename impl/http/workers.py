@@ -74,14 +74,14 @@ class Workers:
                 return
             self._ended(pid, status)
 
-    def drain_all(self, number: int, patience_s: float) -> None:
+    def drain_all(self, number: int, limit_s: float) -> None:
         """Send a signal to all, and return when they have ended, or after this time: those that take longer
         finish what they have, beside others that are started."""
         for pid in self._running:
             os.kill(pid, number)
         self._leaving.update(self._running)
         self._running.clear()
-        deadline_ns = self._env.monotonic_ns() + round(patience_s * 1e9)
+        deadline_ns = self._env.monotonic_ns() + round(limit_s * 1e9)
         while self._reap_leaving() and self._env.monotonic_ns() < deadline_ns:
             self._env.sleep(0.01)
 

@@ -25,7 +25,7 @@ CPU_MS_MAX = 600
 class Running(NamedTuple):
     process: subprocess.Popen[str]
     address: str
-    told: str
+    printed: str
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def test_it_answers_soon_and_leaves_nothing() -> None:
             pass
         raised.value.close()
         used_ms = cpu_ms(running.process.pid)
-        assert "AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test" in running.told
+        assert "AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test" in running.printed
         s3 = client(running.address)
         s3.put_object(Bucket="data", Key="k", Body=b"content", IfNoneMatch="*")
         opened = {str(link.readlink()) for link in Path(f"/proc/{running.process.pid}/fd").iterdir()}

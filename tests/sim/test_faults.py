@@ -15,6 +15,7 @@ from fencepost.sim.proxy.plan import Plan
 from fencepost.sim.scenarios.keys import KEYS
 from fencepost.sim.world import NO_FAULTS, Budget
 from fencepost.sim.world.budget import part_of, spend
+from fencepost.testing import FAULTS
 
 OF_WORLDS = {name for name, kind in KINDS.items() if {WORLD, HTTP, DES, PROXY} & {*kind.places}}
 
@@ -23,6 +24,11 @@ def test_a_budget_has_a_number_for_every_kind_and_its_default() -> None:
     assert asdict(Budget()) == {name: KINDS[name].default for name in asdict(Budget())}
     assert sorted(asdict(Budget())) == sorted(faults.names(WORLD))
     assert {found.kind for found in ALTERNATIVES.values()} - {""} == OF_WORLDS - {"restart"}
+
+
+def test_an_audited_test_has_the_words_of_worlds() -> None:
+    """Kinds of other places would be options that no budget takes."""
+    assert set(FAULTS) == set(asdict(Budget()))
 
 
 def test_the_store_layer_has_the_same_words() -> None:

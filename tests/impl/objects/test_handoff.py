@@ -203,7 +203,7 @@ class FakeWorkers:
     def start_all(self) -> None:
         self.steps.append("start")
 
-    def drain_all(self, number: int, patience_s: float) -> None:
+    def drain_all(self, number: int, limit_s: float) -> None:
         self.steps.append(f"drain {signal.Signals(number).name}")
 
     def end_all(self, number: int, grace_s: float) -> None:

@@ -58,7 +58,7 @@ FOUND: dict[str, dict[str, str]] = {
     "versions-missing": {"versioned-bucket": UNSUPPORTED},
 }
 """The rows that are not safe, with their verdicts. With weak ETags no row is asked."""
-TOLD = {
+NOTED = {
     "missing-as-changed": ("if-match-put", "says changed (412) where S3 says missing (404)"),
     "unquoted-etags": ("etag-forms", "replies have ETags without quotes"),
     "quoted-if-match-fails": ("etag-forms", "matches ETags without quotes only"),
@@ -128,12 +128,12 @@ QUICK = ("put-if-none-match-ignored", "listing-unordered")
     ],
 )
 def test_a_probe_finds_the_quirk_and_nothing_else(ask: Ask, quirk: str) -> None:
-    rows = [row for row in SINGLE if row in FOUND[quirk] or row == TOLD.get(quirk, ("", ""))[0]]
+    rows = [row for row in SINGLE if row in FOUND[quirk] or row == NOTED.get(quirk, ("", ""))[0]]
     other = "listing-order" if "listing-order" not in rows else "create-only-put"
     found = ask(quirk, *rows, other, rounds=2)
     assert not_safe(found) == FOUND[quirk]
-    if quirk in TOLD:
-        row, text = TOLD[quirk]
+    if quirk in NOTED:
+        row, text = NOTED[quirk]
         assert text in found[row].detail
 
 
