@@ -160,7 +160,8 @@ def test_nothing_can_be_built_on_weak_etags(ask: Ask) -> None:
 def test_a_whole_probe_finds_the_quirk_and_nothing_else(ask: Ask, quirk: str) -> None:
     rows = [one.name for one in FEATURES if "processes" not in one.name and one.name != "clock-skew"]
     found = not_safe(ask(quirk, *rows, rounds=10, versioned=quirk == "versions-missing"))
-    races = {name for name in found if name not in SINGLE}
+    # A race for which a busy machine leaves no time is undecided; it is no finding.
+    races = {name for name, verdict in found.items() if name not in SINGLE and verdict != UNDECIDED}
     expected = {row: verdict for row, verdict in FOUND.get(quirk, {}).items() if row != "versioned-bucket"}
     assert {name: verdict for name, verdict in found.items() if name in SINGLE} == expected
     if quirk in ("", "listing-unordered", "listing-delayed", "unquoted-etags", "missing-as-changed"):
