@@ -67,7 +67,7 @@ CACHED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 @nox.session(name="all", venv_backend="none")
 def every(session: nox.Session) -> None:
-    """Every session but `bench` and `release` in turn: writes one table, out/sessions/table.md, and resumes.
+    """Every session but `bench`, `ceph` and `release` in turn: writes one table, out/sessions/table.md, and resumes.
 
     A session that is green for this commit is not run again, except by `nox -s all -- --fresh`.
     """
@@ -173,6 +173,20 @@ def clients(session: nox.Session) -> None:
         session.run("pip", "install", "-q", package, success_codes=everywhere)
     session.env["PATH"] = f"{tools / 'bin'}:{session.env.get('PATH', os.environ['PATH'])}"
     session.run("python", "-m", "tests.servers.clients", *(session.posargs or ["out/objects-clients.md"]))
+
+
+@nox.session
+def ceph(session: nox.Session) -> None:
+    """The public S3 tests of Ceph against our server: writes a table by category to out/ceph.md.
+
+    `nox -s ceph -- DIRECTORY` takes a checkout of https://github.com/ceph/s3-tests, which no index has.
+    """
+    if not session.posargs:
+        session.error("name a checkout of https://github.com/ceph/s3-tests: nox -s ceph -- DIRECTORY")
+    suite, *words = session.posargs
+    session.install("-e", ".[objects]", "pytest")
+    session.install("-r", str(Path(suite, "requirements.txt")))
+    session.run("python", "-m", "tests.servers.ceph", suite, "out/ceph.md", *words)
 
 
 @nox.session

@@ -7,10 +7,13 @@ Under pytest-xdist the results travel with the test reports, and the process tha
 """
 
 import hashlib
+import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -286,9 +289,38 @@ class S3Server:
     access_key = "root"
     region = "us-east-1"
 
-    def __init__(self, url: str, secret_key: str) -> None:
+    def __init__(self, url: str, secret_key: str, root_token: str) -> None:
         self.url = url
         self.secret_key = secret_key
+        self._root_token = root_token
+
+    def fail(self, *faults: Mapping[str, Any] | str, seed: int = 0) -> None:
+        """Have requests fail by these faults, or by the text of one script; earlier ones are forgotten."""
+        if len(faults) == 1 and isinstance(faults[0], str):
+            self._administer("PUT", "faults", faults[0])
+        else:
+            self._administer("PUT", "faults", json.dumps({"seed": seed, "fault": faults}))
+
+    @property
+    def struck(self) -> list[dict[str, Any]]:
+        """The requests that failed so far: effect, operation, bucket, key and number of each."""
+        found: list[dict[str, Any]] = self._administer("GET", "faults")["struck"]
+        return found
+
+    def answer_as(self, *stores: str, quirks: Sequence[str] = ()) -> None:
+        """Answer as these stores do, or with these quirks; with neither, as S3."""
+        self._administer("PUT", "quirks", json.dumps({"stores": stores, "quirks": quirks}))
+
+    def _administer(self, method: str, place: str, body: str = "") -> Any:
+        headers = {"Authorization": f"Bearer {self._root_token}"}
+        url = f"{self.url}/_fencepost/v1/{place}"
+        request = urllib.request.Request(url, body.encode() or None, headers, method=method)  # noqa: S310  ours
+        try:
+            with urllib.request.urlopen(request) as response:  # noqa: S310  the same
+                return json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                raise ValueError(json.loads(error.read())["message"]) from None
 
     def client(self, **options: Any) -> Any:
         """A client of boto3."""
@@ -373,6 +405,6 @@ def _s3_servers(tmp_path_factory: pytest.TempPathFactory) -> Generator[_Servers]
 @pytest.fixture
 def s3_server(_s3_servers: _Servers) -> Generator[S3Server]:
     """An S3 server on 127.0.0.1 with no buckets, for this test alone."""
-    url, secret_key = _s3_servers.send("start").split()
-    yield S3Server(url, secret_key)
+    url, secret_key, root_token = _s3_servers.send("start").split(" ", 2)
+    yield S3Server(url, secret_key, root_token)
     _s3_servers.send(f"stop {url}")

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fencepost.impl.store.errors import Misuse, StoreError
-from fencepost.sim.faults import KINDS
+from fencepost.sim.faults import WORLD, names
 
 if TYPE_CHECKING:
     from fencepost.sim.explore import AuditOutcome, AuditRequest
@@ -37,7 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 STRATEGIES = ("portfolio", "exhaustive", "pct", "random", "hypothesis")
 ENOUGH = ("no-faults", "one-fault", "all")
-FAULTS = tuple(KINDS)
+FAULTS = names(WORLD)
 SEARCHES = ("portfolio", "exhaustive")
 """Strategies that explore every schedule."""
 UNDECIDED = ("fail", "pass")

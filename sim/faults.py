@@ -13,8 +13,9 @@ its own; a test compares it with the column `places`.
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-WORLD, HTTP, DES, PROXY, LAYER = "world", "http", "des", "proxy", "layer"
-"""Places that inject faults: worlds, worlds of real processes, the simulator, the proxy, the store layer."""
+WORLD, HTTP, DES, PROXY, LAYER, SERVER = "world", "http", "des", "proxy", "layer", "server"
+"""Places that inject faults: worlds, worlds of real processes, the simulator, the proxy, the store layer, the
+object server for tests."""
 
 # Categories of steps, by the alternatives that they offer.
 READ, WRITE, CONDITIONAL, LOCAL, CLOCK, RETRIED, MESSAGE = range(7)
@@ -85,7 +86,7 @@ class FaultKind:
 SHARED = {"message": ("lost reply or request", "lost replies or requests")}
 """Groups of kinds that share a limit: a run has at most the largest of their numbers of all together."""
 _RESTARTS = 1_000_000
-EVERYWHERE = (WORLD, HTTP, DES, PROXY, LAYER)
+EVERYWHERE = (WORLD, HTTP, DES, PROXY, LAYER, SERVER)
 
 KINDS: dict[str, FaultKind] = {}
 ALTERNATIVES: dict[str, Alternative] = {
@@ -146,7 +147,7 @@ for _kind in (
         "lost request",
         "lost requests",
         1,
-        (WORLD, HTTP, DES, LAYER),
+        (WORLD, HTTP, DES, LAYER, SERVER),
         (
             Alternative(
                 "request_lost",
@@ -179,7 +180,7 @@ for _kind in (
         "409",
         "409s",
         0,
-        (WORLD, HTTP, DES, LAYER),
+        (WORLD, HTTP, DES, LAYER, SERVER),
         (Alternative("conflict", "409 from the adversary: conflict", offered=frozenset({CONDITIONAL})),),
     ),
     FaultKind(
@@ -197,7 +198,7 @@ for _kind in (
         "retry by the SDK",
         "retries by the SDK",
         0,
-        (WORLD, HTTP, LAYER),
+        (WORLD, HTTP, LAYER, SERVER),
         (
             Alternative(
                 "duplicated",
@@ -272,6 +273,38 @@ for _kind in (
         (WORLD,),
         (Alternative("power_loss", "POWER LOSS: every process stops"),),
         strikes=frozenset({FILES}),
+    ),
+    FaultKind(
+        "failed",
+        "answered 500; applied or not",
+        "500",
+        "500s",
+        0,
+        (LAYER, SERVER),
+    ),
+    FaultKind(
+        "delayed",
+        "applied or answered after a while",
+        "delayed request",
+        "delayed requests",
+        0,
+        (LAYER, SERVER),
+    ),
+    FaultKind(
+        "reordered",
+        "held until later requests were answered",
+        "reordered request",
+        "reordered requests",
+        0,
+        (SERVER,),
+    ),
+    FaultKind(
+        "truncated",
+        "applied; the connection ends in the middle of the reply",
+        "truncated reply",
+        "truncated replies",
+        0,
+        (SERVER,),
     ),
 ):
     add(_kind)

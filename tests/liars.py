@@ -477,6 +477,9 @@ class ReadsConditions(MemoryStore):
     def delete_object(self, *, Bucket: str, Key: str, IfMatch: str) -> None:  # noqa: N803 - as the SDK
         self._write(lambda when: ask.Delete(Key, when), Key, IfMatch)
 
+    def head_object(self, *, Bucket: str, Key: str) -> dict[str, str]:  # noqa: N803 - as the SDK
+        return {"ETag": f'"{self.send(ask.Head(Key)).info.etag}"'}
+
     def complete_multipart_upload(self, **given: Any) -> None:
         parts = tuple((one["PartNumber"], one["ETag"]) for one in given["MultipartUpload"]["Parts"])
         key, upload = given["Key"], given["UploadId"]

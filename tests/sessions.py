@@ -32,6 +32,7 @@ FOLDER = ROOT / "out" / "sessions"
 LEFT_OUT = {
     "bench": "measures one benchmark that is named",
     "release": "asks for this table to be green",
+    "ceph": "needs a checkout of the suite, which is named",
 }
 """Sessions that are no test, with the reason."""
 LAST = ("deep", "mutants")

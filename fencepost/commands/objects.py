@@ -1,6 +1,7 @@
 """`fencepost objects`: a directory as an S3 server."""
 
 import contextlib
+import functools
 import logging
 import os
 import secrets as _secrets  # noqa: TID251  a token of the operator's, not of any protocol
@@ -35,6 +36,7 @@ from fencepost.impl.store.errors import Misuse, StoreError
 
 ENV = SystemEnvironment()
 ROOT_TOKEN = "FENCEPOST_OBJECTS_ROOT_TOKEN"  # noqa: S105  the name of a variable
+KEYS = ("FENCEPOST_OBJECTS_ACCESS_KEY", "FENCEPOST_OBJECTS_SECRET_KEY")
 DAY_NS = 86_400 * 10**9
 EPILOG = """Exit codes: 0 done, 1 the directory cannot be used, 2 the request makes no sense. Example:
 fencepost objects serve /var/lib/objects --listen 127.0.0.1:9000 --workers 2."""
@@ -61,8 +63,8 @@ FOREVER_S = 1e7
 TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the root token, and nothing else.")
 
 
+DIRECTORY = click.argument("directory", metavar="DIR")
 SERVING: tuple[Parameter, ...] = (
-    click.argument("directory", metavar="DIR"),
     listen_option("127.0.0.1:9000"),
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
     TOKEN_FILE,
@@ -115,20 +117,48 @@ SERVING: tuple[Parameter, ...] = (
     fields_option,
     process_option,
 )
+TESTING: tuple[Parameter, ...] = (
+    click.option("--memory", is_flag=True, help="Serve no DIR: for tests, in memory, gone at the end."),
+    click.option("--bucket", "made", metavar="NAME", multiple=True, help="Make this bucket (--memory)."),
+    click.option("--fault-script", metavar="FILE", help="Fail by this script, TOML or JSON (--memory)."),
+    click.option("--fault-trace", metavar="FILE", help="Write the script that repeats what failed."),
+    click.option(
+        "--quirk", "quirks", metavar="NAME", multiple=True, help="Have this quirk of other stores (--memory)."
+    ),
+    click.option(
+        "--as", "stores", metavar="STORE", multiple=True, help="Have the quirks of a store, as r2 (--memory)."
+    ),
+)
 PASSED_ON = click.Command("", params=[])
 for _option in reversed(SERVING):
     _option(PASSED_ON)
 
 
-@subcommand("serve", "Run the server.", *SERVING)
+@subcommand(
+    "serve",
+    "Run the server.",
+    click.argument("directory", metavar="DIR", required=False),
+    *SERVING,
+    *TESTING,
+)
 def serve(
-    directory: str, listen: Address, workers: int, root_token_file: str | None, **options: Any
+    directory: str | None, listen: Address, workers: int, root_token_file: str | None, **options: Any
 ) -> Result:
     """Serve DIR, which is made if it is missing. SIGTERM or ctrl-C finishes what is in flight and ends.
 
     Clients use path-style addresses, region us-east-1, and the access key `root` or the name of a bucket;
-    the secret key is what `fencepost objects token` prints.
+    the secret key is what `fencepost objects token` prints. With --memory there is no DIR, and access key and
+    secret key are `test`: a server for tests.
     """
+    if options["memory"]:
+        if directory is not None:
+            raise BadRequest("--memory serves no directory; leave out either")
+        return _serve_memory(listen, workers, root_token_file, options)
+    for name in ("made", "fault_script", "fault_trace", "quirks", "stores"):
+        if options[name]:
+            raise BadRequest("--bucket, --fault-script, --fault-trace, --quirk and --as need --memory")
+    if directory is None:
+        raise BadRequest("name the directory to serve; or --memory, for tests")
     from fencepost.impl.http.shared_metrics import shared
     from fencepost.impl.http.workers import Workers
     from fencepost.impl.objects.buckets import Buckets
@@ -164,7 +194,101 @@ def serve(
     return Result({})
 
 
-@subcommand("supervise", "Run the server so that it can be replaced.", *SERVING)
+def _serve_memory(
+    listen: Address, workers: int, root_token_file: str | None, options: dict[str, Any]
+) -> Result:
+    """Serve an empty folder that nothing flushes, and that goes away."""
+    from fencepost.commands.serving import is_local
+    from fencepost.impl.objects import temporary
+    from fencepost.impl.objects.buckets import Buckets
+    from fencepost.impl.objects.credentials import Credentials
+    from fencepost.impl.objects.quirks import named_quirks
+    from fencepost.impl.objects.unreliable import UnreliableServer, script_of
+    from fencepost.impl.store.faults import Injector, Script
+
+    if workers != 1:
+        raise BadRequest("--memory has one worker, which counts the requests; leave out --workers")
+    token, local = _root_token(root_token_file), is_local(listen.host)
+    if not token and not local:
+        raise BadRequest(f"{listen.host} can be reached by others: set {ROOT_TOKEN}, or listen on 127.0.0.1")
+    keys = [os.environ.get(name, "") for name in KEYS]
+    if any(keys) != all(keys):
+        raise BadRequest(f"{KEYS[0]} and {KEYS[1]} come together")
+    if not any(keys) and local and not token:
+        keys = [temporary.ACCESS_KEY, temporary.SECRET_KEY]
+        options["known_keys"] = keys
+    try:
+        quirks = named_quirks([*options["quirks"]], [*options["stores"]])
+        script = script_of(_text_of(options["fault_script"])) if options["fault_script"] else Script()
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    except Misuse as error:
+        raise BadRequest(f"{options['fault_script']}: {error}") from None
+    token = _checked_token(None, options, token or temporary.ROOT_TOKEN)
+    credentials = Credentials(token)
+    if any(keys):
+        credentials = temporary.KnownCredentials(token, *keys)
+    with (
+        temporary.temporary_folder() as folder,
+        _fault_trace(options["fault_trace"], script.seed) as on_strike,
+        contextlib.closing(bind(listen)) as bound,
+    ):
+        allow_connections(options["connections"])
+        buckets = Buckets(str(folder), disk=temporary.Unflushed())
+        buckets.verify()
+        for name in options["made"]:
+            _make_bucket(buckets, name)
+        make = functools.partial(
+            UnreliableServer, injector=Injector(script), quirks=quirks, on_strike=on_strike
+        )
+        _serve(buckets, credentials, bound, options, make=make)
+    return Result({})
+
+
+def _make_bucket(buckets: Any, name: str) -> None:
+    from fencepost.impl.objects.wire.errors import S3Error
+
+    try:
+        buckets.create(name)
+    except S3Error as error:
+        raise BadRequest(f"--bucket {name}: {error.message}") from None
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"cannot read {file}: {getattr(error, 'strerror', error)}") from None
+
+
+@contextlib.contextmanager
+def _fault_trace(file: str | None, seed: int) -> Iterator[Callable[[Any], None]]:
+    """Yield what writes a strike to the file, which is a script at any time."""
+    from fencepost.impl.store.faults import as_toml
+
+    with contextlib.ExitStack() as held:
+        if file is None:
+            yield lambda _: None
+            return
+        try:
+            trace = held.enter_context(Path(file).open("w"))
+        except OSError as error:
+            raise BadRequest(f"cannot write {file}: {error.strerror}") from None
+        trace.write(f"seed = {seed}\n")
+        trace.flush()
+
+        def write(strike: Any) -> None:
+            if strike.number == 1:  # perhaps of another script, whose counts have begun at 0
+                trace.seek(0)
+                trace.truncate()
+                trace.write(f"seed = {seed}\n")
+            trace.write(as_toml(strike.alone()))
+            trace.flush()
+
+        yield write
+
+
+@subcommand("supervise", "Run the server so that it can be replaced.", DIRECTORY, *SERVING)
 def supervise(
     directory: str, listen: Address, workers: int, root_token_file: str | None, **options: Any
 ) -> Result:
@@ -234,9 +358,9 @@ def _suspect_index(directory: str) -> None:
         buckets.index.suspect()
 
 
-def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
-    """The root token, once it, the files of TLS and the systems are found usable: before anything is bound or
-    forked.
+def _checked_token(root_token_file: str | None, options: dict[str, Any], known: str = "") -> str:
+    """The root token, perhaps a known one, once it, the files of TLS and the systems are found usable: before
+    anything is bound or forked.
     """
     try:
         import fencepost.sim.systems  # noqa: F401  refused here if it cannot be loaded, and not by every worker
@@ -246,7 +370,7 @@ def _checked_token(root_token_file: str | None, options: dict[str, Any]) -> str:
 
     check_tls(options["certificate"], options["key"])
     open_tokens(options["tokens"], "objects")
-    token = _root_token(root_token_file) or _generated()
+    token = known or _root_token(root_token_file) or _generated()
     try:
         Credentials(token)
     except ValueError as error:
@@ -288,6 +412,7 @@ def _serve(
     *,
     quiet: bool = False,
     on_listening: Callable[[], None] = lambda: None,
+    make: Callable[..., Any] | None = None,
 ) -> None:
     from fencepost.impl.http.server import Server
     from fencepost.impl.objects.app import ObjectServer
@@ -300,14 +425,14 @@ def _serve(
     recording = http_recording(options, "objects", domain)
     if recording is not None:
         buckets.calls = Calls(recording.recorder)
-    service = ObjectServer(
+    service = (make or ObjectServer)(
         buckets,
         credentials,
         domain=domain,
         limits=limits_of(options),
         tokens=tokens,
         recording=recording,
-        extensions=extensions_of(buckets),
+        extensions=lambda: extensions_of(buckets),
         answers_unsigned=not options["private"],
     )
     maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
@@ -315,6 +440,12 @@ def _serve(
     def listening(url: str) -> None:
         if not quiet:
             say(f"listening on {url}")
+        if options.get("known_keys"):
+            access_key, secret_key = options["known_keys"]
+            say(
+                f"export AWS_ENDPOINT_URL={url} AWS_ACCESS_KEY_ID={access_key} "
+                f"AWS_SECRET_ACCESS_KEY={secret_key} AWS_DEFAULT_REGION=us-east-1"
+            )
         on_listening()
 
     server = Server(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,9 +15,10 @@ from fencepost.commands.output_files import json_option, write_result
 from fencepost.commands.recording import http_recording, recording_options
 from fencepost.commands.values import listen_option, size_option
 from fencepost.impl.http.limits import Limits
+from fencepost.impl.store.faults import KINDS, BadScript, Script, read_script
 from fencepost.reports.media import printable
 from fencepost.sim.proxy.clock import precise_loop
-from fencepost.sim.proxy.plan import KINDS, BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
+from fencepost.sim.proxy.plan import BadPlan, Plan, Upstream, read_chances, read_delay, read_delays
 from fencepost.sim.proxy.server import IDLE_MAX, Proxy
 
 EPILOG = f"""DELAY is 20ms, or 20ms/80ms for a lognormal one with this median and 99th percentile. CHANCE
@@ -35,6 +37,7 @@ is 0.01 or 1%. Both may be for one KIND of request, as in put=80ms: {", ".join(K
 @click.option("--reply-lost", multiple=True, metavar="[KIND=]CHANCE", help="Apply, and lose the reply.")
 @click.option("--late", multiple=True, metavar="[KIND=]CHANCE", help="Send no reply, and apply later.")
 @click.option("--late-after", metavar="DELAY", help="Delay of --late.  [default: 1s]")
+@click.option("--fault-script", metavar="FILE", help="Fail by this script, TOML or JSON.")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Seed of chance.  [default: 0]")
 @size_option("--body-max", 64 << 20, "Largest body.")
 @click.option(
@@ -70,6 +73,7 @@ def command(upstream: str, json_file: str | None, **options: Any) -> int:
             port=options["listen"].port,
             cap=options["cap"],
             seed=options["seed"],
+            script=_script(options["fault_script"]),
         )
     except BadPlan as error:
         raise BadRequest(str(error)) from error
@@ -92,6 +96,19 @@ def command(upstream: str, json_file: str | None, **options: Any) -> int:
     if json_file:
         write_result(result, json_file)
     return Exit.HOLDS
+
+
+def _script(file: str | None) -> Script:
+    from fencepost.impl.objects.wire.service_model import service_model
+
+    if file is None:
+        return Script()
+    try:
+        return read_script(Path(file).read_text(), service_model().operation_names.__contains__)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"cannot read {file}: {getattr(error, 'strerror', error)}") from None
+    except BadScript as error:
+        raise BadRequest(f"{file}: {error}") from None
 
 
 async def _until_stopped(proxy: Proxy, seconds: float | None, stream: Any) -> None:

@@ -6,7 +6,9 @@ refused.labels("busy").inc()
 metrics.exposition()
 """
 
+import contextlib
 import os
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +21,7 @@ from fencepost.impl.http.shared_metrics import VARIABLE, forget_ended
 
 __all__ = ["BUCKETS_S", "CONTENT_TYPE", "Counter", "Family", "Histogram", "Metrics"]
 
+_TRIES = 100
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -57,6 +60,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._shared = os.environ.get(VARIABLE, "")
         self._gauges: list[tuple[Gauge, Callable[[], float]]] = []
+        self._families: list[_Families] = []
 
     def counter(self, name: str, text: str, label: str = "", values: Iterable[str] = ()) -> Counter:
         """A counter with at most one label. The `values` known in advance appear as 0 from the start."""
@@ -74,8 +78,9 @@ class Metrics:
             Gauge(name, text, registry=self._registry).set_function(read)
 
     def families(self, read: Callable[[], Iterable[Family]]) -> None:
-        """Metrics that `read` returns whenever the metrics are read; for a server of one process."""
-        self._registry.register(_Families(read))
+        """Metrics that `read` returns whenever they are read, the same in every process of a server."""
+        self._families.append(_Families(read))
+        self._registry.register(self._families[-1])
 
     def refresh(self) -> None:
         """Show the gauges of this process to the others that share their metrics."""
@@ -93,5 +98,11 @@ class Metrics:
             forget_ended(self._shared)
             registry = CollectorRegistry()
             MultiProcessCollector(registry, self._shared)  # type: ignore[no-untyped-call]  # of the library
+            for families in self._families:
+                registry.register(families)
+            for _ in range(_TRIES):
+                with contextlib.suppress(struct.error):  # a worker that starts has an empty file for a moment
+                    return generate_latest(registry)
+                os.sched_yield()
             return generate_latest(registry)
         return generate_latest(self._registry)

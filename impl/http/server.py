@@ -370,7 +370,7 @@ class GuardedConnection(HttpToolsProtocol):
             "path": unquote(raw_path.decode()),  # for logs: servers decode the raw path, see `targets`
             "raw_path": raw_path,
             "query_string": query,
-            "extensions": {ABORT: {"act": self._unread}},
+            "extensions": {ABORT: {"act": self._unread, "cut": self.abort}},
         }
         self.cycle = RequestResponseCycle(
             scope=self.scope,

@@ -32,6 +32,8 @@ class Workers:
         self._grace_s = grace_s
         self._running: dict[int, tuple[int, int]] = {}
         """Process id to the number of the worker and when it began."""
+        self._leaving: set[int] = set()
+        """Workers that accept no more and finish what they have; none takes their place."""
         self._ending = False
         self._ready = os.pipe()
         self._watched, self._held = os.pipe()
@@ -72,19 +74,39 @@ class Workers:
                 return
             self._ended(pid, status)
 
-    def end_all(self, number: int, grace_s: float) -> None:
-        """Send a signal to all, and return when they have ended; kill those that take longer."""
+    def drain_all(self, number: int, limit_s: float) -> None:
+        """Send a signal to all, and return when they have ended, or after this time: those that take longer
+        finish what they have, beside others that are started."""
         for pid in self._running:
             os.kill(pid, number)
+        self._leaving.update(self._running)
+        self._running.clear()
+        deadline_ns = self._env.monotonic_ns() + round(limit_s * 1e9)
+        while self._reap_leaving() and self._env.monotonic_ns() < deadline_ns:
+            self._env.sleep(0.01)
+
+    def end_all(self, number: int, grace_s: float) -> None:
+        """Send a signal to all that do not leave already, and return when none is left; kill those that take
+        longer."""
+        for pid in self._running:
+            os.kill(pid, number)
+        self._leaving.update(self._running)
+        self._running.clear()
         deadline_ns = self._env.monotonic_ns() + round(grace_s * 1e9)
-        while self._running:
+        while self._reap_leaving():
+            if self._env.monotonic_ns() > deadline_ns:
+                for late in self._leaving:
+                    os.kill(late, signal.SIGKILL)
+            self._env.sleep(0.01)
+
+    def _reap_leaving(self) -> bool:
+        """Return True while a worker is leaving."""
+        while self._leaving:
             pid, _ = os.waitpid(-1, os.WNOHANG)
-            self._running.pop(pid, None)
             if not pid:
-                if self._env.monotonic_ns() > deadline_ns:
-                    for late in self._running:
-                        os.kill(late, signal.SIGKILL)
-                self._env.sleep(0.01)
+                return True
+            self._leaving.discard(pid)
+        return False
 
     def _start(self, number: int) -> None:
         signal.pthread_sigmask(
@@ -116,6 +138,7 @@ class Workers:
         self._ended(*os.wait())
 
     def _ended(self, pid: int, status: int) -> None:
+        self._leaving.discard(pid)
         number, began_ns = self._running.pop(pid, (-1, 0))
         if self._ending or number < 0:
             return

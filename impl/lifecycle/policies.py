@@ -17,8 +17,9 @@ from fencepost.impl.objects.bucket_settings import BucketSettings
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import ROOT, Caller
 from fencepost.impl.objects.lifecycle_rules import kept_rules, read_rules
-from fencepost.impl.objects.wire.codec import Call, model, parse_time, read_body
+from fencepost.impl.objects.wire.codec import Call, parse_time, read_body
 from fencepost.impl.objects.wire.errors import S3Error, refuse
+from fencepost.impl.objects.wire.service_model import service_model
 
 _PUT, _BODY = "PutBucketLifecycleConfiguration", "LifecycleConfiguration"
 _TRANSITIONS = ("Transitions", "NoncurrentVersionTransitions")
@@ -112,7 +113,7 @@ def parse_configuration(body: bytes) -> Structures:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise S3Error("MalformedXML", f"the configuration is no JSON: {error}") from None
-    shape = model().operation_model(_PUT).input_shape.members[_BODY]
+    shape = service_model().operation_model(_PUT).input_shape.members[_BODY]
     rules = _typed(shape, given, "the configuration")["Rules"]
     return rules
 

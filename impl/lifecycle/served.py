@@ -1,6 +1,6 @@
 """The side of an object server that workers on other machines use: its log, and deletions under their guard.
 
-    server = ObjectServer(buckets, credentials, extensions=[ServedLifecycle(buckets)])
+    server = ObjectServer(buckets, credentials, extensions=lambda: [ServedLifecycle(buckets)])
 
 Each request is about one bucket, and its signer may use that bucket. An answer is bounded: a page of the log
 ends after so many events of the bucket, or after so many that were passed for it.

@@ -15,6 +15,7 @@ the first that fails answers with one of S3's codes:
 
 import asyncio
 import errno
+import functools
 import itertools
 import json
 import logging
@@ -41,6 +42,7 @@ from fencepost.impl.http.tokens import Headers, Holder, Tokens
 from fencepost.impl.objects.access import authorize
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.credentials import Caller, Credentials, Origin
+from fencepost.impl.objects.handoff_metrics import families
 from fencepost.impl.objects.operations import Content, Receiving
 from fencepost.impl.objects.rest import PREFIX, Rest, id_of_request
 from fencepost.impl.objects.surface import KNOWN, act
@@ -84,7 +86,7 @@ class _Request(Message):
 
 
 class Extension(Protocol):
-    """Requests beside S3, below a name that no bucket can have."""
+    """Requests beside S3, below a name that no bucket can have: it begins with `_`."""
 
     place: str
 
@@ -107,13 +109,14 @@ class ObjectServer(Service):
         limits: Limits | None = None,
         tokens: Tokens[Holder] | None = None,
         recording: HttpRecording | None = None,
-        extensions: Iterable[Extension] = (),
+        extensions: Callable[[], Iterable[Extension]] = tuple,
         answers_unsigned: bool = True,
     ) -> None:
-        self.extensions = {extension.place: extension for extension in extensions}
+        self._make_extensions = extensions
         super().__init__(
             "objects", {"/livez": {"GET": _alive}}, verify=buckets.verify, openapi=dict, limits=limits
         )
+        self.metrics.families(lambda: families(buckets.root))
         self._buckets = buckets
         self._credentials = credentials
         self._domain = domain
@@ -132,7 +135,7 @@ class ObjectServer(Service):
         # With other methods it is a bucket, whose name is refused with the reason.
         is_ours = is_http and _OURS.fullmatch(scope["path"]) and scope["method"] in ("GET", "HEAD")
         if not is_host and (not is_http or is_ours):
-            await super().__call__(scope, receive, _identified(scope, send) if is_http else send)
+            await super().__call__(scope, receive, identified(scope, send) if is_http else send)
         else:
             is_rest = scope["path"].startswith(PREFIX) and not is_host
             await self.observed(self._rest if is_rest else self._answer_s3, scope, receive, send)
@@ -202,6 +205,15 @@ class ObjectServer(Service):
             await exchange.fail(self.error_of(error, request_id))
 
     # For an exchange.
+
+    @functools.cached_property
+    def _extensions(self) -> Mapping[str, Extension]:
+        """Made at the first request for one: their modules would delay the start."""
+        return {extension.place: extension for extension in self._make_extensions()}
+
+    def extension(self, place: str) -> Extension | None:
+        """Return the extension at a place; the name of every place begins with what no bucket's name does."""
+        return self._extensions.get(place) if place.startswith("_") else None
 
     def error_of(self, error: BaseException, request_id: str) -> S3Error:
         """Return S3's error for a failure."""
@@ -361,7 +373,7 @@ class _Exchange:
         await self._answer(codec.Answer(200, headers, json.dumps(found).encode()))
 
     async def _serve(self, request: _Request) -> None:
-        extension = self._server.extensions.get(request.bucket)
+        extension = self._server.extension(request.bucket)
         if extension is not None:
             await self._extend(extension, request)
             return
@@ -589,7 +601,7 @@ async def _alive(_: Request) -> Response:
     return json_response({"status": "ok"})
 
 
-def _identified(scope: Scope, send: Send) -> Send:
+def identified(scope: Scope, send: Send) -> Send:
     """Return what sends responses with the id of their request."""
     found = (id_of_request(scope["headers"]) or _secrets.token_hex(16)).encode()
 

@@ -4,13 +4,16 @@ A supervisor owns the listening socket and has one server, the incumbent. A hand
 leads both through these messages, one line each, on a pair of sockets that each server inherits:
 
     supervisor -> successor   (started)  waiting     it has imported its modules, and waits
-    supervisor -> incumbent   prepare    drained     its workers accept no more, answer what they have, end
+    supervisor -> incumbent   prepare    drained     its workers accept no more, and end without a request
     supervisor -> incumbent   seal       sealed      it releases the lock of the directory
     supervisor -> successor   begin      ready       it takes the lock, and its workers accept
     supervisor -> successor   commit
-    supervisor -> incumbent   commit                 it ends
+    supervisor -> incumbent   commit                 it ends with its last worker
 
-Connections wait in the backlog of the socket between `drained` and `ready`. Every failure before the first
+Connections wait in the backlog of the socket between `prepare` and `ready`, about two seconds. A worker that
+has a request of an hour finishes it beside the successor, within the time of a drain: such a worker is one
+more writer of the directory, as those of one server are to each other. A server may so begin beside a writer,
+which the scenario `reconciled` of the audit has. Every failure before the first
 commit ends the successor and makes the incumbent `resume`, which takes the lock like any start. Where the
 supervisor is gone, a server that was committed goes on, resumes, or ends because another has the lock; one
 that was not committed ends. The first commit goes to the successor: if the supervisor ends between the two,
@@ -18,6 +21,7 @@ the incumbent finds the lock held and ends. Whenever the server has ended, the s
 """
 
 import contextlib
+import json
 import logging
 import os
 import select
@@ -30,7 +34,7 @@ from typing import Any, Protocol
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.http.workers import Workers
-from fencepost.impl.objects.owner import Owner
+from fencepost.impl.objects.owner import HANDOFFS, Owner
 from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.store.errors import Unusable
 
@@ -40,6 +44,8 @@ VARIABLE = "FENCEPOST_OBJECTS_HANDOFF"
 BACKLOG = 2048
 START_S = 60.0
 _LOCK_S = 60.0
+_QUIET_S = 1.5
+"""The time for workers to end that have nothing to answer: they close idle connections after a second."""
 _PAUSE_S = 1.0
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -153,6 +159,9 @@ class Supervisor:
         self._env = env
         self._drain_s = drain_s
         self._stopping = False
+        self._counts = {"done": 0, "failed": 0}
+        self._leaving: list[Server] = []
+        """Servers that were replaced, and finish what they have."""
         self._log = logging.getLogger("fencepost.supervisor")
         self.server: Server | None = None
 
@@ -176,7 +185,7 @@ class Supervisor:
         try:
             successor.call("", "waiting", START_S)
             self._safeguards.seal_before_begin(
-                lambda: incumbent.call("prepare", "drained", self._drain_s + 10),
+                lambda: incumbent.call("prepare", "drained", START_S),
                 lambda: incumbent.call("seal", "sealed", START_S),
                 lambda: successor.call("begin", "ready", START_S),
             )
@@ -187,9 +196,7 @@ class Supervisor:
         successor.line.send("commit")
         incumbent.line.send("commit")
         self.server = successor
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            incumbent.process.wait(START_S)
-        incumbent.end()
+        self._leaving.append(incumbent)
         return ""
 
     def _resume(self, incumbent: Server) -> None:
@@ -202,12 +209,14 @@ class Supervisor:
     def run(self) -> None:
         """Until a signal ends it; requests for a handoff come over the control socket of the directory."""
         with _signals(self._stop) as awake, control_listener(self._root) as control:
+            Path(self._root, HANDOFFS).unlink(missing_ok=True)  # of an earlier supervisor
             self._begin_again()
             while not self._stopping:
                 assert self.server is not None, "begun above"
                 waited: list[Any] = [awake, control, self.server.line.socket]
                 ready, _, _ = select.select(waited, [], [])
                 _clear(awake)
+                self._reap()
                 if control in ready and not self._stopping:
                     self._serve_control(control)
                 if self.server.process.poll() is not None and not self._stopping:
@@ -215,11 +224,20 @@ class Supervisor:
                     self.server.line.close()
                     self._env.sleep(_PAUSE_S)
                     self._begin_again()
-            if self.server is not None:
-                self.server.process.terminate()
+            left = [*self._leaving, *([] if self.server is None else [self.server])]
+            for server in left:
+                server.process.terminate()
+            for server in left:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.server.process.wait(self._drain_s + 10)
-                self.server.end()
+                    server.process.wait(self._drain_s + 10)
+                server.end()
+
+    def _reap(self) -> None:
+        """Forget the servers that have ended."""
+        for server in [*self._leaving]:
+            if server.process.poll() is not None:
+                server.line.close()
+                self._leaving.remove(server)
 
     def _begin_again(self) -> None:
         while not self._stopping:
@@ -240,11 +258,24 @@ class Supervisor:
             if line.receive(1.0) != "handoff":
                 line.send("failed the only request is: handoff")
                 return
+            begun_ns = self._env.monotonic_ns()
             problem = self.handoff()
+            self._count("failed" if problem else "done", (self._env.monotonic_ns() - begun_ns) / 1e9)
             if problem:
                 self._log.error("handoff aborted: %s", problem)
             assert self.server is not None, "a supervisor that runs has a server"
             line.send(f"failed {problem}" if problem else f"done {self.server.process.pid}")
+
+    def _count(self, outcome: str, seconds: float) -> None:
+        """Keep the numbers where the servers find them, which have the metrics."""
+        self._counts[outcome] += 1
+        path = Path(self._root, HANDOFFS)
+        new = path.with_name(f"{path.name}.new")
+        try:
+            new.write_text(json.dumps({**self._counts, "seconds": seconds}))
+            new.replace(path)
+        except OSError as error:  # a full disk ends no supervisor
+            self._log.error("the handoffs cannot be counted: %s", error)
 
     def _stop(self) -> None:
         self._stopping = True
@@ -302,7 +333,7 @@ class Member:
                 self._take_over("ready" if message == "begin" else "resumed")
             case "prepare":
                 self._serving = False
-                self._workers.end_all(signal.SIGUSR1, self._drain_s)
+                self._workers.drain_all(signal.SIGUSR1, min(self._drain_s, _QUIET_S))
                 self._line.send("drained")
             case "seal":
                 self._owner.release()

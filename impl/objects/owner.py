@@ -1,7 +1,7 @@
 """The lock of a directory: one server at a time, however many processes it has.
 
 The lock is on an open file that the processes of a server share by inheritance. It ends when the last of
-them has ended, and not before: the next server cannot begin while a worker of the previous one still writes.
+them has ended, and not before. Only a handoff releases it earlier, for the successor: see `handoff`.
 """
 
 import fcntl
@@ -12,6 +12,8 @@ from fencepost.impl.objects.safeguards import STANDARD, Safeguards
 from fencepost.impl.store.errors import Unusable
 
 _NAME = ".objects/owner"
+HANDOFFS = ".objects/handoffs"
+"""Counts of the handoffs of the supervisor that has the directory."""
 
 
 class Owner:

@@ -37,6 +37,7 @@ def etag_forms(bench: Bench) -> str:
     if address is None or connect is None:
         bench.not_applicable("conditions have no text here: the store is not reached over HTTP")
     client = connect()
+    _look_at_replies(bench, client, address)
     return "; ".join(_of(bench, client, address, name) for name in WRITES)
 
 
@@ -66,6 +67,13 @@ def _of(bench: Bench, client: Any, address: Any, name: str) -> str:
     if "quoted" not in accepted and "unquoted" in accepted:
         bench.note("matches ETags without quotes only: open it with unquoted_etags=true")
     return f"{name}: {', '.join(accepted) or 'none'}"
+
+
+def _look_at_replies(bench: Bench, client: Any, address: Any) -> None:
+    key = bench.key("reply")
+    bench.put(key, "first")
+    if not client.head_object(**address(key))["ETag"].endswith('"'):
+        bench.note("replies have ETags without quotes: a client that compares texts takes them for others")
 
 
 def _takes_any(bench: Bench, name: str, sent: Callable[[str, str], bool]) -> bool:

@@ -55,7 +55,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("if-match-delete", "Does an if-match delete remove only the version it names?",
             conditions.if_match_delete, large=1, weight=2, writes=lambda _: (5, 31)),
     Feature("etag-forms", "Which forms of an ETag do conditions accept, and is a wrong one refused in all?",
-            etag_forms.etag_forms, weight=2, writes=lambda _: (15, 110)),
+            etag_forms.etag_forms, weight=2, writes=lambda _: (16, 112)),
     Feature("multipart", "Do uploads in parts appear whole, once completed, and never when aborted?",
             multipart.multipart, writes=lambda _: (2, 12)),
     Feature("create-only-complete", "Does completing a create-only upload create only where nothing is?",

@@ -15,14 +15,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-KINDS = ("get", "head", "put", "delete", "list", "upload", "other")
+from fencepost.impl.store.faults import KINDS, Effect, Script
+
 NORMAL_99 = 2.3263478740408408
 """The standard normal's 99th percentile."""
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
-_UPLOADS = frozenset({"uploads", "uploadId", "partNumber"})
+
+
+SCRIPTED = frozenset(Effect) - {Effect.REORDERED, Effect.TRUNCATED, Effect.DUPLICATED}
+"""Effects that a script may have here: the others need the store."""
 
 
 class BadPlan(ValueError):
@@ -150,10 +154,15 @@ class Plan:
     listen: str = "127.0.0.1"
     port: int = 0
     body_bytes_max: int = 64 << 20
+    script: Script = field(default_factory=Script)
+    """Faults of requests that it names; the chances are for all others."""
 
     def __post_init__(self) -> None:
         if self.cap is not None and self.cap < 1:
             raise BadPlan(f"a cap of {self.cap} lets nothing through; give at least 1")
+        unable = {fault.effect for fault in self.script.faults} - SCRIPTED
+        if unable:
+            raise BadPlan(f"a proxy has no {min(unable)}; it is for the object server for tests")
         for kind in ("", *KINDS):
             total = sum(self.of(way, kind, 0.0) for way in ("throttled", "reply_lost", "late"))
             if total > 1:
@@ -171,19 +180,8 @@ class Plan:
             words += [f"{kind + ' ' if kind else ''}{delay} {name}" for kind, delay in delays.items()]
         if self.cap is not None:
             words.append(f"{self.cap} at once")
+        if self.script.faults:
+            words.append(f"{len(self.script.faults)} faults of a script")
         for name, chances in (("503", self.throttled), ("reply lost", self.reply_lost), ("late", self.late)):
             words += [f"{chance:g} {kind + ' ' if kind else ''}{name}" for kind, chance in chances.items()]
         return ", ".join(words) or "changing nothing"
-
-
-def kind_of(method: str, target: str) -> str:
-    """Which kind a request is, by its first line."""
-    path, _, query = target.partition("?")
-    named = {name for name, _ in parse_qsl(query, keep_blank_values=True)} if query else set()
-    if named & _UPLOADS:
-        return "upload"
-    inside = "/" in path.strip("/")
-    if method == "GET":
-        return "get" if inside else "list"
-    known = method.lower()
-    return known if inside and known in KINDS else "head" if method == "HEAD" else "other"

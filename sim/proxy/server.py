@@ -31,17 +31,22 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import unquote
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.http.limits import Limits
 from fencepost.impl.http.memory import Memory
 from fencepost.impl.http.places import Places
+from fencepost.impl.objects.wire import codec
+from fencepost.impl.objects.wire.errors import S3Error
+from fencepost.impl.objects.wire.requests import parse_query, place
 from fencepost.impl.recording.http import Exchange, HttpRecording, dechunked
 from fencepost.impl.store.errors import Unusable
+from fencepost.impl.store.faults import Effect, Fault, Injector, Phase, kind_of
 from fencepost.sim.proxy.clients import BodyRoom, Client, Refused, Unread
 from fencepost.sim.proxy.clock import precise_loop
 from fencepost.sim.proxy.http import HEAD_BYTES_MAX, BadMessage, Gone, Head, read_reply
-from fencepost.sim.proxy.plan import NONE, Plan, kind_of
+from fencepost.sim.proxy.plan import NONE, Delay, Plan
 from fencepost.sim.proxy.statistics import Statistics
 
 IDLE_MAX = 256
@@ -64,13 +69,16 @@ _XML = (
 _ANSWERS = {
     400: ("Bad Request", "InvalidRequest"),
     408: ("Request Timeout", "RequestTimeout"),
+    409: ("Conflict", "ConditionalRequestConflict"),
     413: ("Content Too Large", "EntityTooLarge"),
     431: ("Request Header Fields Too Large", "RequestHeaderSectionTooLarge"),
+    500: ("Internal Server Error", "InternalError"),
     501: ("Not Implemented", "NotImplemented"),
     502: ("Bad Gateway", "BadGateway"),
     503: ("Slow Down", "SlowDown"),
 }
 
+_REFUSALS = {Effect.THROTTLED: 503, Effect.CONFLICT: 409, Effect.FAILED: 500}
 Sleep = Callable[[float], Awaitable[None]]
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -115,6 +123,7 @@ class Proxy:
         self.statistics = Statistics()
         self.url = ""
         self._chance = SeededEnvironment(plan.seed)
+        self.injector = Injector(plan.script)
         self._limits = limits
         self._connections = Places(limits)
         self._requests = Memory(limits)
@@ -220,6 +229,9 @@ class Proxy:
         kind, head = request.kind, request.head
         fate = self._fate(kind)
         exchange = self._recorded(head, request.body, client.name)
+        fault = self._struck(kind, head) if self.injector.is_active else None
+        if fault is not None:
+            return await self._fail(fault, request, client, exchange, held)
         if fate == "late":
             await self._send_late(request, exchange)
             self.statistics.fates[kind]["closed, to land late"] += 1
@@ -247,6 +259,56 @@ class Proxy:
             self.statistics.took(self.statistics.whole_s, kind, time.perf_counter() - begun)
         await client.send(*parts)
         return keeps and head.keeps_alive
+
+    def _struck(self, kind: str, head: Head) -> Fault | None:
+        """Return the fault of the script that strikes this request."""
+        method, target = head.first[0], head.first[1]
+        path, _, query = target.partition("?")
+        try:
+            bucket, key = place(unquote(path), None)
+            named = dict(parse_query(query))
+            operation = codec.operation_of(method, codec.level_of(bucket, key), named, head.fields)
+        except (S3Error, ValueError):
+            return None
+        reads = method in ("GET", "HEAD")
+        strike = self.injector.strike(kind, operation, bucket, key, reads=reads)
+        return None if strike is None else strike.fault
+
+    async def _fail(
+        self,
+        fault: Fault,
+        request: "Request",
+        client: Client,
+        exchange: Exchange | None,
+        held: contextlib.ExitStack,
+    ) -> bool:
+        """Serve a request that a fault strikes; returns whether the connection goes on."""
+        kind, head = request.kind, request.head
+        self.statistics.fates[kind][f"{fault.effect}, by the script"] += 1
+        if fault.effect is Effect.LATE:
+            await self._send_late(request, exchange, Delay(fault.seconds, fault.seconds))
+            return False
+        is_applied = fault.phase is Phase.AFTER or fault.effect in (Effect.REPLY_LOST, Effect.DELAYED)
+        if fault.effect is Effect.DELAYED and fault.phase is Phase.BEFORE:
+            await self._sleep(fault.seconds)
+        async with self._place():
+            passed = await self._forward(request, held) if is_applied else None
+        if exchange is not None and is_applied:
+            _end(exchange, passed, "" if fault.effect is Effect.DELAYED else NOT_DELIVERED)
+        if fault.effect in _REFUSALS:
+            status = _REFUSALS[fault.effect]
+            if exchange is not None and not is_applied:
+                exchange.end(
+                    status, {}, f"<Error><Code>{_ANSWERS[status][1]}</Code></Error>".encode(), _BY_PROXY
+                )
+            await client.send(_reply(status, "The script says so.", bare=head.first[0] == "HEAD"))
+            return head.keeps_alive
+        if fault.effect is not Effect.DELAYED or passed is None:
+            return False
+        if fault.phase is Phase.AFTER:
+            await self._sleep(fault.seconds)
+        await client.send(passed[0].raw, passed[1])
+        return passed[2] and head.keeps_alive
 
     def _fate(self, kind: str) -> str:
         """Return the fate of the next request of this kind."""
@@ -282,22 +344,26 @@ class Proxy:
             if self._places is not None:
                 self._places.release()
 
-    async def _send_late(self, request: "Request", exchange: Exchange | None) -> None:
+    async def _send_late(
+        self, request: "Request", exchange: Exchange | None, delay: Delay | None = None
+    ) -> None:
         """Have the request land later. It has room in memory until then: its connection bounds it no more."""
         request.room.release()
         room = BodyRoom(self._requests, request.address)
         await room.admit(len(request.body) + LATE_BYTES)
         late = replace(request, room=room)
-        task = asyncio.get_running_loop().create_task(self._land_late(late, exchange))
+        task = asyncio.get_running_loop().create_task(
+            self._land_late(late, exchange, delay or self.plan.late_after)
+        )
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _land_late(self, request: "Request", exchange: Exchange | None) -> None:
+    async def _land_late(self, request: "Request", exchange: Exchange | None, delay: Delay) -> None:
         kind = request.kind
         with contextlib.ExitStack() as held:
             held.callback(request.release)
             try:
-                await self._sleep(self.plan.late_after.draw(self._stream("late_after", kind)))
+                await self._sleep(delay.draw(self._stream("late_after", kind)))
             except asyncio.CancelledError:
                 self.statistics.fates[kind]["late, never landed"] += 1
                 raise

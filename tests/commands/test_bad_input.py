@@ -130,6 +130,19 @@ objects serve d --tls-certificate bytes
 objects serve d --tls-certificate bytes --tls-key bytes
 objects serve d --root-token-file bytes
 objects serve d --root-token-file d
+objects serve
+objects serve x --memory
+objects serve x --quirk weak-etags
+objects serve x --fault-script empty
+objects serve --memory --workers 2
+objects serve --memory --quirk nosuch
+objects serve --memory --as nosuch
+objects serve --memory --fault-script nowhere
+objects serve --memory --fault-script bytes
+objects serve --memory --fault-script deep.json
+objects serve --memory --fault-script d
+objects serve --memory --fault-trace /proc/x
+objects serve --memory --bucket X --listen 127.0.0.1:0
 objects supervise bytes --listen 127.0.0.1:0
 objects reconcile nowhere
 objects handoff bytes

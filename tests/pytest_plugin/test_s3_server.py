@@ -28,6 +28,27 @@ def test_other_clients_find_it_in_the_environment(s3_server, monkeypatch):
     boto3.client("s3").create_bucket(Bucket="data")
     assert [one.name for one in s3_server.resource().buckets.all()] == ["data"]
 
+def test_requests_fail_as_the_test_says(s3_server):
+    s3 = s3_server.client()
+    s3.create_bucket(Bucket="data")
+    s3_server.fail({"effect": "reply_lost", "operation": "put", "keys": "m/*", "first": 2, "count": 1})
+    s3.put_object(Bucket="data", Key="m/1", IfNoneMatch="*")
+    with pytest.raises(s3.exceptions.ClientError) as raised:
+        s3.put_object(Bucket="data", Key="m/2", IfNoneMatch="*")  # the SDK sends it again
+    assert raised.value.response["Error"]["Code"] == "PreconditionFailed"
+    assert [one["key"] for one in s3_server.struck] == ["m/2"]
+    with pytest.raises(ValueError, match="fault 1: effect = 'no'"):
+        s3_server.fail({"effect": "no"})
+
+def test_the_server_answers_as_another_store(s3_server):
+    s3 = s3_server.client()
+    s3.create_bucket(Bucket="data")
+    s3_server.answer_as("b2")
+    with pytest.raises(s3.exceptions.ClientError, match="NotImplemented"):
+        s3.put_object(Bucket="data", Key="k", IfNoneMatch="*")
+    s3_server.answer_as()
+    s3.put_object(Bucket="data", Key="k", IfNoneMatch="*")
+
 def test_the_process_is_a_child(_s3_servers):
     print("child", _s3_servers._process.pid)
 """
@@ -37,7 +58,7 @@ def test_the_process_is_a_child(_s3_servers):
 def test_every_test_has_a_server_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-s", "-n", "0")
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=7)
     child = next(line.split()[-1] for line in result.outlines if "child " in line).rstrip(".")
     assert not Path(f"/proc/{child}").exists()
 
@@ -72,7 +93,7 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
     )
-    pid, address, _ = ran.stdout.split()
+    pid, address, *_ = ran.stdout.split()
     assert address.startswith("http://127.0.0.1:")
     wait_for(lambda: not Path(f"/proc/{pid}").exists())
     assert [*tmp_path.iterdir()] == []

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import http.client
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -231,6 +233,46 @@ def test_no_request_fails_while_servers_are_replaced(tmp_path: Path, handoffs: i
             assert md5(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) == digest, key
         assert len(children(process)) == 1
     check_events(tmp_path, stored)
+
+
+@pytest.mark.parametrize("handoffs", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_an_upload_under_way_outlives_the_server_that_it_began_with(tmp_path: Path, handoffs: int) -> None:
+    """The next server answers meanwhile: neither waits for the other."""
+    body = os.urandom(64_000)
+    with serving(tmp_path, 2, verb="supervise") as (process, address):
+        s3 = client(address)
+        s3.create_bucket(Bucket=BUCKET)
+        uploads: list[http.client.HTTPConnection] = []
+        for number in range(handoffs):
+            place = {"Bucket": BUCKET, "Key": f"slow/{number}"}
+            parts = urlsplit(s3.generate_presigned_url("put_object", Params=place))
+            upload = http.client.HTTPConnection(parts.netloc, timeout=60)
+            upload.putrequest("PUT", f"{parts.path}?{parts.query}")
+            upload.putheader("Content-Length", str(len(body)))
+            upload.endheaders(body[:32_000])
+            uploads.append(upload)
+            assert request_handoff(str(tmp_path)).startswith("done ")
+            s3.put_object(Bucket=BUCKET, Key=f"meanwhile/{number}", Body=b"1")
+            if len(uploads) > 3:  # each began with another server
+                finish(uploads.pop(0), body)
+        with urllib.request.urlopen(f"{address}/metrics") as page:
+            assert f'fencepost_objects_handoffs_total{{outcome="done"}} {handoffs}.0' in page.read().decode()
+        for upload in uploads:
+            finish(upload, body)
+        for number in range(handoffs):
+            found = s3.get_object(Bucket=BUCKET, Key=f"slow/{number}")
+            assert md5(found["Body"].read()) == md5(body)
+        until = time.monotonic() + 60
+        while len(children(process)) > 1:
+            assert time.monotonic() < until
+            threading.Event().wait(0.05)
+
+
+def finish(upload: http.client.HTTPConnection, body: bytes) -> None:
+    with contextlib.closing(upload):
+        upload.send(body[32_000:])
+        answer = upload.getresponse()
+        assert (answer.status, answer.read()) == (200, b"")
 
 
 def test_a_server_that_cannot_be_replaced_goes_on(tmp_path: Path) -> None:

@@ -5,25 +5,38 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.impl.store.layers import Effect
+from fencepost.impl.store.faults import Effect
+from fencepost.impl.store.layers.faulty import EFFECTS
 from fencepost.model.store.requests import FAULTS as ANSWERS
 from fencepost.sim import faults
 from fencepost.sim.des.faults import Faults
-from fencepost.sim.faults import ALTERNATIVES, DES, KINDS, LAYER, PROXY, WORLD
+from fencepost.sim.faults import ALTERNATIVES, DES, HTTP, KINDS, LAYER, PROXY, SERVER, WORLD
 from fencepost.sim.proxy.plan import Plan
 from fencepost.sim.scenarios.keys import KEYS
 from fencepost.sim.world import NO_FAULTS, Budget
 from fencepost.sim.world.budget import part_of, spend
+from fencepost.testing import FAULTS
+
+OF_WORLDS = {name for name, kind in KINDS.items() if {WORLD, HTTP, DES, PROXY} & {*kind.places}}
 
 
 def test_a_budget_has_a_number_for_every_kind_and_its_default() -> None:
     assert asdict(Budget()) == {name: KINDS[name].default for name in asdict(Budget())}
     assert sorted(asdict(Budget())) == sorted(faults.names(WORLD))
-    assert {found.kind for found in ALTERNATIVES.values()} - {""} == set(KINDS) - {"restart"}
+    assert {found.kind for found in ALTERNATIVES.values()} - {""} == OF_WORLDS - {"restart"}
+
+
+def test_an_audited_test_has_the_words_of_worlds() -> None:
+    """Kinds of other places would be options that no budget takes."""
+    assert set(FAULTS) == set(asdict(Budget()))
 
 
 def test_the_store_layer_has_the_same_words() -> None:
-    assert {effect.value for effect in Effect} == set(faults.names(LAYER))
+    assert {effect.value for effect in EFFECTS} == set(faults.names(LAYER))
+
+
+def test_the_object_server_for_tests_has_the_same_words() -> None:
+    assert {effect.value for effect in Effect} == set(faults.names(SERVER))
 
 
 def test_the_proxy_has_the_same_words() -> None:
@@ -45,9 +58,9 @@ def test_the_model_has_the_same_words() -> None:
 
 def test_the_docs_name_every_kind() -> None:
     root = Path(__file__).parents[2] / "docs"
-    for page in ("explanations/fault-model.md", "guides/audit-your-code.md"):
+    for page, kinds in (("explanations/fault-model.md", KINDS), ("guides/audit-your-code.md", OF_WORLDS)):
         text = (root / page).read_text()
-        assert not [name for name in KINDS if f"`{name}" not in text]
+        assert not [name for name in kinds if f"`{name}" not in text]
 
 
 @pytest.mark.parametrize(

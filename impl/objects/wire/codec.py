@@ -26,11 +26,10 @@ from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
-import botocore.session
-
 from fencepost.impl.http.numbers import whole_number
 from fencepost.impl.objects.wire import elements
 from fencepost.impl.objects.wire.errors import S3Error
+from fencepost.impl.objects.wire.service_model import service_model
 
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
@@ -117,17 +116,11 @@ class _Route:
 
 
 @functools.cache
-def model() -> Any:
-    """The service model of S3."""
-    return botocore.session.get_session().get_service_model("s3")
-
-
-@functools.cache
 def _routes() -> dict[tuple[str, str], tuple[_Route, ...]]:
     """By method and level ("service", "bucket", "object")."""
     routes: dict[tuple[str, str], list[_Route]] = {}
-    for name in model().operation_names:
-        operation = model().operation_model(name)
+    for name in service_model().operation_names:
+        operation = service_model().operation_model(name)
         if operation.deprecated or _NOT_OURS.fullmatch(name):
             continue
         path, _, query = operation.http["requestUri"].partition("?")
@@ -135,7 +128,7 @@ def _routes() -> dict[tuple[str, str], tuple[_Route, ...]]:
         valued = next(((word, value) for word, value in words.items() if value), None)
         headers = set()
         shape = operation.input_shape
-        for member in shape.required_members if shape else ():
+        for member in shape.required_members:
             where = shape.members[member].serialization
             if where.get("location") == "querystring":
                 words[where["name"]] = ""
@@ -186,8 +179,8 @@ def _operation_of(
 @functools.cache
 def _parameters_of(name: str) -> frozenset[str]:
     """The words of the query that an operation has, with a value."""
-    shape = model().operation_model(name).input_shape
-    places = [part.serialization for part in shape.members.values()] if shape else []
+    shape = service_model().operation_model(name).input_shape
+    places = [part.serialization for part in shape.members.values()]
     return frozenset(place["name"] for place in places if place.get("location") == "querystring")
 
 
@@ -200,8 +193,8 @@ def _parameters(method: str, level: str) -> frozenset[str]:
 def _subresources(level: str) -> frozenset[str]:
     """Return the words without a value in the query of some operation at this level: `tagging`, `uploads`."""
     found = set()
-    for name in model().operation_names:
-        path, _, query = model().operation_model(name).http["requestUri"].partition("?")
+    for name in service_model().operation_names:
+        path, _, query = service_model().operation_model(name).http["requestUri"].partition("?")
         if ("{Key" in path) == (level == "object"):
             found |= {word for word, value in parse_qsl(query, keep_blank_values=True) if not value}
     return frozenset(found)
@@ -224,9 +217,9 @@ class _Places:
 
 @functools.cache
 def _places(operation: str) -> _Places:
-    shape = model().operation_model(operation).input_shape
+    shape = service_model().operation_model(operation).input_shape
     places = _Places({}, {}, {}, {}, _payload(shape).get("streaming", False))
-    for member, part in (shape.members if shape else {}).items():
+    for member, part in shape.members.items():
         where = part.serialization
         match where.get("location"):
             case "uri":
@@ -316,15 +309,15 @@ def refuse_unknown(call: Call, known: Iterable[str]) -> None:
     """Raise unless every parameter is one of `known`, or changes nothing."""
     unknown = call.parameters.keys() - {*known} - _DUE_ANYWAY
     if unknown:
-        shape = model().operation_model(call.operation).input_shape
+        shape = service_model().operation_model(call.operation).input_shape
         name = min(unknown)
         raise S3Error("NotImplemented", header=shape.members[name].serialization.get("name", name))
 
 
 def read_body(call: Call, body: bytes) -> dict[str, Any]:
     """Return the parameters with those that an XML body holds."""
-    shape = model().operation_model(call.operation).input_shape
-    payload = shape.serialization.get("payload") if shape else None
+    shape = service_model().operation_model(call.operation).input_shape
+    payload = shape.serialization.get("payload")
     if payload is None or call.streams:
         return call.parameters
     if shape.members[payload].type_name == "string":
@@ -347,8 +340,8 @@ def _text(body: bytes) -> str:
 
 def tagging_header(text: str) -> str:
     """Return the header that means the same tags as an XML document."""
-    shape = model().operation_model("PutObjectTagging").input_shape.members["Tagging"]
-    tags = parse(shape, parse_xml(text.encode())).get("TagSet", [])
+    shape = service_model().operation_model("PutObjectTagging").input_shape
+    tags = parse(shape.members["Tagging"], parse_xml(text.encode())).get("TagSet", [])
     return urlencode([(tag["Key"], tag["Value"]) for tag in tags])
 
 
@@ -398,7 +391,7 @@ def _local(element: ET.Element) -> str:
 
 
 def _payload(shape: Any) -> Mapping[str, Any]:
-    payload = shape.serialization.get("payload") if shape else None
+    payload = shape.serialization.get("payload")
     found: Mapping[str, Any] = shape.members[payload].serialization if payload else {}
     return found
 
@@ -452,9 +445,9 @@ class _Results:
 
 @functools.cache
 def _results(operation: str) -> _Results:
-    described = model().operation_model(operation)
+    described = service_model().operation_model(operation)
     shape = described.output_shape
-    parts = {member: part.serialization for member, part in shape.members.items()} if shape else {}
+    parts = {member: part.serialization for member, part in shape.members.items()}
     of: dict[str, dict[str, str]] = {
         location: {
             member: where["name"] for member, where in parts.items() if where.get("location") == location

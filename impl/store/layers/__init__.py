@@ -4,8 +4,9 @@ Order matters and reads inside out: `Metered(Retrying(Faulty(store, ...)))` coun
 requests, `Retrying(Metered(...))` counts the requests sent.
 """
 
+from fencepost.impl.store.faults import Effect, Fault
 from fencepost.impl.store.interface import Layer
-from fencepost.impl.store.layers.faulty import Effect, Fault, Faulty
+from fencepost.impl.store.layers.faulty import Faulty
 from fencepost.impl.store.layers.metered import Cost, Metered
 from fencepost.impl.store.layers.retrying import Retrying
 from fencepost.impl.store.layers.throttled import Throttled

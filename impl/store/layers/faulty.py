@@ -1,23 +1,13 @@
-"""A store layer that injects faults, the ways stores and networks fail.
+"""A store layer that injects faults, the ways stores and networks fail: see `faults` for what they are.
 
-A fault is a value: its effect, the requests it fits, its probability and its limit. The first fault that fits
-a request and whose draw succeeds is applied. `struck` records what was injected, so that a test can assert
-that anything happened at all.
+`struck` records what was injected, so that a test can assert that anything happened at all.
 
     Faulty(store, [Fault(Effect.REPLY_LOST, kinds={"put"}, prefix="manifest/", times=1)])
 
-The effects, in the order of a request's life (the words of `sim.faults`):
-
-    throttled      not applied; answered 503
-    conflict       not applied; answered 409. Reads are exempt: no store answers a read with a conflict
-    request_lost   not applied; the outcome is unknown
-    reply_lost     applied, and its reply is lost, even when the reply was a refusal: unknown
-    late           unknown now; applied after `delay` further requests went through, or at `land_all`
-    duplicated     applied, its reply lost, and sent again by a client library that does not report it: the
-                   caller receives the second reply, so its own create is answered `exists`
+A late request is applied after `delay` further requests went through, or at `land_all`. A reply that is lost,
+and every answer that says nothing about whether the request was applied, is the outcome *unknown*.
 """
 
-import enum
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,40 +16,42 @@ from typing import Any
 
 from fencepost.impl.environment import Environment
 from fencepost.impl.store.errors import StoreError
+from fencepost.impl.store.faults import BadScript, Effect, Fault, Phase
 from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.requests import Outcome, R, Request
 
-
-class Effect(enum.StrEnum):
-    THROTTLED = "throttled"
-    CONFLICT = "conflict"
-    REQUEST_LOST = "request_lost"
-    REPLY_LOST = "reply_lost"
-    LATE = "late"
-    DUPLICATED = "duplicated"
-
-
-_APPLIED = (Effect.REPLY_LOST, Effect.DUPLICATED)
-"""Applied right away."""
+EFFECTS = frozenset(Effect) - {Effect.REORDERED, Effect.TRUNCATED}
+"""The others need a connection."""
 _REFUSALS = {Effect.THROTTLED: Outcome.THROTTLED, Effect.CONFLICT: Outcome.CONFLICT}
+_OPERATIONS = {
+    "put": "PutObject",
+    "get": "GetObject",
+    "head": "HeadObject",
+    "delete": "DeleteObject",
+    "list": "ListObjectsV2",
+    "list-versions": "ListObjectVersions",
+    "create-upload": "CreateMultipartUpload",
+    "upload-part": "UploadPart",
+    "complete-upload": "CompleteMultipartUpload",
+    "abort-upload": "AbortMultipartUpload",
+    "list-uploads": "ListMultipartUploads",
+}
+"""Kinds of requests to S3's names of them, both of which a script may use."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    effect: Effect
-    kinds: frozenset[str] | set[str] = frozenset()
-    """Request kinds it fits; empty: all."""
-    prefix: str = ""
-    chance: float = 1.0
-    times: int | None = None
-    """The number of times it may strike; None: without limit."""
-    delay: int = 1
-    """The number of further requests that are applied before a late one lands."""
+def _names(request: Request[Any]) -> frozenset[str]:
+    is_upload = {"upload"} if "upload" in request.kind else set()
+    return frozenset({request.kind, _OPERATIONS.get(request.kind, request.kind), *is_upload})
 
-    def fits(self, request: Request[Any]) -> bool:
-        if self.effect is Effect.CONFLICT and request.reads:
-            return False
-        return (not self.kinds or request.kind in self.kinds) and request.subject.startswith(self.prefix)
+
+def _is_applied(fault: Fault) -> bool:
+    """Return True if a request that it strikes is applied right away."""
+    match fault.effect:
+        case Effect.REPLY_LOST | Effect.DUPLICATED | Effect.DELAYED:
+            return True
+        case Effect.THROTTLED | Effect.CONFLICT | Effect.FAILED:
+            return fault.phase is Phase.AFTER
+    return False
 
 
 @dataclass(slots=True)
@@ -71,9 +63,14 @@ class _Late:
 class Faulty(Layer):
     def __init__(self, inner: Store, faults: Sequence[Fault], env: Environment | None = None) -> None:
         super().__init__(inner)
+        unable = {fault.effect for fault in faults} - EFFECTS
+        if unable:
+            raise BadScript(f"a store layer has no {min(unable)}; use the object server for tests")
         self._faults = tuple(faults)
         self._left = [fault.times for fault in self._faults]
-        self._dice = (env or inner.env).stream("faults")
+        self._fitted = [0] * len(self._faults)
+        self._env = env or inner.env
+        self._dice = self._env.stream("faults")
         self._late: list[_Late] = []
         self._lock = threading.Lock()
         self.struck: list[tuple[Fault, Request[Any]]] = []
@@ -87,8 +84,10 @@ class Faulty(Layer):
             due = [self._due() for _ in requests]
             fates = [self._fate(request) for request in requests]
         self._land([late for group in due for late in group])
-        passing = [at for at, fate in enumerate(fates) if fate is None or fate.effect in _APPLIED]
+        self._wait(fates, Phase.BEFORE)
+        passing = [at for at, fate in enumerate(fates) if fate is None or _is_applied(fate)]
         replies = dict(zip(passing, self.inner.send_all([requests[at] for at in passing]), strict=True))
+        self._wait(fates, Phase.AFTER)
         return [
             self._answer(request, fate, replies.get(at))
             for at, (request, fate) in enumerate(zip(requests, fates, strict=True))
@@ -115,7 +114,7 @@ class Faulty(Layer):
     def _fate(self, request: Request[Any]) -> Fault | None:
         for at, fault in enumerate(self._faults):
             left = self._left[at]
-            if left == 0 or not fault.fits(request) or self._dice.random() >= fault.chance:
+            if left == 0 or not self._fits(at, fault, request) or self._dice.random() >= fault.chance:
                 continue
             self._left[at] = left - 1 if left is not None else None
             self.struck.append((fault, request))
@@ -124,10 +123,22 @@ class Faulty(Layer):
             return fault
         return None
 
+    def _fits(self, at: int, fault: Fault, request: Request[Any]) -> bool:
+        if not fault.fits(_names(request), fault.bucket, request.subject, reads=request.reads):
+            return False
+        self._fitted[at] += 1
+        return self._fitted[at] >= fault.first
+
+    def _wait(self, fates: Sequence[Fault | None], phase: Phase) -> None:
+        delayed = (fate for fate in fates if fate is not None and fate.effect is Effect.DELAYED)
+        seconds = max((fate.seconds for fate in delayed if fate.phase is phase), default=0.0)
+        if seconds:
+            self._env.sleep(seconds)
+
     def _answer(self, request: Request[Any], fate: Fault | None, reply: Any) -> Any:
-        if fate is None:
+        if fate is None or fate.effect is Effect.DELAYED:
             return reply
-        if fate.effect in _REFUSALS:
+        if fate.effect in _REFUSALS and fate.phase is Phase.BEFORE:
             return request.ends(_REFUSALS[fate.effect], "injected")
         if fate.effect is Effect.DUPLICATED:
             return self.inner.send(request)

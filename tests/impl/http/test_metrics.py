@@ -1,9 +1,14 @@
 """The metrics page has the exact format of Prometheus, and counts are exact."""
 
+import os
 import re
 import threading
+from pathlib import Path
 
-from fencepost.impl.http.metrics import BUCKETS_S, Metrics
+import pytest
+
+from fencepost.impl.http.metrics import BUCKETS_S, Family, Metrics
+from fencepost.impl.http.shared_metrics import VARIABLE
 
 LINE = re.compile(
     r"# HELP [a-z_]+ \S.*|# TYPE [a-z_]+ (counter|gauge|histogram)|"
@@ -53,3 +58,22 @@ def test_two_applications_of_one_process_count_separately() -> None:
     other.counter("some_total", "Some.")
     assert "some_total 1.0\n" in one.exposition().decode()
     assert "some_total 0.0\n" in other.exposition().decode()
+
+
+def test_a_worker_that_starts_breaks_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is empty for a moment; what reads it would fail, and with it a scrape."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    metrics = Metrics()
+    metrics.families(lambda: [Family("of_the_directory", "The same everywhere.", (), {(): 3.0})])
+    starting = tmp_path / "counter_1.db"
+    starting.touch()
+    tries: list[None] = []
+
+    def go_on() -> None:
+        tries.append(None)
+        if len(tries) == 3:
+            starting.unlink()
+
+    monkeypatch.setattr(os, "sched_yield", go_on)
+    assert "of_the_directory 3.0\n" in metrics.exposition().decode()
+    assert len(tries) == 3

@@ -3,7 +3,7 @@
 import contextlib
 import hmac
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ def served(
     tokens: Tokens[Holder] | None = None,
     recording: HttpRecording | None = None,
     answers_unsigned: bool = True,
+    make: Callable[..., ObjectServer] = ObjectServer,
     **limits: Any,
 ) -> Iterator[str]:
     """The address of a server on this directory."""
@@ -41,14 +42,14 @@ def served(
     buckets = Buckets(str(root), disk=disk)
     known = credentials or Credentials(ROOT_TOKEN)
     bounds = Limits(**{"client_requests": 64, **limits})
-    service = ObjectServer(
+    service = make(
         buckets,
         known,
         domain=domain,
         limits=bounds,
         tokens=tokens,
         recording=recording,
-        extensions=[ServedLifecycle(buckets)],
+        extensions=lambda: [ServedLifecycle(buckets)],
         answers_unsigned=answers_unsigned,
     )
     maintenance = Maintenance(buckets)

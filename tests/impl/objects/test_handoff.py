@@ -15,7 +15,8 @@ import pytest
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.objects import handoff
 from fencepost.impl.objects.handoff import Failed, Line, Member, Server, Supervisor
-from fencepost.impl.objects.owner import Owner
+from fencepost.impl.objects.handoff_metrics import families
+from fencepost.impl.objects.owner import HANDOFFS, Owner
 
 SCRIPT = """
 import os, socket, sys
@@ -69,8 +70,9 @@ def supervised(root: Path, **faults: tuple[str, str, str]) -> Iterator[tuple[Sup
         found = Supervisor(str(root), scripted.start, listening, SystemEnvironment(), drain_s=0.1)
         found.begin()
         yield found, scripted
-        if found.server is not None:
-            found.server.end()
+        for server in (*found._leaving, found.server):
+            if server is not None:
+                server.end()
 
 
 def test_a_handoff_takes_every_step_in_order(tmp_path: Path) -> None:
@@ -78,7 +80,9 @@ def test_a_handoff_takes_every_step_in_order(tmp_path: Path) -> None:
         old = supervisor.server
         assert supervisor.handoff() == ""
         assert old is not None
-        assert old.process.poll() is not None
+        assert old.process.wait(60) == 0  # by itself: it may have much to finish
+        supervisor._reap()
+        assert supervisor._leaving == []
         assert supervisor.server is not None
         assert supervisor.server.process.poll() is None
         steps = [note for note in scripted.notes() if note not in ("old begin", "new commit")]
@@ -164,6 +168,26 @@ def test_a_successor_that_ends_right_after_the_commit_is_replaced(
     assert scripted.notes()[-2:] == ["third begin", "third commit"]
 
 
+def test_the_servers_show_the_handoffs_that_their_supervisor_counts(tmp_path: Path) -> None:
+    assert [*families(str(tmp_path))] == []
+    with supervised(tmp_path) as (supervisor, _):
+        supervisor._count("failed", 3.0)
+        supervisor._count("done", 1.5)
+        supervisor._count("done", 0.5)
+    counted, took = families(str(tmp_path))
+    assert counted.values == {("done",): 2, ("failed",): 1}
+    assert took.values == {(): 0.5}
+    (tmp_path / HANDOFFS).write_text("[]")
+    assert [*families(str(tmp_path))] == []
+
+
+def test_a_supervisor_that_cannot_count_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with supervised(tmp_path) as (supervisor, _):
+        (tmp_path / f"{HANDOFFS}.new").mkdir()
+        supervisor._count("done", 0.5)
+    assert "the handoffs cannot be counted" in caplog.text
+
+
 def wait_for(condition: Callable[[], bool]) -> None:
     for _ in range(3000):
         if condition():
@@ -179,6 +203,9 @@ class FakeWorkers:
     def start_all(self) -> None:
         self.steps.append("start")
 
+    def drain_all(self, number: int, limit_s: float) -> None:
+        self.steps.append(f"drain {signal.Signals(number).name}")
+
     def end_all(self, number: int, grace_s: float) -> None:
         self.steps.append(f"end {signal.Signals(number).name}")
 
@@ -193,25 +220,25 @@ class FakeWorkers:
         (
             ["begin", "commit", "prepare", "seal", "commit"],
             ["waiting", "ready", "drained", "sealed"],
-            ["start", "end SIGUSR1", "end SIGTERM"],
+            ["start", "drain SIGUSR1", "end SIGTERM"],
             False,
         ),
         (
             ["begin", "commit", "prepare", "seal", "resume", "prepare", "seal", "commit"],
             ["waiting", "ready", "drained", "sealed", "resumed", "drained", "sealed"],
-            ["start", "end SIGUSR1", "start", "end SIGUSR1", "end SIGTERM"],
+            ["start", "drain SIGUSR1", "start", "drain SIGUSR1", "end SIGTERM"],
             False,
         ),
         (  # the successor ended before anything was prepared
             ["begin", "commit", "resume", "prepare", "seal", "commit"],
             ["waiting", "ready", "resumed", "drained", "sealed"],
-            ["start", "end SIGUSR1", "end SIGTERM"],
+            ["start", "drain SIGUSR1", "end SIGTERM"],
             False,
         ),
         (  # it ended before the lock was released
             ["begin", "commit", "prepare", "resume", "prepare", "seal", "commit"],
             ["waiting", "ready", "drained", "resumed", "drained", "sealed"],
-            ["start", "end SIGUSR1", "start", "end SIGUSR1", "end SIGTERM"],
+            ["start", "drain SIGUSR1", "start", "drain SIGUSR1", "end SIGTERM"],
             False,
         ),
     ],
@@ -266,7 +293,7 @@ def test_a_sealed_server_whose_supervisor_ends_resumes_if_nobody_has_the_lock(
     member.run()
     thread.join()
     ours.close()
-    expected = ["start", "end SIGUSR1", *([] if taken else ["start"]), "end SIGTERM"]
+    expected = ["start", "drain SIGUSR1", *([] if taken else ["start"]), "end SIGTERM"]
     assert workers.steps == expected
     owner.release()
     other.release()

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import botocore.parsers
 import botocore.serialize
+import botocore.session
 import pytest
 from botocore.awsrequest import HeadersDict
 
@@ -16,8 +17,9 @@ from fencepost.impl.objects.bucket_settings import NOT_CONFIGURED
 from fencepost.impl.objects.surface import KNOWN
 from fencepost.impl.objects.wire import codec
 from fencepost.impl.objects.wire.errors import CODES, S3Error, error_body
+from fencepost.impl.objects.wire.service_model import Shape, service_model
 
-MODEL = codec.model()
+MODEL = botocore.session.get_session().get_service_model("s3")
 SERIALIZER = botocore.serialize.create_serializer("rest-xml", include_validation=False)
 PARSER = botocore.parsers.create_parser("rest-xml")
 WHEN = datetime(2026, 11, 19, 1, 2, 3, tzinfo=UTC)
@@ -58,6 +60,45 @@ def example(shape: Any, depth: int = 0) -> Any:
             return shape.enum[0] if shape.enum else "te<x>t & more"
         case other:
             pytest.skip(f"no example of a {other}")
+
+
+def compare(ours: Shape, theirs: Any, place: str, seen: frozenset[str] = frozenset()) -> None:
+    """Fail at the first place where a shape of ours is not that of the SDK."""
+    assert ours.type_name == theirs.type_name, place
+    assert ours.required_members == theirs.required_members, place
+    unread = (
+        "xmlNamespace",
+        "timestampFormat",
+        "contextParam",
+        "eventpayload",
+        "eventstream",
+        "event",
+        "hostLabel",
+    )
+    expected = {name: value for name, value in theirs.serialization.items() if name not in unread}
+    assert ours.serialization == expected, place
+    if theirs.name in seen:
+        return
+    seen = seen | {theirs.name}
+    if theirs.type_name == "list":
+        compare(ours.member, theirs.member, f"{place}[]", seen)
+    if theirs.type_name == "structure":
+        assert [*ours.members] == [*theirs.members], place
+        for name, part in theirs.members.items():
+            compare(ours.members[name], part, f"{place}.{name}", seen)
+
+
+@pytest.mark.parametrize("name", MODEL.operation_names)
+def test_the_model_of_the_codec_is_that_of_the_sdk(name: str) -> None:
+    """If this fails, a parameter is taken for another, or not seen at all."""
+    ours, theirs = service_model().operation_model(name), MODEL.operation_model(name)
+    assert ours.http == theirs.http
+    assert ours.deprecated == theirs.deprecated
+    for mine, its in ((ours.input_shape, theirs.input_shape), (ours.output_shape, theirs.output_shape)):
+        if its is None:
+            assert not mine.members
+        else:
+            compare(mine, its, name)
 
 
 def sent(

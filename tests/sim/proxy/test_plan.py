@@ -6,8 +6,9 @@ import statistics
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.store.faults import kind_of
 from fencepost.sim.proxy import BadPlan, Delay, Plan, Upstream, read_delay
-from fencepost.sim.proxy.plan import kind_of, read_chances, read_delays
+from fencepost.sim.proxy.plan import read_chances, read_delays
 
 HERE = Upstream("127.0.0.1", 9, tls=False)
 
