@@ -67,7 +67,7 @@ CACHED = {"PYTHONDONTWRITEBYTECODE": ""}
 
 @nox.session(name="all", venv_backend="none")
 def every(session: nox.Session) -> None:
-    """Every session but `bench`, `ceph` and `release` in turn: writes one table, out/sessions/table.md, and resumes.
+    """Every session but `bench`, `ceph` and `release`: writes one table, out/sessions/table.md, and resumes.
 
     A session that is green for this commit is not run again, except by `nox -s all -- --fresh`.
     """
