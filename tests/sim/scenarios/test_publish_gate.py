@@ -17,7 +17,7 @@ from tests.impl.publish.test_cost import HOPS_MAX, REQUESTS_MAX
 MS = 1_000_000
 CAP = 8
 OPERATIONS = 6
-SHALLOW, DEEP = 10, 100
+YOUNG, OLD = 10, 100
 
 
 def measured(depth: int, latency_ms: int = 50, cap: int | None = CAP, **workload: Any) -> Samples:
@@ -40,7 +40,7 @@ def hops(depth: int, cap: int | None = CAP, **workload: Any) -> float:
     return (far - near) / (100 * MS)
 
 
-@pytest.mark.parametrize("depth", [SHALLOW, DEEP, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("depth", [YOUNG, OLD, pytest.param(1000, marks=pytest.mark.slow)])
 def test_a_warm_publish_costs_the_same_at_every_depth(depth: int) -> None:
     found = measured(depth)
     assert set(found.requests[1:]) == {REQUESTS_MAX}
@@ -50,21 +50,21 @@ def test_a_warm_publish_costs_the_same_at_every_depth(depth: int) -> None:
 
 @pytest.mark.parametrize("latency_ms", [50, 150])
 def test_the_trend_is_hops_times_distance(latency_ms: int) -> None:
-    found = measured(DEEP, latency_ms)
+    found = measured(OLD, latency_ms)
     assert set(found.latency_ns[1:]) == {HOPS_MAX * latency_ms * MS}
-    assert hops(DEEP) == HOPS_MAX
+    assert hops(OLD) == HOPS_MAX
 
 
 def test_the_first_publish_of_a_handle_reads_the_runs_of_one_table_at_once() -> None:
     """Runs are few, whatever the depth: 7 for each digit of the number of commits to the base 8."""
-    shallow, deep = measured(SHALLOW), measured(DEEP)
+    shallow, deep = measured(YOUNG), measured(OLD)
     assert shallow.hops[0] <= HOPS_MAX + 2
     assert deep.hops[0] <= HOPS_MAX + 2
     assert deep.requests[0] - shallow.requests[0] <= 14
 
 
 def test_tables_of_one_plan_share_the_hops() -> None:
-    one, three = (measured(SHALLOW, tables=tables) for tables in (1, 3))
+    one, three = (measured(YOUNG, tables=tables) for tables in (1, 3))
     assert one.hops[-1] == three.hops[-1] == HOPS_MAX
 
 
@@ -75,5 +75,5 @@ def scanned(depth: int, cap: int | None) -> float:
 
 def test_a_path_that_scans_its_history_passes_without_a_cap_and_fails_with_one() -> None:
     """The gate can fail, and the cap is what makes it: without one all reads are a single hop."""
-    assert scanned(SHALLOW, None) == scanned(DEEP, None)
-    assert scanned(DEEP, CAP) > 2 * scanned(SHALLOW, CAP)
+    assert scanned(YOUNG, None) == scanned(OLD, None)
+    assert scanned(OLD, CAP) > 2 * scanned(YOUNG, CAP)
