@@ -52,6 +52,7 @@ SMALL = [
     if name
     not in (
         "ingest",
+        "ingest-notified",
         "publish",
         "objects",
         "streams",

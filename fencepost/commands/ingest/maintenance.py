@@ -3,9 +3,10 @@ collectors."""
 
 import contextlib
 import json
+import logging
 import socket
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,6 +18,7 @@ from fencepost.commands.ingest.group import (
     ENV,
     EVERY,
     STORE,
+    log_to_stderr,
     opened,
     rounds,
     settings_of,
@@ -25,11 +27,21 @@ from fencepost.commands.ingest.group import (
 )
 from fencepost.commands.messages import say
 from fencepost.commands.operating import Result
+from fencepost.commands.receiving import (
+    QUEUES,
+    Sources,
+    events_options,
+    receive_waiting,
+    receiving,
+    sources_of,
+)
+from fencepost.commands.values import Address
 from fencepost.impl.ingest import (
     IngestError,
     Reconciler,
     Report,
     Rollups,
+    Settings,
     audit_by_report,
     bucket_policy,
     collect,
@@ -39,9 +51,11 @@ from fencepost.impl.ingest import (
     report_in,
 )
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S, Maintenance
-from fencepost.impl.store import Store, StoreError
+from fencepost.impl.ingest.notified import Followed, Following, NotifiedBatches, Receiver, Repaired
+from fencepost.impl.store import Store, StoreError, open_store
 
 IN_STORE = "store:"
+_LOG = logging.getLogger("fencepost.ingest")
 
 
 @subcommand(
@@ -91,23 +105,123 @@ def maintenance(url: str, every_s: float | None, search_s: float, **options: Any
                 worker.release()
 
 
-@subcommand("reconcile", "Repair the indexes, from where it last stopped.", STORE, EVERY, settings_options)
-def reconcile(url: str, every_s: float | None, **options: Any) -> Iterator[Result]:
+@subcommand(
+    "reconcile",
+    "Repair the indexes, from where it last stopped, and as the store notifies.",
+    STORE,
+    EVERY,
+    *events_options(f"{QUEUES}, or `log`: the change log of an object server."),
+    settings_options,
+)
+def reconcile(
+    url: str,
+    every_s: float | None,
+    events: tuple[str, ...],
+    receive: Address | None,
+    receive_token_file: str | None,
+    **options: Any,
+) -> Iterator[Result]:
     """Check every batch accepted since the last run, and an overlap before, and write its missing index
     objects.
 
-    It finds batches by the index of time. A batch whose collector died before it wrote that is found by
-    `audit`, or by the search of `serve` and `maintenance`.
+    It finds batches by the index of time. A batch whose collector died before it wrote that is found when the
+    store notifies of its manifest (--events), by `audit`, or by the search of `serve` and `maintenance`. With
+    --every it receives all the time; without, it takes what the queues and the log have now. Any number of
+    these may receive; no notification is acknowledged before its batch is repaired.
     """
-    with opened(url) as store:
-        reconciler = Reconciler(store, ENV, settings_of(options))
+    settings = settings_of(options)
+    sources, log = sources_of(events, receive, receive_token_file, with_log=True)
+    if receive is not None and every_s is None:
+        raise BadRequest(
+            "--receive needs --every: without it, reconcile ends before a store can send anything"
+        )
+    with (
+        opened(url) as store,
+        _notified(store, url, settings, sources, log) as notified,
+        notified.receiving(receive, receive_token_file) if every_s is not None else contextlib.nullcontext(),
+    ):
+        reconciler = Reconciler(store, ENV, settings)
 
         def once() -> Result:
+            hot = notified.findings() if every_s is not None else notified.take()
             found = reconciler.once()
             text = f"{found.seen} batches seen, {found.repaired} missing index objects written"
-            return _result(asdict(found), text, found.missing, found.damaged)
+            if events:
+                text += f"; {hot.seen} batches notified, {hot.repaired} missing index objects written"
+            text += "".join(f"\nnotified, and there is no such manifest: {key}" for key in hot.gone)
+            if hot.lost:
+                text += (
+                    "\nthe log has lost events: the next round of the maintenance searches for their batches"
+                )
+            fields = {**asdict(found), **({"notified": asdict(hot)} if events else {})}
+            result = _result(fields, text, [*found.missing, *hot.missing], [*found.damaged, *hot.damaged])
+            return result._replace(code=Exit.VIOLATED) if hot.gone else result
 
         yield from rounds(once, every_s)
+
+
+@contextlib.contextmanager
+def _notified(
+    store: Store, url: str, settings: Settings, sources: Sources, log: str
+) -> Iterator["_Notified"]:
+    bucket, prefix = _bucket_of(url)
+    if (sources or log) and bucket is None:
+        raise BadRequest(f"{url} sends no notifications; --events is for s3://bucket")
+    batches = NotifiedBatches(store, ENV, settings)
+    receivers = {name: Receiver(name, batches, bucket or "", prefix) for name in sources}
+    with contextlib.ExitStack() as stack:
+        followed = None
+        if log:
+            from fencepost.impl.ingest.server_log import log_of
+            from fencepost.impl.store.s3.store import S3Store
+
+            plain = stack.enter_context(open_store(url, ENV))
+            assert isinstance(plain, S3Store), "what s3:// opens"
+            followed = Followed(log, batches, log_of(plain, bucket or "", prefix, log), prefix)
+        yield _Notified(store, sources, receivers, followed)
+
+
+@dataclass
+class _Notified:
+    """The sources of notifications of one run."""
+
+    store: Store
+    sources: Sources
+    receivers: dict[str, Receiver]
+    followed: Followed | None
+    following: Following | None = None
+
+    def take(self) -> Repaired:
+        """Take what the queues and the log have now."""
+        receive_waiting(self.sources, self.receivers, _LOG)
+        found = self.findings()
+        if self.followed is not None:
+            found.add(self.followed.once())
+        return found
+
+    @contextlib.contextmanager
+    def receiving(self, address: Address | None, token_file: str | None) -> Iterator[None]:
+        """Receive until the end of the block."""
+        if self.sources or self.followed is not None:
+            log_to_stderr(verbose=False)
+        with contextlib.ExitStack() as stack:
+            if self.sources:
+                verify = self.store.verify
+                stack.enter_context(
+                    receiving(self.sources, self.receivers, _LOG, verify, address, token_file)
+                )
+            if self.followed is not None:
+                self.following = stack.enter_context(contextlib.closing(Following(self.followed, _LOG)))
+            yield
+
+    def findings(self) -> Repaired:
+        """What was found since the last call."""
+        total = Repaired()
+        for receiver in self.receivers.values():
+            total.add(receiver.findings())
+        if self.following is not None:
+            total.add(self.following.findings())
+        return total
 
 
 @subcommand("rollup", "Roll up new batches. One owner at a time.", STORE, EVERY, settings_options)

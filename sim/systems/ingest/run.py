@@ -293,13 +293,14 @@ def outcomes(run: ScenarioRun, view: View) -> Outcomes:
     world: object = run.world
     landed = None
     if not run.timed and isinstance(world, World):
-        accepted = (key for key in view.contents("") if key.startswith(keys.ACCEPTED))
-        landed = {key: world.bucket.modified_ns(key) for key in accepted}
+        timed = (key for key in view.contents("") if key.startswith((keys.ACCEPTED, keys.BY_TIME)))
+        landed = {key: world.bucket.modified_ns(key) for key in timed}
     return Outcomes(
         view.notes("outcome"),
         view.notes("live"),
         run.offered,
         lambda key: run.excused is not None and run.excused(view, key),
+        view.notes("acknowledged"),
         landed,
     )
 

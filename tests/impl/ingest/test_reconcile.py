@@ -70,13 +70,6 @@ def test_the_audit_finds_any_missing_index_object(missing: int) -> None:
     assert indexes(store, manifest) == 3
 
 
-def test_a_notification_repairs_at_once() -> None:
-    store = bucket()
-    manifest = accepted(store)
-    result = Reconciler(store, store.env, SETTINGS).notified([manifest.key, "accepted/v1/gone.json"])
-    assert (result.seen, result.repaired) == (1, 3)
-
-
 def test_reconciling_again_changes_nothing() -> None:
     store = bucket()
     for number in range(5):

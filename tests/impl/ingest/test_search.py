@@ -16,7 +16,7 @@ from fencepost.impl.store.memory import MemoryStore
 from tests.impl.publish.scripted import Crashed, Scripted
 
 from . import given as given_
-from .given import SETTINGS, accepted, bucket, table
+from .given import SETTINGS, Dying, accepted, bucket, table
 
 EVERY_S = 6 * 3600.0
 SETTLED_S = 61.0
@@ -181,23 +181,8 @@ def test_a_batch_found_late_is_rolled_up_after_any_crash() -> None:
 
 def _step_and_crash(store: MemoryStore, after: int) -> None:
     """A step whose process dies after so many writes."""
-    left = after
-
-    class Dying(Metered):
-        def send(self, request: Any) -> Any:
-            nonlocal left
-            if request.kind == "put":
-                if left == 0:
-                    raise Crashed
-                left -= 1
-            return super().send(request)
-
-        def send_all(self, requests: Any) -> Any:
-            return [self.send(request) for request in requests]
-
-    dying = Dying(store)
     try:
-        search(dying).step()
+        search(Dying(store, after)).step()
     except Crashed:
         return
 

@@ -44,6 +44,10 @@ COUNTEREXAMPLES = {
     "gc-stalled-writer-generation": "ack-durable",
     "gc-stalled-writer-version": "ack-durable",
     "cursor-overlap": "cursor-honest",
+    "repair-before-acknowledge": "acknowledged-repaired",
+    "mark-late": "acknowledged-counted",
+    "mark-what-exists": "acknowledged-counted",
+    "search-late-places": "effects-unattended",
 }
 """What breaks first without each safeguard."""
 LONG = {"parts", "rollups"}
