@@ -7,6 +7,7 @@ from the agent that parks it to the operator who settles it.
 
 import hashlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -19,12 +20,12 @@ import httpx
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment, SystemEnvironment
-from fencepost.impl.ingest import Authority, Identity, keys, totals
+from fencepost.impl.ingest import Authority, Identity, Manifest, keys, totals
 from fencepost.impl.store import Store, open_store
 
 from .fleet import chaos
 from .ingest_agent import METRIC, POINTS
-from .ingest_fleet import Collectors, command, fleet, run_agents, send_conflict
+from .ingest_fleet import AGENT, Collectors, command, fleet, run_agents, send_conflict
 
 pytestmark = pytest.mark.server
 
@@ -108,6 +109,53 @@ def test_an_agent_killed_repeatedly(tmp_path: Path) -> None:
         found = [Identity.of_key(key) for key in _keys(store, keys.ACCEPTED)]
     assert sorted(one.seq_start for one in found) == list(range(1, batches + 1))
     assert len({one.boot for one in found}) == 1
+
+
+def test_agents_and_collectors_killed_repeatedly(tmp_path: Path) -> None:
+    """Each batch that a spool took is accepted once, with its bytes, and at the end no agent keeps any."""
+    url, batches, agents = f"file://{tmp_path}/store", 150, 3
+    with open_store(url) as store, fleet(url, tmp_path, 2) as made:
+        names = [f"agent-{at}" for at in range(agents)]
+        words = {
+            name: [str(tmp_path / f"spool-{name}"), name, str(made.enrol(name)), str(batches)]
+            for name in names
+        }
+        kills, dice, running = Counter[str](), random.Random(7), dict.fromkeys(names, None)
+        alive: dict[str, subprocess.Popen[bytes]] = {}
+        with chaos(made, seed=7, pause_s=(0.3, 1.0)):
+            while running or alive:
+                for name in running:
+                    command_line = [sys.executable, str(AGENT), *words[name], *made.addresses]
+                    alive[name] = subprocess.Popen(command_line, stdout=subprocess.DEVNULL)
+                running.clear()
+                time.sleep(dice.uniform(0.2, 1.2))
+                for name in [*alive]:
+                    if alive[name].poll() is None and kills[name] < 5 and _lines(tmp_path, name):
+                        alive[name].kill()
+                        kills[name] += alive[name].wait() == -signal.SIGKILL
+                    if (code := alive[name].poll()) is not None:
+                        del alive[name]
+                        if code != 0:
+                            assert code == -signal.SIGKILL, "an agent ends by being killed, or in good order"
+                            running[name] = None
+        assert min(kills[name] for name in names) >= 2, f"hardly anything was killed: {kills}"
+        assert made.ended["SIGKILL"] >= 1, "no collector was killed"
+        taken = {sha for name in names for sha in _lines(tmp_path, name)}
+        found = [Manifest.read(store.get(key).body, key) for key in _keys(store, keys.ACCEPTED)]
+        assert len(taken) == batches * agents
+        assert taken <= {one.frame_sha256 for one in found}
+        assert len({one.frame_sha256 for one in found}) == len(found), "a batch has one name"
+        # A batch that was added, and whose line a kill prevented, is accepted as well.
+        assert len(found) <= len(taken) + sum(kills.values())
+        for name in names:
+            left = tmp_path / f"spool-{name}"
+            assert [*(left / "queue").iterdir(), *(left / "parked").iterdir()] == []
+    sys.stdout.write(f"{dict(kills)} kills of agents, {dict(made.ended)} collectors ended\n")
+
+
+def _lines(folder: Path, agent: str) -> list[str]:
+    file = folder / f"spool-{agent}.added"
+    return file.read_text().splitlines() if file.exists() else []
 
 
 def test_a_single_collector_with_a_local_spool(tmp_path: Path) -> None:
