@@ -162,7 +162,7 @@ class BucketState:
         reconcile_once(store, store.env, self.settings, safeguards=self.safeguards)
         after = store.contents()
         found = (Manifest.read(body, key) for key, body in after.items() if key.startswith(keys.BY_TIME))
-        return tuple(m.by_time_key for m in found if not {m.by_blob_key, m.raw_by_time_key} <= after.keys())
+        return tuple(m.by_time_key for m in found if m.by_blob_key not in after)
 
     def unattended(self, landed_ns: Mapping[str, int]) -> tuple[str, ...]:
         """Return the effects that are missing after the maintenance of one collector and no other work."""
@@ -207,7 +207,7 @@ class BucketState:
         return tuple(
             f"{key} of {manifest.identity}"
             for manifest in self.manifests.values()
-            for key in (manifest.by_time_key, manifest.by_blob_key, manifest.raw_by_time_key)
+            for key in (manifest.by_time_key, manifest.by_blob_key)
             if key not in contents
         )
 
@@ -319,7 +319,7 @@ def effects_unattended(state: BucketState, outcomes: Outcomes) -> Iterator[str]:
 def acknowledged_repaired(state: BucketState, outcomes: Outcomes) -> Iterator[str]:
     for key in outcomes.acknowledged:
         manifest = state.manifests[key]
-        for wanted in (manifest.by_time_key, manifest.by_blob_key, manifest.raw_by_time_key):
+        for wanted in (manifest.by_time_key, manifest.by_blob_key):
             if wanted not in state.contents:
                 yield f"the notification of {manifest.identity} was acknowledged, and there is no {wanted}"
 

@@ -74,7 +74,7 @@ def test_unattended_everything_ends_in_order(
 
 def _in_order(store: Store, batches: int) -> bool:
     """Whether every index is complete, and every point is counted."""
-    if any(len(_keys(store, prefix)) < batches for prefix in (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)):
+    if any(len(_keys(store, prefix)) < batches for prefix in (keys.BY_TIME, keys.BY_BLOB)):
         return False
     rolled = totals(store, ENV).values()
     return sum(one.count for series in rolled for one in series.values()) == batches * POINTS
@@ -252,7 +252,7 @@ def _repaired(url: str, store: Store, batches: int) -> None:
     code, found = command("audit", "--store", url, "--deep")
     assert (code, found["accepted"], found["missing"], found["damaged"]) == (0, batches, [], [])
     sys.stdout.write(f"the audit wrote {found['repaired']} index objects that killed collectors had not\n")
-    for prefix in (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME):
+    for prefix in (keys.BY_TIME, keys.BY_BLOB):
         assert len(_keys(store, prefix)) == batches, prefix
     code, found = command("audit", "--store", url)
     assert (code, found["repaired"]) == (0, 0)

@@ -13,8 +13,8 @@ boot cannot lead to a number that is used again. A boot's name begins with the n
 names sort by age, and ends in a random identifier, so that a spool restored from a copy does not repeat a
 name.
 
-A disk that loses power may keep a name without its bytes. A torn batch is refused by the collector and parked,
-and the rest goes on. A torn `agent.json` is made anew, unless a frame names another agent.
+A disk that loses power may keep a name without its bytes. A torn batch is refused by the collector and
+parked, and the rest goes on. A torn `agent.json` is made anew, unless a frame names another agent.
 
 A batch is durable when `add` returns: its file is flushed, renamed into the queue, and the folder flushed.
 `done` removes it; if a crash loses the removal, the batch is sent once more, as a duplicate.

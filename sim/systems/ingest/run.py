@@ -57,7 +57,7 @@ OLD_S = 3 * HORIZON_S + 1800.0
 """Seconds after which no collector relies on a blob any more."""
 ATTEMPTS = 3
 """Number of times that an agent sends a batch that is answered 503."""
-DERIVED = (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)
+DERIVED = (keys.BY_TIME, keys.BY_BLOB)
 CONTENTS = 2
 HORIZONS = 15
 """Room in the model for objects from long before the run."""

@@ -77,9 +77,9 @@ def test_a_batch_in_no_index_is_repaired_by_its_notification() -> None:
     lost = accepted(store, follow_up=False)
     one = receiver(store)
     one.take([body(lost.key)])
-    assert indexes(store, lost) == 3
+    assert indexes(store, lost) == 2
     found = one.findings()
-    assert (found.seen, found.repaired, found.marked) == (1, 3, 0)
+    assert (found.seen, found.repaired, found.marked) == (1, 2, 0)
     one.take([body(lost.key), body(lost.key)])
     again = one.findings()
     assert (again.seen, again.repaired) == (1, 0)
@@ -91,7 +91,7 @@ def test_repair_before_acknowledge(name: str | None) -> None:
     store = bucket()
     lost = accepted(store, follow_up=False)
     receiver(store, name).take([body(lost.key)])
-    assert indexes(store, lost) == (3 if name is None else 0)
+    assert indexes(store, lost) == (2 if name is None else 0)
 
 
 @pytest.mark.parametrize("name", [None, "mark-late"])
@@ -137,15 +137,15 @@ def test_a_place_is_ahead_of_the_rollups_or_its_hour_is_marked(late_s: int) -> N
     assert counted(store) == 3
 
 
-def test_a_batch_on_time_costs_no_mark_and_seven_requests() -> None:
+def test_a_batch_on_time_costs_no_mark_and_six_requests() -> None:
     store = Metered(bucket())
     lost = accepted(store, follow_up=False)
     with store.operation("take") as cost:
         receiver(store).take([body(lost.key)])
-    assert cost.requests == 1 + 3 + 3 + 1
+    assert cost.requests == 1 + 2 + 2 + 1
     with store.operation("again") as again:
         receiver(store).take([body(lost.key)])
-    assert again.requests == 5
+    assert again.requests == 4
 
 
 @pytest.mark.parametrize("kind", ["get", "head", "put"])
@@ -157,7 +157,7 @@ def test_nothing_is_taken_while_the_store_is_away(kind: str, effect: Effect) -> 
     with pytest.raises(StoreUnavailable):
         receiver(faulty).take([body(lost.key)])
     receiver(store).take([body(lost.key)])
-    assert indexes(store, lost) == 3
+    assert indexes(store, lost) == 2
 
 
 def test_lost_data_damage_and_deleted_manifests_are_reported() -> None:
@@ -254,7 +254,7 @@ def test_whatever_the_order_every_batch_is_indexed_and_counted_once(seed: int) -
         if dice.random() < 0.3:
             roll(store)
     roll(store)
-    assert [indexes(store, one) for one in made] == [3] * 20
+    assert [indexes(store, one) for one in made] == [2] * 20
     assert counted(store) == 20
 
 
@@ -279,7 +279,7 @@ def test_a_queue_of_sqs(monkeypatch: pytest.MonkeyPatch) -> None:
         one = receiver(store, prefix="prod/")
         while receive_once(one, queue, LOG, 0):
             pass
-        assert indexes(store, lost) == 3
+        assert indexes(store, lost) == 2
         assert queue.receive(0) == []
 
 
@@ -317,8 +317,8 @@ def test_a_log_is_followed_from_where_it_was_left() -> None:
     second = given_.accept(2)
     given_.event("raw-blobs/v1/other")
     result = given_.follow().once()
-    assert (result.seen, result.repaired) == (1, 3)
-    assert [indexes(given_.store, one) for one in (first, second)] == [3, 3]
+    assert (result.seen, result.repaired) == (1, 2)
+    assert [indexes(given_.store, one) for one in (first, second)] == [2, 2]
     assert given_.follow().once().seen == 0
     assert given_.held == sorted(given_.held)
 
@@ -330,7 +330,7 @@ def test_the_cursor_of_a_log_stops_before_an_unrepaired_batch() -> None:
     with pytest.raises(StoreUnavailable):
         given_.follow(faulty).once()
     assert given_.follow().once().seen == 1
-    assert indexes(given_.store, lost) == 3
+    assert indexes(given_.store, lost) == 2
 
 
 def test_a_log_that_lost_its_beginning_has_a_search_begin() -> None:
@@ -350,7 +350,7 @@ def test_a_log_that_lost_its_beginning_has_a_search_begin() -> None:
     assert given_.follow().once().lost is False
     store.env.sleep(SETTLED_NS / 1e9 + 1)
     assert search.step().found == 1
-    assert indexes(store, lost) == 3
+    assert indexes(store, lost) == 2
     assert not search.step().ended, "one search is enough"
 
 
@@ -373,7 +373,7 @@ def test_a_hole_in_a_log_has_a_search_begin_and_the_rest_is_followed() -> None:
     given_.log.events = broken  # type: ignore[method-assign]  # a log that loses a day
     assert given_.follow().once().lost
     assert given_.follow().once().seen == 1
-    assert indexes(given_.store, last) == 3
+    assert indexes(given_.store, last) == 2
 
 
 # What nobody notified.
@@ -382,7 +382,7 @@ def test_a_hole_in_a_log_has_a_search_begin_and_the_rest_is_followed() -> None:
 def found_after_s(store: MemoryStore, act: Callable[[], object], lost: Manifest, most_s: float) -> float:
     """How long the maintenance, at its intervals, takes to have all index objects."""
     begun_ns = store.env.now_ns()
-    while indexes(store, lost) < 3:
+    while indexes(store, lost) < 2:
         act()
         store.env.sleep(60)
         assert (store.env.now_ns() - begun_ns) / 1e9 < most_s, "the bound does not hold"
@@ -421,4 +421,4 @@ def test_the_audit_finds_what_neither_found() -> None:
     lost = behind_the_rollups(store)
     full_audit(store, store.env, SETTINGS)
     roll(store)
-    assert (indexes(store, lost), counted(store)) == (3, 3)
+    assert (indexes(store, lost), counted(store)) == (2, 3)
