@@ -49,9 +49,11 @@ from fencepost.impl.ingest import (
     lifecycle_rules,
     report_at,
     report_in,
+    role_policy,
 )
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S, Maintenance
 from fencepost.impl.ingest.notified import Followed, Following, NotifiedBatches, Receiver, Repaired
+from fencepost.impl.ingest.policy import ROLES
 from fencepost.impl.store import Store, StoreError, open_store
 
 IN_STORE = "store:"
@@ -333,22 +335,45 @@ def gc(url: str, dry_run: bool, **options: Any) -> Result:
 
 @subcommand(
     "policy",
-    "Print the bucket policy that enforces the protocol.",
+    "Print the bucket policy that enforces the protocol, or the policy of a role.",
     click.argument("bucket"),
     click.option("--prefix", default="", help="Place of the store in the bucket."),
-    click.option("--gc-role", required=True, metavar="ARN", help="The role that may delete orphan blobs."),
+    click.option("--gc-role", metavar="ARN", help="The role that may delete orphan blobs."),
+    click.option(
+        "--allow",
+        multiple=True,
+        metavar="ROLE=ARN",
+        help=f"Allow a principal the work of a role too: {', '.join(ROLES)}. May be repeated.",
+    ),
+    click.option("--role", type=click.Choice([*ROLES]), help="Print a policy of IAM for this role instead."),
     click.option("--partition", default="aws", show_default=True, help="aws, aws-cn or aws-us-gov."),
     click.option("--lifecycle", is_flag=True, help="Print the matching lifecycle rules instead."),
     json=False,
 )
-def policy(bucket: str, prefix: str, gc_role: str, partition: str, lifecycle: bool) -> Result:
+def policy(
+    bucket: str,
+    prefix: str,
+    gc_role: str | None,
+    allow: tuple[str, ...],
+    role: str | None,
+    partition: str,
+    lifecycle: bool,
+) -> Result:
     """Print, as JSON, a policy that binds all principals with access to BUCKET to the protocol: `aws s3api
-    put-bucket-policy` reads it, and `put-bucket-lifecycle-configuration` the output of --lifecycle.
+    put-bucket-policy` reads it, and `put-bucket-lifecycle-configuration` the output of --lifecycle. `aws iam
+    put-role-policy` reads the output of --role: what a role needs for its work, and nothing else. Agents need
+    no access to the bucket.
     """
-    found = bucket_policy(bucket, prefix, gc_role=gc_role, partition=partition)
-    return Result(
-        {}, json.dumps(lifecycle_rules(prefix) if lifecycle else found, indent=2, ensure_ascii=True)
-    )
+    if role is not None:
+        found = role_policy(role, bucket, prefix, partition=partition)
+    elif lifecycle:
+        found = lifecycle_rules(prefix)
+    elif gc_role is None:
+        raise BadRequest("--gc-role is missing: name the role that may delete orphan blobs")
+    else:
+        principals = dict(text.partition("=")[::2] for text in allow)
+        found = bucket_policy(bucket, prefix, gc_role=gc_role, partition=partition, principals=principals)
+    return Result({}, json.dumps(found, indent=2, ensure_ascii=True))
 
 
 def _result(found: dict[str, Any], text: str, missing: list[str], damaged: list[str]) -> Result:
