@@ -274,7 +274,8 @@ LARGE = frozenset(
         *("publish", "ingest", "objects", "streams", "lifecycle", "cursor"),
         *("publish-observed", "objects-observed", "publish-content"),
         *("ingest-observed", "lifecycle-observed", "streams-observed"),
-        *("lifecycle-merged", "lifecycle-seeding", "lifecycle-notified", "ingest-notified"),
+        *("lifecycle-merged", "lifecycle-seeding", "lifecycle-notified"),
+        *("ingest-notified", "ingest-reading"),
     }
 )
 

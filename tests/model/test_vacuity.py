@@ -53,6 +53,7 @@ SMALL = [
     not in (
         "ingest",
         "ingest-notified",
+        "ingest-reading",
         "publish",
         "objects",
         "streams",
