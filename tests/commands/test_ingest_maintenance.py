@@ -12,6 +12,7 @@ from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.maintenance import Maintenance
 from fencepost.impl.store import ANYTHING, Store, open_store
 from tests.commands.test_ingest_inventory import accepted, standing
+from tests.impl.ingest.given import accepted as batch
 
 ENV = SystemEnvironment()
 Run = Callable[..., tuple[int, str, str]]
@@ -73,3 +74,27 @@ def test_lost_data_is_an_alarm(maintenance: Run, url: str) -> None:
         store.delete(manifest.raw_blob_key, when=ANYTHING)
     code, out, _ = maintenance(url)
     assert (code, f"its blob is missing or incomplete: {manifest.key}" in out) == (1, True)
+
+
+def test_an_audit_is_narrowed_to_known_agents(ran: Run, tmp_path: Path) -> None:
+    url, tokens = f"file://{tmp_path}/narrow", str(tmp_path / "registry.json")
+    with open_store(url) as store:
+        batch(store, follow_up=False)
+    for name in ("agent-a", "agent-b"):
+        assert ran("ingest", "enrol", tokens, name, "--token-file", str(tmp_path / name))[0] == 0
+    operators = str(tmp_path / "operators.json")
+    words = ("ada", "--operator", "--token-file", str(tmp_path / "ada"))
+    assert ran("ingest", "enrol", operators, *words)[0] == 0
+    code, out, _ = ran("ingest", "audit", "--store", url, "--agent", "agent-b")
+    assert (code, out) == (0, "0 batches and 0 conflicts checked, 0 missing index objects written\n")
+    code, out, _ = ran("ingest", "audit", "--store", url, "--agents", tokens)
+    assert (code, out) == (0, "1 batches and 0 conflicts checked, 2 missing index objects written\n")
+    for words, message in (
+        (["--boot", "b"], "--boot is that of one --agent"),
+        (["--agent", "a\n"], "control characters"),
+        (["--agent", "a", "--inventory", "x"], "--inventory has the batches of all agents"),
+        (["--agents", operators], "names no agent"),
+        (["--agents", str(tmp_path / "misspelt.json")], "cannot read the token file"),
+    ):
+        code, _, error = ran("ingest", "audit", "--store", url, *words)
+        assert (code, error.count("\n"), message in error) == (2, 1, True), error

@@ -19,6 +19,7 @@ from fencepost.commands.ingest.group import (
     EVERY,
     STORE,
     log_to_stderr,
+    names_from_user,
     opened,
     rounds,
     settings_of,
@@ -35,6 +36,7 @@ from fencepost.commands.receiving import (
     receiving,
     sources_of,
 )
+from fencepost.commands.serving import token_errors
 from fencepost.commands.values import Address
 from fencepost.impl.ingest import (
     IngestError,
@@ -51,9 +53,12 @@ from fencepost.impl.ingest import (
     report_in,
     role_policy,
 )
+from fencepost.impl.ingest.audit import audit_agents
+from fencepost.impl.ingest.keys import agent_path, boot_path
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S, Maintenance
 from fencepost.impl.ingest.notified import Followed, Following, NotifiedBatches, Receiver, Repaired
 from fencepost.impl.ingest.policy import ROLES
+from fencepost.impl.ingest.service.requests import token_file
 from fencepost.impl.store import Store, StoreError, open_store
 
 IN_STORE = "store:"
@@ -251,9 +256,20 @@ def rollup(url: str, every_s: float | None, **options: Any) -> Iterator[Result]:
         help="Read this inventory report instead of listing everything: its manifest.json or folder on this "
         "disk, s3://bucket/key, or store:KEY in --store itself.",
     ),
+    click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only batches of this agent."),
+    click.option("--agents", "registry", metavar="FILE", help="Only batches of those in this token file."),
+    click.option("--boot", metavar="NAME", help="With one --agent: only batches of this boot of it."),
     settings_options,
 )
-def audit(url: str, deep: bool, inventory: str | None, **options: Any) -> Result:
+def audit(
+    url: str,
+    deep: bool,
+    inventory: str | None,
+    agents: tuple[str, ...],
+    registry: str | None,
+    boot: str | None,
+    **options: Any,
+) -> Result:
     """Compare every accepted batch with the indexes, write what is missing, and record what that proves: `gc`
     trusts nothing else. Its cost grows with the number of batches.
 
@@ -261,10 +277,16 @@ def audit(url: str, deep: bool, inventory: str | None, **options: Any) -> Result
     is written, and a key that it has is trusted until the next report, or checked with --deep. Batches
     accepted since the report are checked if they have a place in time. `gc` checks by itself what only a
     report covers.
+
+    With --agent or --agents it lists the manifests of these agents alone, and no index. That repairs what
+    they lack and proves nothing to `gc`.
     """
     settings = settings_of(options)
+    named = _named_agents(agents, registry, boot, inventory)
     with opened(url) as store:
-        if inventory is None:
+        if named is not None:
+            found = audit_agents(store, ENV, settings, agents=named, boot=boot, deep=deep)
+        elif inventory is None:
             found = full_audit(store, ENV, settings, deep=deep)
         else:
             bucket, prefix = _bucket_of(url)
@@ -279,6 +301,32 @@ def audit(url: str, deep: bool, inventory: str | None, **options: Any) -> Result
     text += "".join(f"\naccepted, but its manifest was deleted: {key}" for key in found.gone)
     result = _result(asdict(found), text, found.missing, found.damaged)
     return result._replace(code=Exit.VIOLATED) if found.gone else result
+
+
+def _named_agents(
+    agents: tuple[str, ...], registry: str | None, boot: str | None, inventory: str | None
+) -> list[str] | None:
+    """The agents to which an audit is narrowed; None for all."""
+    if boot is not None and (len(agents) != 1 or registry is not None):
+        raise BadRequest("--boot is that of one --agent; give one")
+    if not agents and registry is None:
+        return None
+    if inventory is not None:
+        raise BadRequest("--inventory has the batches of all agents; leave out --agent and --agents")
+    named = list(agents)
+    if registry is not None:
+        with token_errors():
+            owners = token_file(registry).owners()
+        enrolled = [owner.name for _, owner in owners if owner.role == "agent"]
+        if not enrolled:
+            raise BadRequest(f"{registry} names no agent; give the file of `fencepost ingest enrol`")
+        named += enrolled
+    with names_from_user():
+        for name in named:
+            agent_path(name)
+        if boot is not None:
+            boot_path(named[0], boot)
+    return sorted(set(named))
 
 
 @contextlib.contextmanager

@@ -5,8 +5,17 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.ingest import Accepted, Manifest, Reconciler, full_audit, keys, reconcile_once
-from fencepost.impl.ingest.audit import LATEST, proof_began_ns
+from fencepost.impl.ingest import (
+    Accepted,
+    Manifest,
+    Reconciler,
+    full_audit,
+    keys,
+    reconcile_once,
+    roll_up,
+    totals,
+)
+from fencepost.impl.ingest.audit import LATEST, audit_agents, proof_began_ns
 from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.indexes import derived
@@ -229,3 +238,39 @@ def test_an_audit_reads_keys_not_bodies() -> None:
     with store.operation("audit") as cost:
         audited(store)
     assert cost.requests < 20
+
+
+@pytest.mark.parametrize("boot", [None, "boot-1"])
+def test_an_audit_of_some_agents_looks_at_no_others(boot: str | None) -> None:
+    """It repairs what they lack, lists no index, and proves nothing to garbage collection."""
+    memory = bucket()
+    made = {}
+    for agent in ("agent-a", "agent-b", "agent-c"):
+        answer = collector(memory).accept(*batch(1, agent=agent))
+        assert isinstance(answer, Accepted)
+        made[agent] = answer.manifest
+    for number in range(50):
+        given.accepted(memory, 100 + number)
+    store = Metered(memory)
+    with store.operation("audit") as cost:
+        result = audit_agents(store, store.env, SETTINGS, agents=["agent-b", "agent-c"], boot=boot)
+    assert (result.accepted, result.repaired) == (2, 4)
+    assert cost.requests < 20
+    assert [made[agent].by_blob_key in memory.contents() for agent in sorted(made)] == [False, True, True]
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) is None
+    other = audit_agents(store, store.env, SETTINGS, agents=["agent-a"], boot="boot-2")
+    assert (other.accepted, other.repaired) == (0, 0)
+
+
+def test_an_audit_of_an_agent_has_its_late_batches_counted() -> None:
+    store = bucket()
+    lost = accepted(store, 1)
+    for number in (2, 3):
+        store.env.sleep(7200)
+        accepted(store, number, follow_up=True)
+    roll_up(store, store.env, SETTINGS)
+    assert audit_agents(store, store.env, SETTINGS, agents=["agent-a"]).hours_marked == 1
+    roll_up(store, store.env, SETTINGS)
+    series = totals(store, store.env, SETTINGS).values()
+    assert sum(one.count for found in series for one in found.values()) == 3
+    assert indexes(store, lost) == 2
