@@ -54,7 +54,9 @@ from fencepost.impl.ingest import (
     role_policy,
 )
 from fencepost.impl.ingest.audit import audit_agents
+from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.keys import agent_path, boot_path
+from fencepost.impl.ingest.locking import Locking
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S, Maintenance
 from fencepost.impl.ingest.notified import Followed, Following, NotifiedBatches, Receiver, Repaired
 from fencepost.impl.ingest.policy import ROLES
@@ -379,6 +381,66 @@ def gc(url: str, dry_run: bool, **options: Any) -> Result:
         text += f", {len(found.unclear)} with an unknown outcome: run it again"
     code = Exit.UNDECIDED if found.unclear else Exit.HOLDS
     return Result(asdict(found) | {"dry_run": dry_run}, text, code)
+
+
+@subcommand(
+    "lock",
+    "Lock what was accepted, so that nobody can destroy it.",
+    STORE,
+    EVERY,
+    click.option(
+        "--days",
+        type=click.FloatRange(0, min_open=True),
+        required=True,
+        help="Days after its acceptance for which a batch is kept.",
+    ),
+    click.option(
+        "--mode",
+        type=click.Choice(["governance", "compliance"]),
+        default="governance",
+        show_default=True,
+        help="Compliance: not even the owner of the account can end it.",
+    ),
+    click.option("--all", "all_", is_flag=True, help="All accepted batches, not only new ones."),
+    settings_options,
+)
+def lock(
+    url: str, every_s: float | None, days: float, mode: str, all_: bool, **options: Any
+) -> Iterator[Result]:
+    """Set the retention of Object Lock on the manifests and blobs of accepted batches. The bucket has to have
+    versions and Object Lock.
+
+    A lock adds to the bucket policy (`policy`) and does not replace it: an object that is locked can still be
+    hidden by a delete, and its name used again. Exit code 1 when that happened to a manifest.
+    """
+    bucket, prefix = _bucket_of(url)
+    if bucket is None:
+        raise BadRequest(f"{url} has no Object Lock; name s3://bucket/prefix")
+    from fencepost.impl.store.s3.details import Details, NoAnswer
+    from fencepost.impl.store.s3.store import S3Store
+
+    with opened(url) as store, open_store(url, ENV) as plain:
+        assert isinstance(plain, S3Store), "what s3:// opens"
+        details = Details(plain, bucket)
+
+        def retain(key: str, version: str, until_ns: int) -> bool:
+            try:
+                return details.retain(f"{prefix}{key}", version, until_ns, mode.upper())
+            except NoAnswer as error:
+                raise StoreUnavailable(str(error)) from None
+
+        if not details.has_locks():
+            raise BadRequest(f"the bucket {bucket} has no Object Lock; it is enabled when a bucket is made")
+        locking = Locking(store, ENV, settings_of(options), retain=retain, keep_s=days * 86400)
+
+        def once() -> Result:
+            found = locking.everything() if all_ else locking.once()
+            text = f"{found.batches} batches are locked"
+            text += "".join(f"\ndeleted, or accepted again: {key}" for key in found.reopened)
+            result = _result(asdict(found), text, found.missing, found.damaged)
+            return result._replace(code=Exit.VIOLATED) if found.reopened else result
+
+        yield from rounds(once, every_s)
 
 
 @subcommand(
