@@ -79,7 +79,8 @@ class Locking(IngestContext):
                 result.missing.append(manifest.key)
                 continue
             versions = [one for one in (*accepted, *blobs) if not one.marker]
-            if all([self.retain(one.key, one.version, until_ns) for one in versions]):
+            kept = [self.retain(one.key, one.version, until_ns) for one in versions]
+            if all(kept):
                 result.batches += 1
             else:
                 result.missing.append(manifest.key)

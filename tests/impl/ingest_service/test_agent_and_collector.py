@@ -53,7 +53,7 @@ def test_a_torn_batch_is_parked_and_later_ones_are_sent(
             sent = drained(spool, served)
         assert (sent.accepted, sent.parked, sent.left) == (2, 1, 0)
         assert accepted(served) == [2, 3]
-        assert "parked" in caplog.text, "somebody is told"
+        assert "parked" in caplog.text, "an operator sees it"
         assert [one.name for one in spool.parked()] == [torn.name]
         assert spool.why(torn)["answer"]["error"] == "bad_frame"
 
