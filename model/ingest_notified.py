@@ -19,8 +19,8 @@ finds one there, marks the hour.
     the rollups      idle --begin_pass--> begun --list_places--> listed --save_pass--> idle
     the search       idle --begin_search--> searches --end_search--> idle
 
-What the notifications promise: the batch of an acknowledged one has its index objects, and is counted, or
-will be. They cannot promise that every batch was notified. So the search of all manifests goes on, and it
+The promise of notifications: the batch of an acknowledged one has its index objects, and is counted, or will
+be. They cannot promise that every batch was notified. So the search of all manifests goes on, and it
 bounds the time: a batch has its index objects `EVERY + LENGTH` after it was accepted, whatever is lost.
 
 One batch: what others do to it is that the cursor of the rollups moves on, which it may do at any time.

@@ -92,7 +92,7 @@ class IngestReading(Machine):
     cursor_after_marks = without("cursor-before-marks", replaces=after_marks)(lambda s: "cursor")
     chunks_after_places = without("cursor-before-marks", replaces=after_places)(lambda s: "chunks")
 
-    # Actions: the collector, and whoever repairs.
+    # Actions: the collector, and the repair.
 
     @action
     def accept(s) -> None:
@@ -149,7 +149,7 @@ class IngestReading(Machine):
 
     @action
     def pass_hour(s) -> None:
-        """The cursor moves on. What has no place yet will be late."""
+        """The cursor moves on. A batch without a place will be late."""
         s.require(~s.passed, s.may_pass())
         s.passed = True
 
@@ -222,7 +222,7 @@ class IngestReading(Machine):
     includes_members = without("members-excluded", replaces=is_excluded)(lambda s: False)
 
     def named_chunks(s) -> Number:
-        """How often the chunks that are counted have the batch."""
+        """The number of counted chunks that have the batch."""
         return pick(s.entry >= 0, 1, 0)
 
     any_chunks = without("named-chunks", replaces=named_chunks)(lambda s: s.chunk.size())

@@ -8,8 +8,8 @@ acknowledged after its batch has all its index objects; that of a late batch, af
 because the rollups may have gone by. So no journal is needed: what was not acknowledged comes again, and to
 repair a batch twice changes nothing. Any number of processes may receive.
 
-What that promises: the batch of an acknowledged notification is in every index, and is counted or will be.
-It does not promise that every batch is notified. The search of the maintenance finds the others: at the
+The promise: the batch of an acknowledged notification is in every index, and is counted or will be.
+It is no promise that every batch is notified. The search of the maintenance finds the others: at the
 latest an interval of the search after the acceptance, a settling time of a minute, and the search itself.
 
 A log has an order, and a cursor along it (`impl/cursor`), which passes an event once its batch is repaired. A
@@ -55,6 +55,24 @@ class Repaired(Findings):
             self.marked += other.marked
             self.gone += [key for key in other.gone if key not in self.gone]
             self.lost = self.lost or other.lost
+
+
+class Collected:
+    """The findings of several threads, until they are taken."""
+
+    def __init__(self) -> None:
+        self._found = Repaired()
+        self._lock = threading.Lock()
+
+    def add(self, found: Repaired) -> None:
+        with self._lock:
+            self._found.add(found)
+
+    def take(self) -> Repaired:
+        """Return them, and begin anew."""
+        with self._lock:
+            found, self._found = self._found, Repaired()
+        return found
 
 
 @dataclass(eq=False)
@@ -106,8 +124,7 @@ class Receiver:
 
     def __init__(self, source: str, batches: NotifiedBatches, bucket: str, prefix: str = "") -> None:
         self.source = source
-        self._found = Repaired()
-        self._lock = threading.Lock()
+        self.findings = Collected()
         self._batches = batches
         self._bucket = bucket
         self._prefix = prefix
@@ -116,15 +133,7 @@ class Receiver:
         """Repair the batches that these notifications name. Raises `NotANotification` and `failures`."""
         rows = (row for body in bodies for row in rows_of(self._bucket, body))
         found = manifests_in((row[0] for row in rows if row[1] == WRITTEN), self._prefix)
-        repaired = self._batches.repair(found)
-        with self._lock:
-            self._found.add(repaired)
-
-    def findings(self) -> Repaired:
-        """What it found since the last call."""
-        with self._lock:
-            found, self._found = self._found, Repaired()
-        return found
+        self.findings.add(self._batches.repair(found))
 
 
 class Log(Protocol):
@@ -200,18 +209,11 @@ class Following:
         self._followed = followed
         self._log = log
         self._failed = ""
-        self._found = Repaired()
-        self._lock = threading.Lock()
+        self.findings = Collected()
         self._thread = Periodic(f"follow {followed.source}", self._run, every_s, first_s=0.0)
 
     def close(self) -> None:
         self._thread.close()
-
-    def findings(self) -> Repaired:
-        """What it found since the last call."""
-        with self._lock:
-            found, self._found = self._found, Repaired()
-        return found
 
     def _run(self, stop: Stop) -> None:
         try:
@@ -222,8 +224,7 @@ class Following:
             self._failed = str(error)
         else:
             self._failed = ""
-            with self._lock:
-                self._found.add(found)
+            self.findings.add(found)
 
 
 def _time(position: str) -> int:

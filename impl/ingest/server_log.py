@@ -1,6 +1,6 @@
 """The change log of the object server that has the bucket, as `notified` follows it.
 
-The server lets whoever may use a bucket read its log, by the calls that the workers of a lifecycle use.
+A client that may use the bucket may read its log, by the calls that the workers of a lifecycle use.
 """
 
 import hashlib

@@ -227,9 +227,9 @@ class _Notified:
         """What was found since the last call."""
         total = Repaired()
         for receiver in self.receivers.values():
-            total.add(receiver.findings())
+            total.add(receiver.findings.take())
         if self.following is not None:
-            total.add(self.following.findings())
+            total.add(self.following.findings.take())
         return total
 
 

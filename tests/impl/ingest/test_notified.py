@@ -78,10 +78,10 @@ def test_a_batch_in_no_index_is_repaired_by_its_notification() -> None:
     one = receiver(store)
     one.take([body(lost.key)])
     assert indexes(store, lost) == 2
-    found = one.findings()
+    found = one.findings.take()
     assert (found.seen, found.repaired, found.marked) == (1, 2, 0)
     one.take([body(lost.key), body(lost.key)])
-    again = one.findings()
+    again = one.findings.take()
     assert (again.seen, again.repaired) == (1, 0)
 
 
@@ -169,7 +169,7 @@ def test_lost_data_damage_and_deleted_manifests_are_reported() -> None:
     store.put(damaged, b"{", when=ANYTHING)
     one = receiver(store)
     one.take([body(lost.key, damaged, gone)])
-    found = one.findings()
+    found = one.findings.take()
     assert (found.missing, found.gone) == ([lost.key], [gone])
     assert "is not JSON" in found.damaged[0]
 
