@@ -20,12 +20,15 @@ import httpx
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment, SystemEnvironment
-from fencepost.impl.ingest import Authority, Identity, Manifest, keys, totals
+from fencepost.impl.ingest import Authority, Identity, Manifest, keys, roll_up, totals
 from fencepost.impl.store import Store, open_store
+from tests.impl.ingest.given import batch
+from tests.impl.objects.serving import client, secret
 
 from .fleet import chaos
 from .ingest_agent import METRIC, POINTS
 from .ingest_fleet import AGENT, Collectors, command, fleet, run_agents, send_conflict
+from .processes import objects_process
 
 pytestmark = pytest.mark.server
 
@@ -151,6 +154,46 @@ def test_agents_and_collectors_killed_repeatedly(tmp_path: Path) -> None:
             left = tmp_path / f"spool-{name}"
             assert [*(left / "queue").iterdir(), *(left / "parked").iterdir()] == []
     sys.stdout.write(f"{dict(kills)} kills of agents, {dict(made.ended)} collectors ended\n")
+
+
+def test_receivers_of_the_log_killed_repeatedly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch whose collector died reaches all indexes by its event alone, and is rolled up; there is no
+    maintenance, no search and no audit."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "root")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret("root"))
+    batches, kills, dice = 150, 0, random.Random(3)
+    with objects_process(tmp_path / "objects", 1) as (_, address):
+        client(address).create_bucket(Bucket="batches")
+        url = f"s3://batches/prod?endpoint={address}"
+        words = ["ingest", "reconcile", "--store", url, "--every", "0.5", "--events", "log=log"]
+        receiving = [sys.executable, "-m", "fencepost", *words]
+        with open_store(url) as store:
+            authority = Authority(store, ENV, "ann")
+            running = [subprocess.Popen(receiving, stdout=subprocess.DEVNULL) for _ in range(2)]
+            try:
+                for number in range(batches):
+                    assert authority.accept(*batch(number))
+                    if number % 30 == 29:
+                        at = dice.randrange(2)
+                        running[at].kill()
+                        kills += running[at].wait() == -signal.SIGKILL
+                        running[at] = subprocess.Popen(receiving, stdout=subprocess.DEVNULL)
+                deadline = time.monotonic() + 120
+                begun = time.monotonic()
+                while any(len(_keys(store, one)) < batches for one in (keys.BY_TIME, keys.BY_BLOB)):
+                    assert time.monotonic() < deadline, "a batch is in no index"
+                    assert running[0].poll() is None
+                    time.sleep(0.1)
+                waited_s = time.monotonic() - begun
+            finally:
+                for process in running:
+                    process.kill()
+                    process.wait()
+            assert kills == batches // 30
+            assert roll_up(store, ENV).batches == batches
+            sys.stdout.write(
+                f"{batches} batches, {kills} kills, all indexed {waited_s:.1f} s after the last\n"
+            )
 
 
 def _lines(folder: Path, agent: str) -> list[str]:
