@@ -107,7 +107,7 @@ class Ingest(Machine):
     # State: the agents, objects derived of the manifest, maintenance.
 
     outcome = Each(contents, Enum("nothing", "stored", "parked"))  # as the agent was answered
-    derived = Each(ENTRIES, Bool())  # accepted-by-time with raw-blobs-by-time; accepted-by-blob
+    derived = Each(ENTRIES, Bool())  # accepted-by-time; accepted-by-blob
     cursor = Int(0, horizons)  # listed entries of eras before it are repaired
     rolled = Int(0, 2)  # how often the batch was counted
     doomed = Key(content=Id(contents), generation=Id(horizons + 1))  # the blob to be deleted

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import logging
-import re
 import signal
 import socket
 import sys
@@ -13,12 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
-from fencepost.commands.messages import say
 from fencepost.commands.operating import (
     AGAIN,
     Act,
@@ -27,19 +24,25 @@ from fencepost.commands.operating import (
     Parameter,
     Result,
     add_subcommand,
-    bind,
     format_table,
     print_error,
     user_name,
 )
 from fencepost.commands.output_files import json_option
+from fencepost.commands.receiving import (
+    Sources,
+    events_options,
+    read_token,
+    receive_waiting,
+    receiving,
+    served,
+    sources_of,
+)
 from fencepost.commands.recording import record_store_option, recorded_store
 from fencepost.commands.values import Address, AddressType, FiniteNumber, WholeNumber
 from fencepost.impl.cursor import CursorError
 from fencepost.impl.environment import SystemEnvironment
-from fencepost.impl.http.tokens import TOKEN_CHARACTERS_MIN
 from fencepost.impl.lifecycle.blockers import StreamKind
-from fencepost.impl.lifecycle.journal import Closed
 from fencepost.impl.lifecycle.leases import LASTS_S, Leases
 from fencepost.impl.lifecycle.log import ChangeLogReader, Log
 from fencepost.impl.lifecycle.opening import Opened, open_lifecycle
@@ -56,6 +59,7 @@ from fencepost.impl.lifecycle.remote import RemoteLog
 from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
+from fencepost.impl.notifications.messages import Closed
 from fencepost.impl.record import RecordError
 from fencepost.impl.store.errors import Misuse, StoreError
 from fencepost.impl.store.interface import Store
@@ -257,19 +261,7 @@ def get(store: str, state: str, bucket: str | None) -> Result:
         metavar="HOST:PORT",
         help="Serve a status page and metrics here; port 0 takes a free one.",
     ),
-    click.option(
-        "--events",
-        multiple=True,
-        metavar="NAME=SOURCE",
-        help="Receive notifications: sqs://QUEUE?endpoint=URL&region=REGION, or `http` (see --receive).",
-    ),
-    click.option(
-        "--receive",
-        type=AddressType(),
-        metavar="HOST:PORT",
-        help="Where stores POST notifications, at /NAME; port 0 takes a free one.",
-    ),
-    click.option("--receive-token-file", metavar="FILE", help="Holds the token that these requests have."),
+    *events_options(),
     click.option(
         "--act-token",
         "token_file",
@@ -300,10 +292,10 @@ def run(
 
     Any number of these may work on one store: of each stream one has the lease.
     """
-    token, hours = _token(token_file), _hours(walk_hours)
+    token, hours = read_token(token_file), _hours(walk_hours)
     from fencepost.impl.lifecycle.service import AT_ONCE, Part, Service, run_together
 
-    sources = _sources(events, receive, receive_token_file)
+    sources, _ = sources_of(events, receive, receive_token_file)
     with (
         _worker(store, state, tuple(sources), **timing) as (found, worker),
         _working(worker, concurrency, lease_s) as stopping,
@@ -337,31 +329,10 @@ def run(
     return result._replace(code=Exit.UNDECIDED) if done.failed else result
 
 
-def _sources(
-    events: tuple[str, ...], receive: Address | None, token_file: str | None
-) -> dict[str, SplitResult | None]:
-    """The sources of events by their names: the URL of a queue, None for one that sends requests."""
-    found: dict[str, SplitResult | None] = {}
-    for text in events:
-        name, equals, source = text.partition("=")
-        url = None if source == "http" else urlsplit(source)
-        if not equals or not _SOURCE.fullmatch(name) or name in found:
-            raise BadRequest(f"{text!r} is no source of its own name; write NAME=sqs://QUEUE or NAME=http")
-        if url is not None and (url.scheme != "sqs" or not url.netloc or url.path.strip("/")):
-            raise BadRequest(f"{source!r} is no queue; write sqs://QUEUE?endpoint=URL&region=REGION")
-        found[name] = url
-    if (None in found.values()) != (receive is not None) or (receive is None) != (token_file is None):
-        raise BadRequest("--events NAME=http, --receive and --receive-token-file go together")
-    return found
-
-
-_SOURCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-
-
 @contextlib.contextmanager
 def _receiving(
     found: Opened,
-    sources: dict[str, SplitResult | None],
+    sources: Sources,
     address: Address | None,
     token_file: str | None,
     *,
@@ -372,58 +343,19 @@ def _receiving(
         yield
         return
     from fencepost.impl.lifecycle.journal import Journals
-    from fencepost.impl.lifecycle.receiving import NotificationServer, Polling, Receiver, receive_once
-    from fencepost.impl.store.s3.queue import Queue
+    from fencepost.impl.lifecycle.receiving import Receiver
 
     journals, details = found.log, found.details
     assert isinstance(journals, Journals), "opened with sources"
     assert details is not None, "of an endpoint"
     receivers = {name: Receiver(journals, name, found.bucket, details.tags) for name in sources}
-    with contextlib.ExitStack() as stack:
-        for name, url in sources.items():
-            if url is None:
-                continue
-            options = dict(parse_qsl(url.query))
-            queue = Queue(url.netloc, options.get("endpoint"), options.get("region"))
-            if once:
-                with contextlib.closing(queue):
-                    while receive_once(receivers[name], queue, logging.getLogger("fencepost.lifecycle"), 1):
-                        pass
-            else:
-                stack.enter_context(contextlib.closing(Polling(receivers[name], queue)))
-        if address is not None and not once:
-            ours = {name: receivers[name] for name, url in sources.items() if url is None}
-            service = NotificationServer(ours, _token(token_file), found.context.store.verify)
-            stack.enter_context(_served(service, address, "receiving at"))
+    log = logging.getLogger("fencepost.lifecycle")
+    if once:
+        receive_waiting(sources, receivers, log)
         yield
-
-
-def _token(file: str | None) -> str:
-    if file is None:
-        return ""
-    token = _read(file).decode(errors="replace").strip()
-    if len(token) < TOKEN_CHARACTERS_MIN:
-        raise BadRequest(
-            f"{file} has a token of fewer than {TOKEN_CHARACTERS_MIN} characters; use a longer one"
-        )
-    return token
-
-
-@contextlib.contextmanager
-def _served(service: Any, address: Address, what: str) -> Iterator[None]:
-    """Serve in a thread, until the end of the block."""
-    from fencepost.impl.http.server import Server
-
-    with contextlib.closing(bind(address)) as bound:
-        server = Server(service, on_listening=lambda url: say(f"{what} {url}"))
-        thread = threading.Thread(target=server.run, args=([bound],), name="page", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            server.stop()
-            thread.join()
-            service.close()
+        return
+    with receiving(sources, receivers, log, found.context.store.verify, address, token_file):
+        yield
 
 
 @subcommand("close-events", "End a source of events for good.", click.argument("source"))
@@ -469,7 +401,7 @@ def _page(worker: Worker, found: Opened, listen: Address | None, token: str) -> 
         return
     from fencepost.impl.lifecycle.app import LifecycleServer
 
-    with _served(LifecycleServer(worker, found.name, token=token), listen, "listening on"):
+    with served(LifecycleServer(worker, found.name, token=token), listen, "listening on"):
         yield
 
 

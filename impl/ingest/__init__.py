@@ -21,7 +21,7 @@ from fencepost.impl.ingest.frames import Limits, Point, encode, read
 from fencepost.impl.ingest.gc import collect
 from fencepost.impl.ingest.inventory import Report, report_at, report_in
 from fencepost.impl.ingest.keys import Identity
-from fencepost.impl.ingest.policy import bucket_policy, lifecycle_rules
+from fencepost.impl.ingest.policy import bucket_policy, lifecycle_rules, role_policy
 from fencepost.impl.ingest.reconcile import Reconciler, reconcile_once
 from fencepost.impl.ingest.rollups import Rollups, roll_up, totals
 from fencepost.impl.ingest.safeguards import SAFEGUARDS, STANDARD, Safeguards
@@ -63,6 +63,7 @@ __all__ = [
     "reconcile_once",
     "report_at",
     "report_in",
+    "role_policy",
     "roll_up",
     "totals",
 ]

@@ -9,6 +9,9 @@ The start is the time stamp of an object that the audit wrote before it looked a
 It reads keys, a thousand a request, and only the bodies of manifests that lack something. `deep` reads every
 manifest and every blob, and compares the hashes.
 
+A deployment that knows its agents can narrow the listing to some of them (`audit_agents`). That proves
+nothing to garbage collection, because batches of others may refer to the same blob.
+
 An inventory report can replace the listing, which costs most:
 
     report = report_at(Path("inventory/metrics/daily"))
@@ -107,6 +110,20 @@ def audit_by_report(
     return ReportAudit(store, env, settings, safeguards, deep=deep, report=report, prefix=prefix).run()
 
 
+def audit_agents(
+    store: Store,
+    env: Environment,
+    settings: Settings = STANDARD_SETTINGS,
+    *,
+    agents: Sequence[str],
+    boot: str | None = None,
+    safeguards: Safeguards = STANDARD,
+    deep: bool = False,
+) -> Audited:
+    """Audit the batches of these agents, or of one boot of them, and repair what is missing."""
+    return AgentsAudit(store, env, settings, safeguards, deep=deep, agents=agents, boot=boot).run()
+
+
 def proof_began_ns(context: IngestContext, key: str) -> int | None:
     """When the last complete audit began that has its proof at `key` (LATEST or REPORTED), by the store."""
     reply = context.read(Get(key))
@@ -179,9 +196,9 @@ class Audit(IngestContext):
         """Write the index objects of these batches, nearly all of which lack some."""
         return derive(self, found)
 
-    def check_quarantined(self, result: Audited) -> None:
+    def check_quarantined(self, result: Audited, below: str = "") -> None:
         references = {_reference(key) for key in self.list_keys(keys.QUARANTINE_BY_BLOB)}
-        for some in portions(self.list_keys(keys.QUARANTINE), AT_ONCE):
+        for some in portions(self.list_keys(f"{keys.QUARANTINE}{below}"), AT_ONCE):
             result.quarantined += len(some)
             unknown = [key for key in some if _conflict(key) not in references]
             puts = []
@@ -223,10 +240,41 @@ def _conflict(key: str) -> tuple[str, str]:
 
 
 @dataclass(eq=False, kw_only=True)
-class ReportAudit(Audit):
+class _AuditByName(Audit):
+    """An audit that lists no index: what may be missing is requested by its name."""
+
+    unrolled: Unrolled = field(init=False)
+
+    def derive_missing(self, found: Sequence[Manifest]) -> int:
+        """Nearly all have what they need; a HEAD costs less than a create."""
+        for one in found:
+            self.unrolled.take(one.by_time_key)
+        lacking: Sequence[Any] = incomplete(self, found)
+        return derive(self, lacking)
+
+
+@dataclass(eq=False, kw_only=True)
+class AgentsAudit(_AuditByName):
+    """An audit of the batches of some agents. It proves nothing to garbage collection."""
+
+    agents: Sequence[str]
+    boot: str | None
+
+    def run(self) -> Audited:
+        result = Audited(id=self.env.new_id(), began_ns=0)
+        self.unrolled = Unrolled(self)
+        for agent in self.agents:
+            below = keys.agent_path(agent) if self.boot is None else keys.boot_path(agent, self.boot)
+            self.check_accepted(self.list_keys(f"{keys.ACCEPTED}{below}"), Indexes(), result)
+            self.check_quarantined(result, below)
+        result.hours_marked = self.unrolled.mark()
+        return result
+
+
+@dataclass(eq=False, kw_only=True)
+class ReportAudit(_AuditByName):
     report: Report
     prefix: str
-    unrolled: Unrolled = field(init=False)
 
     def run(self) -> Audited:
         result = Audited(id=self.env.new_id(), began_ns=self.report.began_ns, report=self.report.name)
@@ -271,10 +319,3 @@ class ReportAudit(Audit):
 
     def handle_missing(self, key: str, result: Audited) -> None:
         result.gone.append(key)
-
-    def derive_missing(self, found: Sequence[Manifest]) -> int:
-        """The report is old: what it lacks may have been written since; a HEAD costs less than a create."""
-        for one in found:
-            self.unrolled.take(one.by_time_key)
-        lacking: Sequence[Any] = incomplete(self, found)
-        return derive(self, lacking)

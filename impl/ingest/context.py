@@ -92,11 +92,16 @@ class IngestContext(Context):
         for some in portions(wanted, AT_ONCE):
             yield from zip(some, self.read_all([ask.Get(key) for key in some]), strict=True)
 
-    def read_manifests(self, wanted: Iterable[str], damaged: list[str]) -> dict[str, Manifest]:
-        """The manifests at these keys, without missing ones; adds unreadable ones to `damaged`."""
+    def read_manifests(
+        self, wanted: Iterable[str], damaged: list[str], gone: list[str] | None = None
+    ) -> dict[str, Manifest]:
+        """The manifests at these keys; adds unreadable ones to `damaged`, and missing ones to `gone`."""
         found = {}
         for key, reply in self.read_objects(wanted):
-            if reply.info is not None:
+            if reply.info is None:
+                if gone is not None:
+                    gone.append(key)
+            else:
                 try:
                     found[key] = Manifest.read(reply.body, key)
                 except (Damaged, IdentityError) as error:

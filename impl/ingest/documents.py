@@ -81,10 +81,6 @@ class Manifest(_OfBatch):
     def by_blob_key(self) -> str:
         return keys.by_blob_key(self.frame_sha256, self.identity)
 
-    @property
-    def raw_by_time_key(self) -> str:
-        return keys.raw_by_time_key(self.frame_sha256, self.accepted_at_unix_ns)
-
     def frame(self, body: bytes | None) -> Frame:
         """Read the frame of this batch from the body of its blob; None where there is no blob."""
         if body is None:

@@ -11,30 +11,23 @@ from collections.abc import Iterator, Sequence
 
 from fencepost.impl.ingest import keys
 from fencepost.impl.ingest.context import IngestContext
-from fencepost.impl.ingest.documents import JSON, Manifest, write
+from fencepost.impl.ingest.documents import JSON, Manifest
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.requests import Get, Head, Put
 
 AT_ONCE_MAX = 300
 """Our own limit on requests in one parallel step."""
 
-DERIVED = (keys.RAW, keys.BY_BLOB, keys.BY_TIME, keys.RAW_BY_TIME)
+DERIVED = (keys.RAW, keys.BY_BLOB, keys.BY_TIME)
 """The prefixes of blobs and of what is derived from manifests."""
 
 _BY_BLOB = re.compile(re.escape(keys.BY_BLOB) + r"../../([0-9a-f]{64})/(.+)\.json", re.DOTALL)
-_RAW_BY_TIME = re.compile(re.escape(keys.RAW_BY_TIME) + r".*sha256=([0-9a-f]{64})\.json", re.DOTALL)
 
 
 def derived(manifest: Manifest) -> list[Put]:
-    """Its place in the order of acceptance, its reference to the blob, and the blob's place in time."""
+    """Its place in the order of acceptance, and its reference to the blob."""
     body = manifest.body()
-    # Other batches may have the same blob: its place in time is the same for all of an hour.
-    blob = write({"schema": "lightmetrics.raw_blob.v1", "frame_sha256": manifest.frame_sha256})
-    return [
-        Put(manifest.by_time_key, body, ABSENT, JSON),
-        Put(manifest.by_blob_key, body, ABSENT, JSON),
-        Put(manifest.raw_by_time_key, blob, ABSENT, JSON),
-    ]
+    return [Put(key, body, ABSENT, JSON) for key in (manifest.by_time_key, manifest.by_blob_key)]
 
 
 def derive(context: IngestContext, manifests: Sequence[Manifest]) -> int:
@@ -47,7 +40,7 @@ def incomplete(context: IngestContext, manifests: Sequence[Manifest]) -> list[Ma
     """Those that lack an index object. A HEAD costs a twelfth of a create, and next to nothing is missing."""
     heads = context.read_all([Head(put.key) for one in manifests for put in derived(one)])
     exists = [head.info is not None for head in heads]
-    return [one for at, one in enumerate(manifests) if not all(exists[3 * at : 3 * at + 3])]
+    return [one for at, one in enumerate(manifests) if not all(exists[2 * at : 2 * at + 2])]
 
 
 def without_data(context: IngestContext, manifests: Sequence[Manifest], *, deep: bool) -> Iterator[str]:
@@ -64,43 +57,31 @@ def without_data(context: IngestContext, manifests: Sequence[Manifest], *, deep:
             yield one.key
 
 
-_EXISTS, _IN_TIME = 1, 2
-
-
 class Indexes:
     """Which accepted batches are complete, from the keys of a listing or an inventory report in any order.
 
-    It keeps of each key what distinguishes it: some 400 bytes of memory a batch. It ignores other keys.
+    It keeps of each key what distinguishes it: some 300 bytes of memory a batch. It ignores other keys.
     """
 
     def __init__(self) -> None:
         self._sha256_of: dict[bytes, bytes] = {}
         """By the digest of an identity: the hash of its batch, from the reverse reference."""
         self._in_time: set[bytes] = set()
-        self._blobs: dict[bytes, int] = {}
-        """By its hash: whether a blob exists, and has its place in time."""
+        self._blobs: set[bytes] = set()
 
     def take(self, key: str) -> None:
         """Add an existing key."""
         if key.startswith(keys.RAW):
             parsed = keys.parse_raw(key)
             if parsed is not None:
-                self._blob(parsed[0], _EXISTS)
+                self._blobs.add(bytes.fromhex(parsed[0]))
         elif found := _BY_BLOB.fullmatch(key):
             self._sha256_of[keys.identity_digest(found[2])] = bytes.fromhex(found[1])
         elif (digest := keys.identity_of_place(key)) is not None:
             self._in_time.add(digest)
-        elif found := _RAW_BY_TIME.fullmatch(key):
-            self._blob(found[1], _IN_TIME)
 
     def complete(self, accepted_key: str) -> bool:
         """Return True if the blob of this batch and all its index objects are among the keys."""
         identity = keys.accepted_digest(accepted_key)
         sha256 = self._sha256_of.get(identity)
-        if sha256 is None or identity not in self._in_time:
-            return False
-        return self._blobs.get(sha256) == _EXISTS | _IN_TIME
-
-    def _blob(self, sha256: str, bit: int) -> None:
-        digest = bytes.fromhex(sha256)
-        self._blobs[digest] = self._blobs.get(digest, 0) | bit
+        return sha256 is not None and sha256 in self._blobs and identity in self._in_time

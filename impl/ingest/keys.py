@@ -17,7 +17,6 @@ The keys:
     accepted-by-time/v1/date=/hour=/<manifest id>.json               derived: the order of acceptance
     accepted-by-blob/v1/sha256/<hh>/<hh>/<sha256>/agent=/boot=/<start>-<end>.json      derived: references
     quarantine-by-blob/v1/ ... the same
-    raw-blobs-by-time/v1/date=/hour=/sha256=<sha256>.json            derived
     manifests/v1/date=/hour=/<number>.json                           rollups: the counted batches
     rollup/v1/window=/date=/hour=/metric=/<chunk>.lmrollup.zst       rollups: the chunks
     rollup-queue/v1/date=/hour=.json                                 hours with late batches
@@ -146,7 +145,6 @@ QUARANTINE = "quarantine/v1/identity-conflict/"
 BY_TIME = "accepted-by-time/v1/"
 BY_BLOB = "accepted-by-blob/v1/sha256/"
 QUARANTINE_BY_BLOB = "quarantine-by-blob/v1/sha256/"
-RAW_BY_TIME = "raw-blobs-by-time/v1/"
 ROLLED = "manifests/v1/"
 ROLLUP = "rollup/v1/"
 QUEUE = "rollup-queue/v1/"
@@ -243,10 +241,6 @@ def by_time_key(identity: Identity, accepted_at_unix_ns: int) -> str:
 def by_time_from(unix_ns: int) -> str:
     """A key before those of all batches accepted at `unix_ns` or later."""
     return f"{BY_TIME}{hour_path(max(0, unix_ns))}{max(0, unix_ns):020d}"
-
-
-def raw_by_time_key(sha256: str, accepted_at_unix_ns: int) -> str:
-    return f"{RAW_BY_TIME}{hour_path(accepted_at_unix_ns)}sha256={sha256}.json"
 
 
 def queue_key(hour: str) -> str:

@@ -16,7 +16,7 @@ that no cursor finds. The full audit does, at a cost that an operator must decid
     a search   lists accepted/ once, page by page, in as many steps and processes as it takes
     a step     continues where the last one stopped, until `stop`; its state is in the bucket
     a check    of those manifests alone that were stored since the last search began, and that have no place
-               in time: next to none. Batches with a place in time are the reconciler's
+               in time, or one that was written late: next to none. All others are the reconciler's
 
 A search covers every manifest that existed when it began, by the store's clock, from a margin before the last
 search. A full audit covers the same, so the first search after one checks little. A batch is checked when all
@@ -41,15 +41,16 @@ from fencepost.impl.ingest.context import (
     never,
     portions,
 )
-from fencepost.impl.ingest.errors import Damaged, IngestError
+from fencepost.impl.ingest.errors import Damaged, IngestError, StoreUnavailable
 from fencepost.impl.ingest.indexes import derive, incomplete, without_data
-from fencepost.impl.ingest.reconcile import Reconciler
+from fencepost.impl.ingest.reconcile import Reconciler, time_of
 from fencepost.impl.ingest.rollups import Rollups, hour_of, mark_hour
 from fencepost.impl.ingest.safeguards import STANDARD, Safeguards
 from fencepost.impl.ingest.settings import STANDARD_SETTINGS, Settings
 from fencepost.impl.record import Record
 from fencepost.impl.store.errors import StoreError
 from fencepost.impl.store.interface import Store
+from fencepost.impl.store.requests import ObjectInfo
 
 LEASE = f"{keys.CURSORS}maintenance-turn.json"
 STATE = f"{keys.CURSORS}search.json"
@@ -64,6 +65,8 @@ IN_TIME_MAX = 500_000
 """Places in time that are kept in memory, some 50 MB; batches beyond them are checked, which costs more."""
 SETTLED_NS = 60 * 10**9
 """Nanoseconds that a collector has for the indexes of an accepted batch before the search checks it."""
+STAMP_NS = 10**9
+"""Precision of the times that stores show, in nanoseconds."""
 T = TypeVar("T")
 
 
@@ -142,6 +145,8 @@ class Searched(Findings):
 
 @dataclass(frozen=True, slots=True)
 class _State:
+    wanted_ns: int = 0
+    """When some process lost notifications; 0 if a search has begun since."""
     running: bool = False
     position: str = ""
     began_ns: int = 0
@@ -179,13 +184,31 @@ class Search(IngestContext):
         if state.pending:
             self._check(state.pending, result)
         if not state.running:
-            if self.env.now_ns() < state.covered_ns + round(self.every_s * 1e9):
+            if not self._is_due(state):
                 return result
             if not self._write_state(_State(running=True, covered_ns=state.covered_ns)):
                 return result  # another process began it
             state = self._read_state()
         self._continue(state, stop, result)
         return result
+
+    def want(self) -> None:
+        """Have a search begin soon, durably: batches may exist whose notifications are lost."""
+        for attempt in range(self.retry.attempts):
+            if self._write_state(replace(self._read_state(), wanted_ns=self.env.now_ns())):
+                return
+            self.back_off(attempt)
+        raise StoreUnavailable(f"{STATE} could not be written; try again later")
+
+    def _is_due(self, state: _State) -> bool:
+        now_ns = self.env.now_ns()
+        # A search leaves the batches of the last moments to the next one.
+        is_wanted = state.wanted_ns > 0 and now_ns >= state.wanted_ns + self._settled_ns
+        return is_wanted or now_ns >= state.covered_ns + round(self.every_s * 1e9)
+
+    @property
+    def _settled_ns(self) -> int:
+        return min(SETTLED_NS, self.settings.margin_ns)
 
     def _continue(self, state: _State, stop: Stop, result: Searched) -> None:
         state = replace(state, began_ns=state.began_ns or self._record.modified_ns, pending=())
@@ -207,7 +230,7 @@ class Search(IngestContext):
                 self._write_state(state)
                 return
         self._places = None
-        result.ended = self._write_state(_State(covered_ns=state.began_ns))
+        result.ended = self._write_state(_State(wanted_ns=state.wanted_ns, covered_ns=state.began_ns))
 
     def _window(self, state: _State) -> tuple[int, int]:
         """When the manifests to check were stored, by the store's clock.
@@ -216,8 +239,7 @@ class Search(IngestContext):
         of their collector; they are left to the next search, whose window begins a margin earlier.
         """
         covered_ns = max(state.covered_ns, proof_began_ns(self, LATEST) or 0)
-        settled_ns = min(SETTLED_NS, self.settings.margin_ns)
-        return max(0, covered_ns - self.settings.margin_ns), state.began_ns - settled_ns
+        return max(0, covered_ns - self.settings.margin_ns), state.began_ns - self._settled_ns
 
     def _read_places(self, since_ns: int, stop: Stop) -> bool:
         """Read which batches since then have a place in time; False when it is stopped before the end."""
@@ -225,14 +247,21 @@ class Search(IngestContext):
             self._places = _Places(since_ns, keys.by_time_from(since_ns))
         places = self._places
         for page in self.list_pages(keys.BY_TIME, places.after):
-            found = [keys.identity_of_place(info.key) for info in page]
-            places.digests.update(digest for digest in found if digest is not None)
+            for info in page:
+                digest = keys.identity_of_place(info.key)
+                if digest is not None and self._is_in_time(info):
+                    places.digests.add(digest)
             if not page or len(places.digests) >= IN_TIME_MAX:
                 break
             places.after = page[-1].key
             if stop():
                 return False
         return True
+
+    def _is_in_time(self, place: ObjectInfo) -> bool:
+        """Return True unless the rollups may have gone by before the place was written."""
+        placed_ns = place.modified_ns + STAMP_NS
+        return self.safeguards.search_late_places(time_of(place.key), placed_ns, self.settings.late_ns)
 
     def _check(self, some: Sequence[str], result: Searched) -> None:
         manifests = list(self.read_manifests(some, result.damaged).values())
@@ -249,6 +278,7 @@ class Search(IngestContext):
         fields = self._record.read()
         try:
             return _State(
+                wanted_ns=int(fields.get("wanted_ns", 0)),
                 running=bool(fields.get("running", False)),
                 position=str(fields.get("position", "")),
                 began_ns=int(fields.get("began_ns", 0)),

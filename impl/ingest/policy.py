@@ -11,27 +11,111 @@ It denies, for every principal and over every permission:
 - deletes below raw-blobs/: for all but the garbage collector's role;
 - copies into either: a copy has no condition, or one that some stores ignore.
 
+With `principals` it also allows each role what its work needs, and nothing else; `role_policy` returns the
+same for one role, as a policy of IAM:
+
+    role         work                                    below the prefix
+    collector    accepts, indexes, rolls up, answers     reads; writes all but the proofs of audits
+    auditor      `audit`, `reconcile`, `maintenance`     reads; writes all but batches and decisions
+    gc           `gc`                                    reads; deletes blobs, aborts their uploads
+    reader       queries, Spark, any other reader        reads
+
+An agent has no role: it talks to collectors. So do operators, or they decide in the role of a collector.
+
+Each role may list the names of the whole bucket: with a condition on the prefix of a listing, S3 answers 403
+in place of 404 to the reading of an object that does not exist.
+
 Lifecycle rules are not part of a bucket policy: `lifecycle_rules` returns the only safe one.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fencepost.impl.ingest.errors import SettingsError
 from fencepost.impl.ingest.keys import ACCEPTED
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]+")
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+")
 _PARTITION = re.compile(r"aws(-[a-z]+)*")
 RAW = "raw-blobs/"
 
 Statement = dict[str, Any]
 
 
-def bucket_policy(bucket: str, prefix: str = "", *, gc_role: str, partition: str = "aws") -> dict[str, Any]:
-    """The policy as a JSON document; `prefix` is the place of the acceptance authority in the bucket."""
+READ = ("s3:GetObject", "s3:GetObjectVersion")
+WRITE = ("s3:PutObject",)
+_UPLOAD = ("s3:PutObject", "s3:AbortMultipartUpload")
+_DELETES = ("s3:DeleteObject", "s3:DeleteObjectVersion")
+_DERIVED = ("accepted-by-time", "accepted-by-blob", "quarantine-by-blob")
+Rights = Mapping[str, Sequence[str]]
+"""By a folder below the prefix, the actions that are allowed there beside reading."""
+ROLES: Mapping[str, Rights] = {
+    "collector": {
+        "raw-blobs": _UPLOAD,
+        **dict.fromkeys(("accepted", "quarantine", *_DERIVED, "manifests", "rollup", "cursors"), WRITE),
+        **dict.fromkeys(("agreement", "resolutions"), WRITE),
+        **dict.fromkeys(("rollup-queue", "blocks"), ("s3:PutObject", "s3:DeleteObject")),
+    },
+    "auditor": {
+        **dict.fromkeys((*_DERIVED, "manifests", "rollup", "cursors"), WRITE),
+        **dict.fromkeys(("rollup-queue", "audits"), ("s3:PutObject", "s3:DeleteObject")),
+    },
+    "gc": {"raw-blobs": (*_DELETES, "s3:AbortMultipartUpload"), "agreement": WRITE},
+    "reader": {},
+}
+"""The rights of each role."""
+
+
+def role_policy(role: str, bucket: str, prefix: str = "", *, partition: str = "aws") -> dict[str, Any]:
+    """A policy of IAM that allows a role its work, and nothing else."""
+    _check(bucket, None, partition)
+    return {"Version": "2012-10-17", "Statement": _allowed(role, bucket, prefix, partition, None)}
+
+
+def _allowed(role: str, bucket: str, prefix: str, partition: str, principal: str | None) -> list[Statement]:
+    if role not in ROLES:
+        raise SettingsError(f"{role!r} is no role; choose from {', '.join(ROLES)}")
+    whole, base = f"arn:{partition}:s3:::{bucket}", _base(bucket, prefix, partition)
+    lists = ["s3:ListBucket", *(["s3:ListBucketVersions"] if role == "gc" else [])]
+    uploads = ["s3:ListBucketMultipartUploads"] if role == "gc" else []
+    found: list[Statement] = [
+        {"Action": ["s3:GetBucketVersioning", *lists, *uploads], "Resource": whole},
+        {"Action": list(READ), "Resource": f"{base}*"},
+        *(
+            {"Action": list(actions), "Resource": f"{base}{folder}/*"}
+            for folder, actions in ROLES[role].items()
+        ),
+    ]
+    own = {"Principal": {"AWS": principal}} if principal else {}
+    return [{"Effect": "Allow", **own, **one} for one in found]
+
+
+def _base(bucket: str, prefix: str, partition: str) -> str:
+    return f"arn:{partition}:s3:::{bucket}/{prefix.strip('/') + '/' if prefix.strip('/') else ''}"
+
+
+def bucket_policy(
+    bucket: str,
+    prefix: str = "",
+    *,
+    gc_role: str,
+    partition: str = "aws",
+    principals: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The policy as a JSON document; `prefix` is the place of the acceptance authority in the bucket.
+
+    `principals`: by role, the ARN that is allowed its work.
+    """
     _check(bucket, gc_role, partition)
-    base = f"arn:{partition}:s3:::{bucket}/{prefix.strip('/') + '/' if prefix.strip('/') else ''}"
+    for arn in (principals or {}).values():
+        _check(bucket, arn, partition)
+    base = _base(bucket, prefix, partition)
+    allowed = [
+        statement
+        for role, arn in (principals or {}).items()
+        for statement in _allowed(role, bucket, prefix, partition, arn)
+    ]
     accepted, raw = f"{base}{ACCEPTED.split('/')[0]}/*", f"{base}{RAW}*"
     return {
         "Version": "2012-10-17",
@@ -43,10 +127,10 @@ def bucket_policy(bucket: str, prefix: str = "", *, gc_role: str, partition: str
                 [raw],
                 _without("s3:if-none-match", "s3:if-match"),
             ),
-            _deny("AcceptedIsNeverDeleted", _DELETES, [accepted]),
+            _deny("AcceptedIsNeverDeleted", list(_DELETES), [accepted]),
             _deny(
                 "BlobsAreDeletedByGarbageCollectionOnly",
-                _DELETES,
+                list(_DELETES),
                 [raw],
                 {"ArnNotEquals": {"aws:PrincipalArn": gc_role}},
             ),
@@ -56,6 +140,7 @@ def bucket_policy(bucket: str, prefix: str = "", *, gc_role: str, partition: str
                 [accepted, raw],
                 {"Null": {"s3:x-amz-copy-source": "false"}},
             ),
+            *allowed,
         ],
     }
 
@@ -75,9 +160,6 @@ def lifecycle_rules(prefix: str = "", *, days: int = 7) -> dict[str, Any]:
             }
         ]
     }
-
-
-_DELETES = ["s3:DeleteObject", "s3:DeleteObjectVersion"]
 
 
 def _without(*headers: str) -> dict[str, Any]:
@@ -100,12 +182,12 @@ def _deny(name: str, action: str | list[str], resources: list[str], condition: A
     return statement
 
 
-def _check(bucket: str, gc_role: str, partition: str) -> None:
+def _check(bucket: str, arn: str | None, partition: str) -> None:
     if not _BUCKET.fullmatch(bucket):
         raise SettingsError(
             f"{bucket!r} is not the name of a bucket: 3 to 63 lower-case letters, digits, . and -"
         )
-    if not _ROLE.fullmatch(gc_role):
-        raise SettingsError(f"{gc_role!r} is not a role; expected arn:aws:iam::<account>:role/<name>")
+    if arn is not None and not _ROLE.fullmatch(arn):
+        raise SettingsError(f"{arn!r} is not a role; expected arn:aws:iam::<account>:role/<name>")
     if not _PARTITION.fullmatch(partition):
         raise SettingsError(f"{partition!r} is not an AWS partition; expected aws, aws-cn or aws-us-gov")

@@ -2,7 +2,8 @@
 
 There are four ways to find a batch, because each can miss one, or be late:
 
-    hot      a notification names a manifest that was created          may be lost
+    hot      a notification names a manifest that was created,         may be lost
+             see `notified`
     steady   the listing of accepted-by-time from a durable cursor     misses batches without a by-time object
     cold     the full audit of accepted/, by listing or by an          sees all, and takes long
              inventory report, see `audit`
@@ -17,7 +18,7 @@ from them by more than the overlap.
     print(reconcile_once(store, env).repaired)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fencepost.impl.cursor import Cursor, Pace
@@ -84,12 +85,8 @@ class Reconciler(IngestContext):
     def since(self, unix_ns: int) -> Reconciled:
         """All batches accepted since then that are not behind the cursor, which stays where it is."""
         start = max(keys.by_time_from(unix_ns), self.cursor.start())
-        return self.notified(self.list_keys(keys.BY_TIME, start))
-
-    def notified(self, manifest_keys: Iterable[str]) -> Reconciled:
-        """The hot path: repair the batches of these manifests."""
         result = Reconciled(position=self.cursor.position)
-        for some in portions(manifest_keys, AT_ONCE):
+        for some in portions(self.list_keys(keys.BY_TIME, start), AT_ONCE):
             self._repair(list(self.read_manifests(some, result.damaged).values()), result)
         return result
 

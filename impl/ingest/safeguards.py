@@ -6,7 +6,7 @@ collector a table with a mutant of one of them, and must then find the failure t
     mutant = dataclasses.replace(STANDARD, compare_after_412=lambda *_: True)
     Authority(store, env, "c1", safeguards=mutant)
 
-The counterexample of each is in docs/decisions/0011-ingest-protocol.md.
+The counterexample of each is in docs/decisions/0011-ingest-protocol.md, or in 0050-notified-batches.md.
 """
 
 import enum
@@ -117,6 +117,26 @@ def cursor_overlap(position_ns: int, overlap_ns: int) -> int:
     return max(0, position_ns - overlap_ns)
 
 
+def repair_before_acknowledge(named: Sequence[T]) -> Sequence[T]:
+    """The batches to repair before their notifications are acknowledged: all that these name."""
+    return named
+
+
+def mark_late(accepted_ns: int, now_ns: int, late_ns: int) -> bool:
+    """Return True if a place in time, which exists by now, may be behind the rollups: mark its hour."""
+    return now_ns - accepted_ns >= late_ns
+
+
+def mark_what_exists(found: Sequence[T], _lacking: Sequence[T]) -> Sequence[T]:
+    """The batches whose hours may need a mark: complete ones too, whose writer may have died before it."""
+    return found
+
+
+def search_late_places(accepted_ns: int, placed_ns: int, late_ns: int) -> bool:
+    """Return True if a search may rely on a place in time: not if it was written late, by whomever."""
+    return placed_ns - accepted_ns < late_ns
+
+
 @dataclass(frozen=True)
 class Safeguards:
     """The table. A field has the safeguard's name with underscores for dashes, or metadata with the name."""
@@ -146,6 +166,10 @@ class Safeguards:
     gc_quarantine_refs: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = gc_quarantine_refs
     reconcile: Callable[[Sequence[Any]], Sequence[Any]] = reconcile
     cursor_overlap: Callable[[int, int], int] = cursor_overlap
+    repair_before_acknowledge: Callable[[Sequence[Any]], Sequence[Any]] = repair_before_acknowledge
+    mark_late: Callable[[int, int, int], bool] = mark_late
+    mark_what_exists: Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]] = mark_what_exists
+    search_late_places: Callable[[int, int, int], bool] = search_late_places
 
 
 STANDARD = Safeguards()

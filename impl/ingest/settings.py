@@ -83,5 +83,10 @@ class Settings:
     def overlap_ns(self) -> int:
         return round(self.overlap_s * 1e9)
 
+    @property
+    def late_ns(self) -> int:
+        """Nanoseconds after its acceptance from which a batch's place in time may be behind every cursor."""
+        return max(0, round((self.overlap_s - self.skew_bound_s) * 1e9))
+
 
 STANDARD_SETTINGS = Settings()

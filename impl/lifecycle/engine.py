@@ -31,8 +31,6 @@ from fencepost.impl.lifecycle.policy import (
     delays,
 )
 
-UNKNOWN_SIZE = -1
-
 
 @dataclass(frozen=True, slots=True)
 class Seen:

@@ -25,7 +25,6 @@ from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.blockers import WHOLE, Blockers, Item, Stream
 from fencepost.impl.lifecycle.documents import DAMAGED, FOLDER
 from fencepost.impl.lifecycle.engine import (
-    UNKNOWN_SIZE,
     Action,
     Class,
     Snapshot,
@@ -49,6 +48,7 @@ from fencepost.impl.lifecycle.policy import (
 from fencepost.impl.lifecycle.records import ActionState, BucketState, Pending, Records
 from fencepost.impl.lifecycle.safeguards import STANDARD, Safeguards
 from fencepost.impl.lifecycle.target import Halted, Live, Target, Unavailable, Unworkable
+from fencepost.impl.notifications.messages import UNKNOWN_SIZE
 
 PENDING = f"{FOLDER}pending/"
 PENDING_MAX = 50_000

@@ -140,11 +140,24 @@ def _source(asked: Asked) -> str | None:
     return None if source is None else unquote(source).removeprefix("/")
 
 
+_CREATIONS = frozenset({"PutObject", "CopyObject", "CompleteMultipartUpload"})
+"""Operations at whose end an object exists; only these carry conditions on it."""
+
+
+def _arn(caller: Caller) -> str | None:
+    """Return the ARN by which a policy names a caller; there is one account, whose number is 0."""
+    if caller.is_anonymous:
+        return None
+    name = min(caller.names - {caller.access_key}, default=caller.access_key)
+    return "arn:aws:iam::000000000000:" + ("root" if caller.name == ROOT else f"user/{name}")
+
+
 _KEYS: Mapping[str, Callable[[Asked], Any]] = {
     "aws:sourceip": lambda asked: asked.caller.origin.address or None,
     "aws:securetransport": lambda asked: str(asked.caller.origin.secure).lower(),
     "aws:referer": lambda asked: asked.caller.origin.referer,
     "aws:useragent": lambda asked: asked.caller.origin.agent,
+    "aws:principalarn": lambda asked: _arn(asked.caller),
     "aws:username": lambda asked: min(asked.caller.names - {asked.caller.access_key}, default=None),
     "aws:currenttime": lambda asked: datetime.fromtimestamp(asked.now_ns / 1e9, UTC).isoformat(),
     "aws:epochtime": lambda asked: asked.now_ns // 10**9,
@@ -162,6 +175,7 @@ _KEYS: Mapping[str, Callable[[Asked], Any]] = {
     "s3:x-amz-grant-write": _parameter("GrantWrite"),
     "s3:if-match": _parameter("IfMatch"),
     "s3:if-none-match": _parameter("IfNoneMatch"),
+    "s3:objectcreationoperation": lambda asked: str(asked.operation in _CREATIONS).lower(),
     "s3:object-lock-mode": _parameter("ObjectLockMode"),
     "s3:object-lock-legal-hold": _parameter("ObjectLockLegalHoldStatus"),
 }

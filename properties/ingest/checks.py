@@ -85,10 +85,12 @@ class Outcomes:
     """Batches that agents sent until they were answered."""
     excused: Callable[[str], bool] = lambda _key: False
     """Return True if no property applies to the object at a key, as an assumption was violated for it."""
+    acknowledged: Collection[str] = ()
+    """The manifests whose notifications were acknowledged."""
     landed_ns: Mapping[str, int] | None = None
-    """When each manifest landed, by the store's clock. None if that is unknown, or if clocks
-    move: then no two manifests land at the same moment, and judging each such future would take most of an
-    audit."""
+    """When each manifest, and each place in time, landed, by the store's clock. None if that is unknown, or
+    if clocks move: then no two of them land at the same moment, and judging each such future would take most
+    of an audit."""
 
 
 @dataclass
@@ -147,13 +149,20 @@ class BucketState:
         return self._miscounted(self._afterwards)
 
     @cached_property
+    def uncounted_by_rollups(self) -> str:
+        """Describe what is not counted after the rollups alone, if every accepted batch should be."""
+        store = self._copy(self.at_rest_ns)
+        roll_up(store, store.env, self.settings, safeguards=self.safeguards)
+        return self._miscounted(store)
+
+    @cached_property
     def unrepaired(self) -> tuple[str, ...]:
         """By-time entries that a steady pass of the reconciler leaves without their references."""
         store = self._copy(self.at_rest_ns)
         reconcile_once(store, store.env, self.settings, safeguards=self.safeguards)
         after = store.contents()
         found = (Manifest.read(body, key) for key, body in after.items() if key.startswith(keys.BY_TIME))
-        return tuple(m.by_time_key for m in found if not {m.by_blob_key, m.raw_by_time_key} <= after.keys())
+        return tuple(m.by_time_key for m in found if m.by_blob_key not in after)
 
     def unattended(self, landed_ns: Mapping[str, int]) -> tuple[str, ...]:
         """Return the effects that are missing after the maintenance of one collector and no other work."""
@@ -198,7 +207,7 @@ class BucketState:
         return tuple(
             f"{key} of {manifest.identity}"
             for manifest in self.manifests.values()
-            for key in (manifest.by_time_key, manifest.by_blob_key, manifest.raw_by_time_key)
+            for key in (manifest.by_time_key, manifest.by_blob_key)
             if key not in contents
         )
 
@@ -307,6 +316,20 @@ def effects_unattended(state: BucketState, outcomes: Outcomes) -> Iterator[str]:
             yield f"with nothing but what collectors do on their own, {missing}"
 
 
+def acknowledged_repaired(state: BucketState, outcomes: Outcomes) -> Iterator[str]:
+    for key in outcomes.acknowledged:
+        manifest = state.manifests[key]
+        for wanted in (manifest.by_time_key, manifest.by_blob_key):
+            if wanted not in state.contents:
+                yield f"the notification of {manifest.identity} was acknowledged, and there is no {wanted}"
+
+
+def acknowledged_counted(state: BucketState, outcomes: Outcomes) -> Iterator[str]:
+    """Where every accepted batch was notified or is in the index of time."""
+    if outcomes.acknowledged and state.uncounted_by_rollups:
+        yield f"all is notified or in the index of time, and the rollups hold {state.uncounted_by_rollups}"
+
+
 def conflict_durable(state: BucketState, outcomes: Outcomes) -> Iterator[str]:
     records = {(str(record.identity), record.submitted_frame_sha256): record for record in state.records}
     for answer in outcomes.answers:
@@ -336,6 +359,8 @@ CHECKS: Mapping[str, Check] = {
         no_forgery,
         effects_unattended,
         conflict_durable,
+        acknowledged_repaired,
+        acknowledged_counted,
     )
 }
 """By the name of the model's invariant."""

@@ -55,12 +55,10 @@ def request_rules(*, versioned: bool) -> RequestRules:
     return RequestRules(
         keys=(
             Keys("refusal", rf"(?:.*/)?quarantine-by-blob/v1/{_SHA}/{_IDENTITY}\.json"),
-            Keys("hour", r"(?:.*/)?raw-blobs-by-time/v1/date=[^/]+/hour=[^/]+/sha256=[0-9a-f]{64}\.json"),
             Keys("cursor", r"(?:.*/)?cursors/v1/[^/]+\.json"),
         ),
         conditions={
             "refusal": ("absent",),
-            "hour": ("absent",),
             "cursor": ("absent", "matches"),
             "blob": ("absent", "matches") if versioned else ("absent",),
             "manifest": ("absent",),
@@ -68,7 +66,7 @@ def request_rules(*, versioned: bool) -> RequestRules:
             "listing": ("absent",),
             "reference": ("absent",),
         },
-        kept=("manifest", "record", "listing", "reference", "refusal", "hour"),
+        kept=("manifest", "record", "listing", "reference", "refusal"),
         read_first=(("record", "manifest"),),
         deletes_all=not versioned,
         not_judged=(

@@ -275,6 +275,7 @@ LARGE = frozenset(
         *("publish-observed", "objects-observed", "publish-content"),
         *("ingest-observed", "lifecycle-observed", "streams-observed"),
         *("lifecycle-merged", "lifecycle-seeding", "lifecycle-notified"),
+        *("ingest-notified", "ingest-reading"),
     }
 )
 

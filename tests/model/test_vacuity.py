@@ -52,6 +52,8 @@ SMALL = [
     if name
     not in (
         "ingest",
+        "ingest-notified",
+        "ingest-reading",
         "publish",
         "objects",
         "streams",

@@ -3,9 +3,11 @@
     python ingest_agent.py SPOOL AGENT TOKENFILE BATCHES COLLECTOR...
 
 Adds BATCHES batches of three points to its spool and sends them while it adds, to whichever collector
-answers. Prints what became of them, as JSON.
+answers. Prints what became of them, as JSON. An agent that is killed goes on where it was: SPOOL.added has a
+line, durably, for each batch that its spool has taken.
 """
 
+import hashlib
 import json
 import sys
 from dataclasses import asdict
@@ -35,10 +37,14 @@ def main(folder: str, agent: str, token_file: str, batches: str, *collectors: st
     timeouts = Timeouts(pause_s=0.02, pause_max_s=0.5, connect_s=5, answer_s=30)
     with Spool(folder, agent) as spool:
         sender = Sender(spool, collectors, Path(token_file).read_text().strip(), timeouts=timeouts)
-        for number in range(int(batches)):
-            spool.add(POINTS, lambda start, end, number=number: frame(spool, number, start, end))
-            if len(spool) >= AT_ONCE:
-                sender.drain()
+        with Path(f"{folder}.added").open("a+") as added:
+            added.seek(0)
+            for number in range(len(added.readlines()), int(batches)):
+                batch = spool.add(POINTS, lambda start, end, number=number: frame(spool, number, start, end))
+                added.write(f"{hashlib.sha256(spool.frame(batch)).hexdigest()}\n")
+                added.flush()
+                if len(spool) >= AT_ONCE:
+                    sender.drain()
         sent = sender.drain()
         sender.close()
         summary = {**asdict(sent), "agent": agent, "boot": spool.boot_id, "parked": len(spool.parked())}

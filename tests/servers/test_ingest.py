@@ -7,6 +7,7 @@ from the agent that parks it to the operator who settles it.
 
 import hashlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -19,12 +20,15 @@ import httpx
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment, SystemEnvironment
-from fencepost.impl.ingest import Authority, Identity, keys, totals
+from fencepost.impl.ingest import Authority, Identity, Manifest, keys, roll_up, totals
 from fencepost.impl.store import Store, open_store
+from tests.impl.ingest.given import batch
+from tests.impl.objects.serving import client, secret
 
 from .fleet import chaos
 from .ingest_agent import METRIC, POINTS
-from .ingest_fleet import Collectors, command, fleet, run_agents, send_conflict
+from .ingest_fleet import AGENT, Collectors, command, fleet, run_agents, send_conflict
+from .processes import objects_process
 
 pytestmark = pytest.mark.server
 
@@ -73,7 +77,7 @@ def test_unattended_everything_ends_in_order(
 
 def _in_order(store: Store, batches: int) -> bool:
     """Whether every index is complete, and every point is counted."""
-    if any(len(_keys(store, prefix)) < batches for prefix in (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)):
+    if any(len(_keys(store, prefix)) < batches for prefix in (keys.BY_TIME, keys.BY_BLOB)):
         return False
     rolled = totals(store, ENV).values()
     return sum(one.count for series in rolled for one in series.values()) == batches * POINTS
@@ -108,6 +112,93 @@ def test_an_agent_killed_repeatedly(tmp_path: Path) -> None:
         found = [Identity.of_key(key) for key in _keys(store, keys.ACCEPTED)]
     assert sorted(one.seq_start for one in found) == list(range(1, batches + 1))
     assert len({one.boot for one in found}) == 1
+
+
+def test_agents_and_collectors_killed_repeatedly(tmp_path: Path) -> None:
+    """Each batch that a spool took is accepted once, with its bytes, and at the end no agent keeps any."""
+    url, batches, agents = f"file://{tmp_path}/store", 150, 3
+    with open_store(url) as store, fleet(url, tmp_path, 2) as made:
+        names = [f"agent-{at}" for at in range(agents)]
+        words = {
+            name: [str(tmp_path / f"spool-{name}"), name, str(made.enrol(name)), str(batches)]
+            for name in names
+        }
+        kills, dice, running = Counter[str](), random.Random(7), dict.fromkeys(names, None)
+        alive: dict[str, subprocess.Popen[bytes]] = {}
+        with chaos(made, seed=7, pause_s=(0.3, 1.0)):
+            while running or alive:
+                for name in running:
+                    command_line = [sys.executable, str(AGENT), *words[name], *made.addresses]
+                    alive[name] = subprocess.Popen(command_line, stdout=subprocess.DEVNULL)
+                running.clear()
+                time.sleep(dice.uniform(0.2, 1.2))
+                for name in [*alive]:
+                    if alive[name].poll() is None and kills[name] < 5 and _lines(tmp_path, name):
+                        alive[name].kill()
+                        kills[name] += alive[name].wait() == -signal.SIGKILL
+                    if (code := alive[name].poll()) is not None:
+                        del alive[name]
+                        if code != 0:
+                            assert code == -signal.SIGKILL, "an agent ends by being killed, or in good order"
+                            running[name] = None
+        assert min(kills[name] for name in names) >= 2, f"hardly anything was killed: {kills}"
+        assert made.ended["SIGKILL"] >= 1, "no collector was killed"
+        taken = {sha for name in names for sha in _lines(tmp_path, name)}
+        found = [Manifest.read(store.get(key).body, key) for key in _keys(store, keys.ACCEPTED)]
+        assert len(taken) == batches * agents
+        assert taken <= {one.frame_sha256 for one in found}
+        assert len({one.frame_sha256 for one in found}) == len(found), "a batch has one name"
+        # A batch that was added, and whose line a kill prevented, is accepted as well.
+        assert len(found) <= len(taken) + sum(kills.values())
+        for name in names:
+            left = tmp_path / f"spool-{name}"
+            assert [*(left / "queue").iterdir(), *(left / "parked").iterdir()] == []
+    sys.stdout.write(f"{dict(kills)} kills of agents, {dict(made.ended)} collectors ended\n")
+
+
+def test_receivers_of_the_log_killed_repeatedly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch whose collector died reaches all indexes by its event alone, and is rolled up; there is no
+    maintenance, no search and no audit."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "root")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret("root"))
+    batches, kills, dice = 150, 0, random.Random(3)
+    with objects_process(tmp_path / "objects", 1) as (_, address):
+        client(address).create_bucket(Bucket="batches")
+        url = f"s3://batches/prod?endpoint={address}"
+        words = ["ingest", "reconcile", "--store", url, "--every", "0.5", "--events", "log=log"]
+        receiving = [sys.executable, "-m", "fencepost", *words]
+        with open_store(url) as store:
+            authority = Authority(store, ENV, "ann")
+            running = [subprocess.Popen(receiving, stdout=subprocess.DEVNULL) for _ in range(2)]
+            try:
+                for number in range(batches):
+                    assert authority.accept(*batch(number))
+                    if number % 30 == 29:
+                        at = dice.randrange(2)
+                        running[at].kill()
+                        kills += running[at].wait() == -signal.SIGKILL
+                        running[at] = subprocess.Popen(receiving, stdout=subprocess.DEVNULL)
+                deadline = time.monotonic() + 120
+                begun = time.monotonic()
+                while any(len(_keys(store, one)) < batches for one in (keys.BY_TIME, keys.BY_BLOB)):
+                    assert time.monotonic() < deadline, "a batch is in no index"
+                    assert running[0].poll() is None
+                    time.sleep(0.1)
+                waited_s = time.monotonic() - begun
+            finally:
+                for process in running:
+                    process.kill()
+                    process.wait()
+            assert kills == batches // 30
+            assert roll_up(store, ENV).batches == batches
+            sys.stdout.write(
+                f"{batches} batches, {kills} kills, all indexed {waited_s:.1f} s after the last\n"
+            )
+
+
+def _lines(folder: Path, agent: str) -> list[str]:
+    file = folder / f"spool-{agent}.added"
+    return file.read_text().splitlines() if file.exists() else []
 
 
 def test_a_single_collector_with_a_local_spool(tmp_path: Path) -> None:
@@ -204,7 +295,7 @@ def _repaired(url: str, store: Store, batches: int) -> None:
     code, found = command("audit", "--store", url, "--deep")
     assert (code, found["accepted"], found["missing"], found["damaged"]) == (0, batches, [], [])
     sys.stdout.write(f"the audit wrote {found['repaired']} index objects that killed collectors had not\n")
-    for prefix in (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME):
+    for prefix in (keys.BY_TIME, keys.BY_BLOB):
         assert len(_keys(store, prefix)) == batches, prefix
     code, found = command("audit", "--store", url)
     assert (code, found["repaired"]) == (0, 0)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.ingest.settings_file import SETTINGS_FILE
 from fencepost.commands.messages import LogLine
 from fencepost.commands.operating import (
     AGAIN,
@@ -82,7 +83,7 @@ def subcommand(
 
 
 def settings_options(act: Callable[..., Any]) -> Callable[..., Any]:
-    """The times on which a whole deployment must agree."""
+    """The times on which a whole deployment must agree, and the file that may have them."""
     for name, text in (
         ("overlap_s", "How far behind its cursor a reader starts."),
         ("skew_bound_s", "How far apart two clocks may be."),
@@ -94,7 +95,8 @@ def settings_options(act: Callable[..., Any]) -> Callable[..., Any]:
         act = click.option(
             flag, name, type=float, default=default, show_default=True, metavar="SECONDS", help=text
         )(act)
-    return act
+    with_file: Callable[..., Any] = SETTINGS_FILE(act)
+    return with_file
 
 
 def settings_of(options: Mapping[str, Any], **more: Any) -> Settings:

@@ -13,6 +13,9 @@ boot cannot lead to a number that is used again. A boot's name begins with the n
 names sort by age, and ends in a random identifier, so that a spool restored from a copy does not repeat a
 name.
 
+A disk that loses power may keep a name without its bytes. A torn batch is refused by the collector and
+parked, and the rest goes on. A torn `agent.json` is made anew, unless a frame names another agent.
+
 A batch is durable when `add` returns: its file is flushed, renamed into the queue, and the folder flushed.
 `done` removes it; if a crash loses the removal, the batch is sent once more, as a duplicate.
 """
@@ -29,6 +32,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from fencepost.impl.environment import Environment, SystemEnvironment
+from fencepost.impl.ingest.errors import FrameError
+from fencepost.impl.ingest.frames import ANY_SIZE, read
 from fencepost.impl.private_files import make_private
 
 SCHEMA = "fencepost.ingest_spool.v1"
@@ -210,13 +215,24 @@ class Spool:
 
     def _check_owner(self) -> None:
         file = self.path / "agent.json"
-        if not file.exists():
+        if _is_torn(file):
+            for owner in self._senders():
+                self._require_owner(owner)
             self._write(file, json.dumps({"schema": SCHEMA, "agent_id": self.agent_id}).encode() + b"\n")
-        found = self.owner(self.path)
+        self._require_owner(self.owner(self.path))
+
+    def _require_owner(self, found: str) -> None:
         if found != self.agent_id:
             raise SpoolError(
                 f"{self.path} belongs to {found!r}, not to {self.agent_id!r}; name another folder"
             )
+
+    def _senders(self) -> Iterator[str]:
+        """The agents that the frames name; a torn frame names none."""
+        for folder in ("queue", "parked"):
+            for batch in self._found(folder):
+                with contextlib.suppress(FrameError):
+                    yield read(self.frame(batch), ANY_SIZE).identity.agent
 
     def _new_boot(self) -> str:
         file = self.path / "boots"
@@ -249,6 +265,17 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _is_torn(file: Path) -> bool:
+    """Return True if the file is missing, or is what a disk kept of it that lost power."""
+    try:
+        json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return True
+    except RecursionError:
+        return False
+    return False
 
 
 def _locked(file: Path) -> int:

@@ -6,6 +6,7 @@ None of them is a condition of a write, so they are no part of the interface of 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import botocore.exceptions
@@ -78,6 +79,19 @@ class Details:
             return [False] * len(versions)
         gone = {(one.get("Key"), one.get("VersionId")) for one in found.get("Deleted", ())}
         return [version in gone for version in versions]
+
+    def retain(self, key: str, version: str, until_ns: int, mode: str) -> bool:
+        """Keep a version until a time, or longer if it is kept longer already; False when it is not there.
+
+        `mode` is GOVERNANCE or COMPLIANCE.
+        """
+        found = self.describe(key, version)
+        if found is None or found.locked_until_ns >= until_ns:
+            return found is not None
+        until = datetime.fromtimestamp(-(-until_ns // 10**9), UTC)  # S3 keeps whole seconds
+        retention = {"Mode": mode, "RetainUntilDate": until}
+        asked = {**_named(key, version), "Retention": retention}
+        return self._send("put_object_retention", ask.Head(key, version), asked) is not None
 
     def has_locks(self) -> bool:
         """Return True if versions of this bucket can be locked."""

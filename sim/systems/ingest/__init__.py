@@ -11,6 +11,10 @@ SYSTEM = System(
     summary="Ingest, the shipped library: active-active acceptance of batches.",
     model="fencepost.model.ingest:Ingest",
     observed="fencepost.model.ingest_observed:IngestObserved",
+    further_models={
+        "ingest-notified": "fencepost.model.ingest_notified:IngestNotified",
+        "ingest-reading": "fencepost.model.ingest_reading:IngestReading",
+    },
     checks="fencepost.properties.ingest.checks:CHECKS",
     program=f"{_HERE}.scenarios:program",
     safeguards="fencepost.impl.ingest:STANDARD",

@@ -95,6 +95,26 @@ def cursor_overlap(position_ns: int, _overlap_ns: int) -> int:
     return position_ns + 1
 
 
+def repair_before_acknowledge(_named: Sequence[Any]) -> Sequence[Any]:
+    """Acknowledge at once."""
+    return []
+
+
+def mark_late(_accepted_ns: int, _now_ns: int, _late_ns: int) -> bool:
+    """Leave every batch to the cursor of the rollups."""
+    return False
+
+
+def mark_what_exists(_found: Sequence[Any], lacking: Sequence[Any]) -> Sequence[Any]:
+    """Mark the hours of batches that lacked something, and of no others."""
+    return lacking
+
+
+def search_late_places(_accepted_ns: int, _placed_ns: int, _late_ns: int) -> bool:
+    """Rely on every place in time."""
+    return True
+
+
 NO_LOSS = {"reply_lost": 0, "request_lost": 0}
 MUTANTS = {
     "create-only-manifest": Mutant(create_only_manifest, "retry"),
@@ -115,4 +135,8 @@ MUTANTS = {
     "gc-stalled-writer-duplicate": Mutant(duplicate_with_data, "slow-versioned", NO_LOSS),
     "cursor-overlap": Mutant(cursor_overlap, "late-entry"),
     "identity-bound-to-agent": Mutant(identity_bound_to_agent, "impostor"),
+    "repair-before-acknowledge": Mutant(repair_before_acknowledge, "notified"),
+    "mark-late": Mutant(mark_late, "notified"),
+    "mark-what-exists": Mutant(mark_what_exists, "notified"),
+    "search-late-places": Mutant(search_late_places, "late-place"),
 }

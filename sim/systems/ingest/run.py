@@ -57,7 +57,7 @@ OLD_S = 3 * HORIZON_S + 1800.0
 """Seconds after which no collector relies on a blob any more."""
 ATTEMPTS = 3
 """Number of times that an agent sends a batch that is answered 503."""
-DERIVED = (keys.BY_TIME, keys.BY_BLOB, keys.RAW_BY_TIME)
+DERIVED = (keys.BY_TIME, keys.BY_BLOB)
 CONTENTS = 2
 HORIZONS = 15
 """Room in the model for objects from long before the run."""
@@ -293,13 +293,14 @@ def outcomes(run: ScenarioRun, view: View) -> Outcomes:
     world: object = run.world
     landed = None
     if not run.timed and isinstance(world, World):
-        accepted = (key for key in view.contents("") if key.startswith(keys.ACCEPTED))
-        landed = {key: world.bucket.modified_ns(key) for key in accepted}
+        timed = (key for key in view.contents("") if key.startswith((keys.ACCEPTED, keys.BY_TIME)))
+        landed = {key: world.bucket.modified_ns(key) for key in timed}
     return Outcomes(
         view.notes("outcome"),
         view.notes("live"),
         run.offered,
         lambda key: run.excused is not None and run.excused(view, key),
+        view.notes("acknowledged"),
         landed,
     )
 

@@ -1,7 +1,9 @@
 """The scenarios of ingest, each small enough to be explored to its end, and the program that sets one up."""
 
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
+from urllib.parse import quote
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import (
@@ -19,6 +21,7 @@ from fencepost.impl.ingest.context import agree
 from fencepost.impl.ingest.documents import ConflictRecord, Manifest, write
 from fencepost.impl.ingest.indexes import derived
 from fencepost.impl.ingest.maintenance import Search
+from fencepost.impl.ingest.notified import NotifiedBatches, Receiver
 from fencepost.impl.ingest.trace_fields import trace_fields
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.errors import Misuse
@@ -31,6 +34,7 @@ Setup = Callable[[ScenarioRun], None]
 OLD = PRESENT - 10
 """A generation on which no collector relies any more."""
 OLD_AGE_S = 10 * SETTINGS.horizon_s
+BUCKET = "metrics"
 
 
 def retry(run: ScenarioRun, other: Batch = FIRST, *, versioned: bool = False) -> None:
@@ -161,22 +165,64 @@ def late_entry(run: ScenarioRun) -> None:
 def searched(run: ScenarioRun) -> None:
     """A batch in no index, behind the rollups: one process searches, and may die; another rolls up."""
     run.bucket()
-    lost = FIRST.manifest(age_s=OLD_AGE_S, key=FIRST.raw_key(OLD))
-    run.put(lost.raw_blob_key, FIRST.body, age_s=OLD_AGE_S)
-    run.put(lost.key, lost.body(), age_s=OLD_AGE_S)
-    _accepted_before(run, SECOND, age_s=60.0)
-    roll_up(run.world.store(), SeededEnvironment(1, run.world.start_ns), run.settings)
+    _behind_the_rollups(run)
 
     def search() -> None:
         store = run.store()
         Search(store, store.env, run.settings, safeguards=run.safeguards).step()
 
-    def own() -> None:
-        store = run.store()
-        roll_up(store, store.env, run.settings, safeguards=run.safeguards, owner="bob")
-
     run.world.spawn(search, name="ann", restart=False)
-    run.world.spawn(own, name="bob", restart=False)
+    run.world.spawn(_rolls_up, run, name="bob", restart=False)
+
+
+def notified(run: ScenarioRun) -> None:
+    """A batch in no index, behind the rollups. A process receives its notification, again until it has
+    acknowledged it, and another process rolls up."""
+    run.bucket()
+    lost = _behind_the_rollups(run)
+
+    def receive() -> None:
+        store = run.store()
+        batches = NotifiedBatches(store, store.env, run.settings, run.safeguards)
+        Receiver("events", batches, BUCKET).take([notification(lost.key)])
+        run.world.note("acknowledged", lost.key)
+
+    run.world.spawn(receive, name="ann")
+    run.world.spawn(_rolls_up, run, name="bob", restart=False)
+
+
+def late_place(run: ScenarioRun) -> None:
+    """A collector that stalled for hours writes the indexes of its batch; the rollups are ahead."""
+    run.bucket()
+    late = _behind_the_rollups(run)
+
+    def follow_up() -> None:
+        store = run.store()
+        Authority(store, store.env, "ann", run.settings, safeguards=run.safeguards).follow_up(late)
+
+    run.world.spawn(follow_up, name="ann", restart=False)
+    run.world.spawn(_rolls_up, run, name="bob", restart=False)
+
+
+def notification(key: str) -> str:
+    """What a store sends when the object was created."""
+    named = {"bucket": {"name": BUCKET}, "object": {"key": quote(key)}}
+    return json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": named}]})
+
+
+def _behind_the_rollups(run: ScenarioRun) -> Manifest:
+    """A batch in no index, whose time the rollups have passed."""
+    lost = FIRST.manifest(age_s=OLD_AGE_S, key=FIRST.raw_key(OLD))
+    run.put(lost.raw_blob_key, FIRST.body, age_s=OLD_AGE_S)
+    run.put(lost.key, lost.body(), age_s=OLD_AGE_S)
+    _accepted_before(run, SECOND, age_s=60.0)
+    roll_up(run.world.store(), SeededEnvironment(1, run.world.start_ns), run.settings)
+    return lost
+
+
+def _rolls_up(run: ScenarioRun) -> None:
+    store = run.store()
+    roll_up(store, store.env, run.settings, safeguards=run.safeguards, owner="bob")
 
 
 def rollups(run: ScenarioRun) -> None:
@@ -263,6 +309,8 @@ SCENARIOS: dict[str, Setup] = {
     "quarantined": quarantined,
     "late-entry": late_entry,
     "searched": searched,
+    "notified": notified,
+    "late-place": late_place,
     "rollups": rollups,
     "impostor": impostor,
 }

@@ -7,8 +7,10 @@ from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.ingest import Accepted, Authority, Identity, Manifest, Point, Safeguards, Settings, encode
 from fencepost.impl.ingest.safeguards import STANDARD
 from fencepost.impl.store.interface import Store
+from fencepost.impl.store.layers import Metered
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.systems.ingest import SYSTEM
+from tests.impl.publish.scripted import Crashed
 
 SETTINGS = Settings(horizon_s=3600.0, landing_bound_s=600.0, skew_bound_s=60.0)
 LONG_S = 3 * 3600.0 + 900.0
@@ -46,6 +48,24 @@ def accepted(store: Store, number: int = 1, *, follow_up: bool = True) -> Manife
 def table(without: str | None) -> Safeguards:
     """The safeguards, one of them replaced by its mutant."""
     return STANDARD if without is None else SYSTEM.without(without)
+
+
+class Dying(Metered):
+    """The process dies at its next write after so many."""
+
+    def __init__(self, inner: Store, writes: int) -> None:
+        super().__init__(inner)
+        self.left = writes
+
+    def send(self, request: Any) -> Any:
+        if request.kind == "put":
+            if self.left == 0:
+                raise Crashed
+            self.left -= 1
+        return super().send(request)
+
+    def send_all(self, requests: Any) -> Any:
+        return [self.send(request) for request in requests]
 
 
 def sha256(body: bytes) -> str:

@@ -5,8 +5,17 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.ingest import Accepted, Manifest, Reconciler, full_audit, keys, reconcile_once
-from fencepost.impl.ingest.audit import LATEST, proof_began_ns
+from fencepost.impl.ingest import (
+    Accepted,
+    Manifest,
+    Reconciler,
+    full_audit,
+    keys,
+    reconcile_once,
+    roll_up,
+    totals,
+)
+from fencepost.impl.ingest.audit import LATEST, audit_agents, proof_began_ns
 from fencepost.impl.ingest.context import IngestContext
 from fencepost.impl.ingest.errors import StoreUnavailable
 from fencepost.impl.ingest.indexes import derived
@@ -41,13 +50,13 @@ def test_indexes_of_a_collector_that_died_after_the_create_are_written() -> None
     with pytest.raises(Crashed):
         collector(script).accept(*batch())
     result = audited(store)
-    assert (result.accepted, result.repaired) == (1, 3)
+    assert (result.accepted, result.repaired) == (1, 2)
     (manifest,) = (Manifest.read(v, k) for k, v in store.contents().items() if k.startswith(keys.ACCEPTED))
-    assert indexes(store, manifest) == 3
+    assert indexes(store, manifest) == 2
     assert audited(store).repaired == 0
 
 
-@pytest.mark.parametrize("left", range(3))
+@pytest.mark.parametrize("left", range(2))
 def test_indexes_of_a_collector_that_died_halfway_are_written(left: int) -> None:
     """The steady pass finds batches with a place in time; the audit finds the rest."""
     store = bucket()
@@ -56,25 +65,18 @@ def test_indexes_of_a_collector_that_died_halfway_are_written(left: int) -> None
         if at != left:
             store.delete(put.key, when=ANYTHING)
     if left == 0:
-        assert steady(store).repaired == 2
-    assert audited(store).repaired == (0 if left == 0 else 2)
-    assert indexes(store, manifest) == 3
+        assert steady(store).repaired == 1
+    assert audited(store).repaired == (0 if left == 0 else 1)
+    assert indexes(store, manifest) == 2
 
 
-@pytest.mark.parametrize("missing", range(3))
+@pytest.mark.parametrize("missing", range(2))
 def test_the_audit_finds_any_missing_index_object(missing: int) -> None:
     store = bucket()
     manifest = accepted(store, follow_up=True)
     store.delete(derived(manifest)[missing].key, when=ANYTHING)
     assert audited(store).repaired == 1
-    assert indexes(store, manifest) == 3
-
-
-def test_a_notification_repairs_at_once() -> None:
-    store = bucket()
-    manifest = accepted(store)
-    result = Reconciler(store, store.env, SETTINGS).notified([manifest.key, "accepted/v1/gone.json"])
-    assert (result.seen, result.repaired) == (1, 3)
+    assert indexes(store, manifest) == 2
 
 
 def test_reconciling_again_changes_nothing() -> None:
@@ -148,7 +150,7 @@ def test_a_clock_ahead_does_not_move_the_cursor() -> None:
     assert steady(store).position == honest.by_time_key
     late = accepted(store, 3)
     store.send(derived(late)[0])
-    assert steady(store).repaired == 2
+    assert steady(store).repaired == 1
 
 
 @pytest.mark.parametrize(("reader", "cursor"), [(Reconciler, "reconcile"), (Rollups, "rollup")])
@@ -202,7 +204,7 @@ def test_an_audit_with_an_unreadable_object_proves_nothing() -> None:
     assert not result.complete
     assert "is not JSON" in result.damaged[0]
     assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) is None
-    assert result.repaired == 3
+    assert result.repaired == 2
 
 
 def test_a_manifest_under_another_name_is_damage() -> None:
@@ -236,3 +238,39 @@ def test_an_audit_reads_keys_not_bodies() -> None:
     with store.operation("audit") as cost:
         audited(store)
     assert cost.requests < 20
+
+
+@pytest.mark.parametrize("boot", [None, "boot-1"])
+def test_an_audit_of_some_agents_looks_at_no_others(boot: str | None) -> None:
+    """It repairs what they lack, lists no index, and proves nothing to garbage collection."""
+    memory = bucket()
+    made = {}
+    for agent in ("agent-a", "agent-b", "agent-c"):
+        answer = collector(memory).accept(*batch(1, agent=agent))
+        assert isinstance(answer, Accepted)
+        made[agent] = answer.manifest
+    for number in range(50):
+        given.accepted(memory, 100 + number)
+    store = Metered(memory)
+    with store.operation("audit") as cost:
+        result = audit_agents(store, store.env, SETTINGS, agents=["agent-b", "agent-c"], boot=boot)
+    assert (result.accepted, result.repaired) == (2, 4)
+    assert cost.requests < 20
+    assert [made[agent].by_blob_key in memory.contents() for agent in sorted(made)] == [False, True, True]
+    assert proof_began_ns(IngestContext(store, store.env, SETTINGS), LATEST) is None
+    other = audit_agents(store, store.env, SETTINGS, agents=["agent-a"], boot="boot-2")
+    assert (other.accepted, other.repaired) == (0, 0)
+
+
+def test_an_audit_of_an_agent_has_its_late_batches_counted() -> None:
+    store = bucket()
+    lost = accepted(store, 1)
+    for number in (2, 3):
+        store.env.sleep(7200)
+        accepted(store, number, follow_up=True)
+    roll_up(store, store.env, SETTINGS)
+    assert audit_agents(store, store.env, SETTINGS, agents=["agent-a"]).hours_marked == 1
+    roll_up(store, store.env, SETTINGS)
+    series = totals(store, store.env, SETTINGS).values()
+    assert sum(one.count for found in series for one in found.values()) == 3
+    assert indexes(store, lost) == 2

@@ -32,6 +32,7 @@ from fencepost.impl.store.layers import Effect, Fault, Faulty
 from fencepost.sim.systems.ingest import SYSTEM
 from tests.impl.publish.scripted import Crashed, Scripted
 
+from . import test_notified
 from .given import LONG_S, SETTINGS, batch, bucket, collector, sha256, table
 
 IDENTITY, BODY = batch()
@@ -61,7 +62,7 @@ def gc(store: Any, name: str | None, *, audit: bool = True) -> Any:
 def test_every_safeguard_has_a_mutant_and_a_counterexample() -> None:
     assert set(SYSTEM.mutant_table) == set(FIELDS)
     for name in SAFEGUARDS:
-        assert f"test_{name.replace('-', '_')}" in globals()
+        assert f"test_{name.replace('-', '_')}" in {*globals(), *vars(test_notified)}
 
 
 @both("identity-bound-to-agent")

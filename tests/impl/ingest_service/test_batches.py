@@ -44,7 +44,7 @@ def test_index_objects_are_written_after_the_response(tmp_path: Path) -> None:
         for start in range(1, 41):
             assert served.post(batch(start, start), frame(batch(start, start))).status_code == 200
     found = listing(store)
-    for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB, keys.RAW, keys.RAW_BY_TIME):
+    for prefix in (keys.ACCEPTED, keys.BY_TIME, keys.BY_BLOB, keys.RAW):
         assert sum(key.startswith(prefix) for key in found) == 40, prefix
 
 

@@ -56,7 +56,7 @@ def test_another_collector_completes_the_work_of_a_killed_one(tmp_path: Path) ->
     with serving(tmp_path, store=store, settings=AT_ONCE, maintenance_s=0.02) as served:
         until(lambda: in_order(store, manifests))
         page = served.client.get(f"{served.url}/metrics").text
-    assert "fencepost_ingest_maintenance_repaired_total 15.0\n" in page
+    assert "fencepost_ingest_maintenance_repaired_total 10.0\n" in page
     assert 'fencepost_ingest_maintenance_turns_total{result="failed"} 0.0\n' in page
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.ingest import Identity, encode
 from fencepost.impl.ingest.service.spool import Batch, Spool, SpoolError, SpoolFull
 
 
@@ -166,3 +167,40 @@ def test_the_note_of_a_parked_batch_may_be_missing(tmp_path: Path) -> None:
         assert json.loads(note.read_text()) == {"why": "x"}
         note.unlink()
         assert spool.why(batch) == {}
+
+
+def with_frames(path: Path, agent: str = "agent-a") -> None:
+    """A spool with two batches, in its queue."""
+    with Spool(path / "spool", agent, env=SeededEnvironment(1)) as spool:
+        for _ in range(2):
+            spool.add(1, lambda start, end: encode(Identity(agent, spool.boot_id, start, end), []))
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", b'{"schema": "fencepost.ingest_sp'])
+def test_a_torn_record_of_the_owner_is_made_anew(tmp_path: Path, torn: bytes) -> None:
+    """A disk that lost power keeps the batches from being sent for ever otherwise."""
+    with_frames(tmp_path)
+    (tmp_path / "spool" / "agent.json").write_bytes(torn)
+    with opened(tmp_path) as spool:
+        assert [seq for _, seq in names(spool)] == [1, 2]
+    assert Spool.owner(tmp_path / "spool") == "agent-a"
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", None])
+def test_without_that_record_the_frames_name_the_owner(tmp_path: Path, torn: bytes | None) -> None:
+    """Another agent's batches are never sent in this one's name, nor parked as its own."""
+    with_frames(tmp_path, "agent-b")
+    file = tmp_path / "spool" / "agent.json"
+    file.unlink() if torn is None else file.write_bytes(torn)
+    with pytest.raises(SpoolError, match="belongs to 'agent-b'"):
+        opened(tmp_path)
+    assert len(list((tmp_path / "spool" / "queue").iterdir())) == 2
+
+
+def test_another_kind_of_record_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "spool").mkdir(mode=0o700)
+    file = tmp_path / "spool" / "agent.json"
+    file.write_text('{"schema": "of.another.program"}')
+    with pytest.raises(SpoolError, match="names no owner"):
+        opened(tmp_path)
+    assert file.read_text() == '{"schema": "of.another.program"}'

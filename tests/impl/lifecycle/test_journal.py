@@ -13,12 +13,14 @@ from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.engine import Class, classify
-from fencepost.impl.lifecycle.journal import Closed, Journals, NotANotification, rows_of
+from fencepost.impl.lifecycle.journal import Journals
 from fencepost.impl.lifecycle.policy import Degraded, Mode
-from fencepost.impl.lifecycle.receiving import Receiver, receive_once
+from fencepost.impl.lifecycle.receiving import Receiver
 from fencepost.impl.lifecycle.service import Service
 from fencepost.impl.lifecycle.shards import Shards
 from fencepost.impl.lifecycle.worker import Worker
+from fencepost.impl.notifications.messages import Closed, NotANotification, rows_of
+from fencepost.impl.notifications.receiving import receive_once
 from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 from fencepost.impl.store.requests import ANYTHING, Put, R, Request
@@ -158,7 +160,7 @@ def test_nothing_else_is_taken_for_a_notification(text: str) -> None:
 def test_positions_are_the_order_of_arrival(caplog: pytest.LogCaptureFixture) -> None:
     given = Notified()
     for keys in (("b", "a"), ("c",), ("a",)):
-        given.receiver().append([body(*(record(key) for key in keys))])
+        given.receiver().take([body(*(record(key) for key in keys))])
     events = list(given.journals.events("q", "", 2**62))
     assert [one.change.key for one in events] == ["b", "a", "c", "a"]
     assert sorted(one.position for one in events) == [one.position for one in events]
@@ -172,7 +174,7 @@ def test_many_entries_are_found_by_position() -> None:
     given = Notified()
     for number in range(40):
         given.env.sleep(1)
-        given.receiver().append([body(record(f"k{number}"))])
+        given.receiver().take([body(record(f"k{number}"))])
     fresh = given.new_journals()
     events = list(fresh.events("q", "", 2**62))
     for number in (0, 1, 17, 38, 39):
@@ -189,7 +191,7 @@ def test_receivers_of_one_source_overwrite_nothing() -> None:
     contexts = [Context(given.store, SeededEnvironment(n, START - n * 5 * S), retry=RETRY) for n in range(3)]
     receivers = [Receiver(Journals(one, BUCKET), "q", BUCKET, given.tags_of) for one in contexts]
     for number in range(12):
-        receivers[number % 3].append([body(record(f"k{number}"))])
+        receivers[number % 3].take([body(record(f"k{number}"))])
     events = list(given.journals.events("q", "", 2**62))
     assert [one.change.key for one in events] == [f"k{number}" for number in range(12)]
     assert len({one.ts_ns for one in events}) == 12
@@ -214,9 +216,9 @@ class Interrupted(Layer):
 
 def test_of_two_receivers_of_one_moment_both_have_their_entries() -> None:
     given = Notified()
-    store = Interrupted(given.store, lambda: given.receiver().append([body(record("other"))]))
+    store = Interrupted(given.store, lambda: given.receiver().take([body(record("other"))]))
     context = Context(store, given.env, retry=RETRY)
-    Receiver(Journals(context, BUCKET), "q", BUCKET, given.tags_of).append([body(record("mine"))])
+    Receiver(Journals(context, BUCKET), "q", BUCKET, given.tags_of).take([body(record("mine"))])
     assert [one.change.key for one in given.new_journals().events("q", "", 2**62)] == ["other", "mine"]
 
 
@@ -242,8 +244,8 @@ def test_a_lost_reply_repeats_and_loses_nothing() -> None:
     given = Notified()
     lost = Faulty(given.store, [Fault(Effect.REPLY_LOST, {"put"}, times=1, prefix="lifecycle/v1/events/")])
     receiver = Receiver(Journals(given.new_worker(store=lost).context, BUCKET), "q", BUCKET, given.tags_of)
-    receiver.append([body(record("a"))])
-    receiver.append([body(record("b"))])
+    receiver.take([body(record("a"))])
+    receiver.take([body(record("b"))])
     assert {one.change.key for one in given.journals.events("q", "", 2**62)} == {"a", "b"}
 
 
@@ -260,7 +262,7 @@ def test_what_is_no_notification_stays_in_the_queue(caplog: pytest.LogCaptureFix
 def test_a_change_of_tags_has_the_tags_of_the_object() -> None:
     given = Notified()
     given.bucket.write("k", 1, {"t": "1"})
-    given.receiver().append([body(record("k", "ObjectTagging:Put"))])
+    given.receiver().take([body(record("k", "ObjectTagging:Put"))])
     (event,) = given.journals.events("q", "", 2**62)
     assert classify(event.change) is Class.TAGS
     assert event.change.new is not None
@@ -306,7 +308,7 @@ def test_an_object_whose_clock_is_ahead_waits_in_the_list() -> None:
     given.env.sleep(3)
     given.bucket.write("k", 1, {})
     now_ns = given.env.now_ns()
-    given.receiver().append([body(record("k"))])
+    given.receiver().take([body(record("k"))])
     (row,) = given.bucket.rows["k"]
     given.bucket.rows["k"] = [replace(row, stored=replace(row.stored, mtime_ns=now_ns + 2 * S))]
     given.rounds(service, DAY // S + 1)
@@ -349,11 +351,11 @@ def test_sources_join_and_vanish_when_everything_in_them_is_resolved() -> None:
     given.rounds(service, DAY // S + 8)
     for source, key in (("a", "ka"), ("b", "kb")):
         given.bucket.write(key, 1, {})
-        given.receiver(source).append([body(record(key))])
+        given.receiver(source).take([body(record(key))])
     given.rounds(service, 2)
     given.journals.close("a")
     with pytest.raises(Closed):
-        given.receiver("a").append([body(record("late"))])
+        given.receiver("a").take([body(record("late"))])
     assert given.journals.shards() == ["a", "b"]
     given.rounds(service, DAY // S + 8)
     assert given.keys == []
@@ -372,7 +374,7 @@ def test_a_source_that_joins_later_is_followed_from_its_beginning() -> None:
     given.env.sleep(1)
     given.new_journals().join("b")
     given.bucket.write("k", 1, {})
-    given.receiver("b").append([body(record("k"))])
+    given.receiver("b").take([body(record("k"))])
     given.rounds(service, DAY // S + 4)
     assert given.keys == []
 
@@ -382,7 +384,7 @@ def test_a_journal_that_is_removed_by_hand_is_evidence() -> None:
     service = given.service()
     given.rounds(service, DAY // S + 8)
     given.bucket.write("k", 1, {})
-    given.receiver("a").append([body(record("k"))])
+    given.receiver("a").take([body(record("k"))])
     given.rounds(service, 1)
     for key in [key for key in given.store.contents() if key.startswith("lifecycle/v1/events/a/")]:
         given.store.delete(key, when=ANYTHING)
@@ -400,7 +402,7 @@ def test_what_is_resolved_is_removed_from_the_journal() -> None:
     given.rounds(service, DAY // S + 8)
     for number in range(6):
         given.bucket.write(f"k{number}", 1, {})
-        given.receiver().append([body(record(f"k{number}"))])
+        given.receiver().take([body(record(f"k{number}"))])
         given.rounds(service, 1)
     given.rounds(service, DAY // S + 4)
     assert given.keys == []

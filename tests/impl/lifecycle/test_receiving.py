@@ -10,8 +10,9 @@ import requests
 from fencepost.impl.context import Context, RetryPolicy
 from fencepost.impl.http.server import Server, listener
 from fencepost.impl.lifecycle.journal import Journals
-from fencepost.impl.lifecycle.receiving import BODY_BYTES, NotificationServer, Receiver
+from fencepost.impl.lifecycle.receiving import Receiver
 from fencepost.impl.lifecycle.target import Unavailable
+from fencepost.impl.notifications.receiving import BODY_BYTES, NotificationServer
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 
 from .given import BUCKET

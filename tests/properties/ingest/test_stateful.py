@@ -67,6 +67,10 @@ UNSEEN = {
     "new-upload-on-multipart-409": "here no blob is large",
     "gc-audit-before-trust": "somebody audits too often",
     "cursor-overlap": "somebody audits too often",
+    "search-late-places": "somebody audits too often",
+    **dict.fromkeys(
+        ("repair-before-acknowledge", "mark-late", "mark-what-exists"), "here nothing is notified"
+    ),
 }
 
 

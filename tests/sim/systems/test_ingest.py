@@ -44,6 +44,10 @@ COUNTEREXAMPLES = {
     "gc-stalled-writer-generation": "ack-durable",
     "gc-stalled-writer-version": "ack-durable",
     "cursor-overlap": "cursor-honest",
+    "repair-before-acknowledge": "acknowledged-repaired",
+    "mark-late": "acknowledged-counted",
+    "mark-what-exists": "acknowledged-counted",
+    "search-late-places": "effects-unattended",
 }
 """What breaks first without each safeguard."""
 LONG = {"parts", "rollups"}
@@ -78,12 +82,12 @@ def test_every_order_without_faults_holds(scenario: str) -> None:
 
 
 def test_the_cost_of_accepting_is_reported() -> None:
-    """Two serial requests for a first acceptance, two more for a duplicate, three parallel ones after it."""
+    """Two serial requests for a first acceptance, two more for a duplicate, two parallel ones after it."""
     cost = explored(scenario="retry", crash=0, reply_lost=0, request_lost=0).cost()
     (accept,), (follow_up,) = cost["accept"]["faults"], cost["follow up"]["faults"]
     assert (accept["requests"], accept["hops"]) == (4, 4)
     assert (accept["requests_median"], accept["hops_median"]) == (2, 2)
-    assert (follow_up["requests"], follow_up["hops"]) == (3, 1)
+    assert (follow_up["requests"], follow_up["hops"]) == (2, 1)
 
 
 def test_an_attempt_that_costs_more_than_its_bound_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

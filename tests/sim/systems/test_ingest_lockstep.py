@@ -31,6 +31,10 @@ UNSEEN = {
     "reconcile": "that nothing happens is no event",
     "cursor-overlap": "what a reader does not read is no event",
     "new-upload-on-multipart-409": "the attempt ends in 503, which is allowed",
+    **dict.fromkeys(
+        ("repair-before-acknowledge", "mark-late", "mark-what-exists", "search-late-places"),
+        "what is not repaired, not marked or not searched is no event; the checks see it",
+    ),
     "gc-stalled-writer": "where clocks and landings are without bounds, a plain bucket promises nothing",
 }
 

@@ -1,0 +1,1 @@
+"""Notifications of a store: their forms, and who receives them."""
