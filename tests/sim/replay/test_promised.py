@@ -96,6 +96,53 @@ def test_a_read_that_shows_an_etag_comes_after_the_write_that_made_it(tmp_path: 
     assert judged(tmp_path, *lines, promise="register")[0] == "holds"
 
 
+@pytest.mark.parametrize("answer", [[], ["a 0 response put k done - e1"]])
+def test_a_write_took_effect_before_somebody_saw_it(answer: list[str], tmp_path: Path) -> None:
+    """The lock was there when it was deleted, although its holder got the answer later, or none."""
+    lines = [
+        "a 0 request put k - x",
+        "b 0 request get k - -",
+        "b 0 response get k done x e1",
+        *("b 1 request delete k - -", "b 1 response delete k done -"),
+        *answer,
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "violated"
+
+
+def test_threads_of_one_process_take_effect_in_any_order(tmp_path: Path) -> None:
+    """The lock may have been written before it was deleted."""
+    lines = [
+        "b 0 request delete k - -",
+        "b 1 request put k - h",
+        "b 1 response put k done -",
+        "b 0 response delete k done -",
+        *put("a", 0, "k"),
+        *get("b", 2, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
+
+
+def test_what_was_not_acknowledged_may_be_overwritten(tmp_path: Path) -> None:
+    """In the order of the requests; if it landed last, it would have destroyed what was acknowledged."""
+    lines = [
+        *put("s", 0, "k", "x"),
+        *get("a", 0, "k", "x"),
+        *get("b", 0, "k", "x"),
+        "a 1 request put k - y",
+        *put("b", 1, "k", "z"),
+        *get("a", 2, "k", "z"),
+    ]
+    assert judged(tmp_path, *lines, promise="register")[0] == "holds"
+    assert judged(tmp_path, *lines[:-2], *get("a", 2, "k", "y"), promise="register")[0] == "undecided"
+
+
+def test_a_deletion_without_an_answer_may_explain_a_run(tmp_path: Path) -> None:
+    """The holder released its lock, or another robbed it."""
+    lines = [*put("a", 0, "k"), "a 1 request delete k - -", *put("b", 0, "k"), *get("a", 2, "other")]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "undecided"
+
+
 def test_what_the_recorder_dropped_decides_nothing(tmp_path: Path) -> None:
     base = [*put("a", 0, "jobs/1"), *put("b", 0, "done/1"), *put("c", 0, "dead/1")]
     gap = "a -1 note gap jobs/1 - -"
