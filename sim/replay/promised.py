@@ -54,7 +54,10 @@ class _Request:
     """One request and its answer."""
 
     begin: int
+    first: int
+    """The earliest place at which it may have taken effect."""
     end: int
+    """The latest such place: its landing or answer, else the end of the run."""
     process: str
     life: int
     kind: str
@@ -67,6 +70,7 @@ class _Request:
     seq: int
     t_ns: int
     outcome: str = ""
+    acknowledged: bool = False
     etag: str = ""
     text: str = ""
 
@@ -83,8 +87,9 @@ class _Request:
         return self.kind in _WRITES or self.kind == "delete"
 
     @property
-    def answered(self) -> bool:
-        return self.outcome not in ("", "unknown")
+    def is_known(self) -> bool:
+        """True if the trace has its landing or its answer."""
+        return bool(self.outcome)
 
 
 Content = tuple[str, str]
@@ -99,9 +104,9 @@ Fate = tuple[Lands, bool]
 _EITHER = (False, True)
 ORDERS: tuple[Order, ...] = (
     lambda one: one.end,
-    lambda one: one.begin,
-    lambda one: one.begin if one.changes else one.end,
-    lambda one: one.end if one.changes else one.begin,
+    lambda one: one.first,
+    lambda one: one.first if one.changes else one.end,
+    lambda one: one.end if one.changes else one.first,
 )
 
 
@@ -143,15 +148,18 @@ def _requests(rows: Sequence[tuple[Any, ...]]) -> tuple[list[_Request], bool]:
         if phase == "note":
             has_gap |= kind == GAP
         elif phase == "request":
-            found[mark] = _Request(
-                place, len(rows), process, life, kind, key, condition, etag, digest, _body(words), seq, t_ns
-            )
-        elif mark in found and not found[mark].outcome and phase in ("response", "landed"):
+            body = _body(words)
+            asked = process, life, kind, key, condition, etag, digest, body, seq, t_ns
+            found[mark] = _Request(place, place, len(rows), *asked)
+        elif mark in found and phase in ("response", "landed") and outcome != "unknown":
             one = found[mark]
-            one.end, one.outcome, one.seq, one.t_ns = place, outcome, seq, t_ns
-            one.etag, one.digest = etag, digest or one.digest
+            if not one.outcome:
+                one.end, one.outcome, one.seq, one.t_ns = place, outcome, seq, t_ns
+                one.first = place if phase == "landed" else one.first
+                one.text = event_text(process, phase, kind, key, condition, words, outcome)
+            one.acknowledged |= phase == "response" and outcome == one.outcome
+            one.etag, one.digest = etag or one.etag, digest or one.digest
             one.body = one.body if one.kind in _WRITES else _body(words)
-            one.text = event_text(process, phase, kind, key, condition, words, outcome)
     return list(found.values()), has_gap
 
 
@@ -162,7 +170,7 @@ def _body(words: str) -> bytes | None:
 
 def _judge(text: str, run: str, requests: Sequence[_Request]) -> PromiseVerdict:
     first: PromiseVerdict | None = None
-    doubtful = any(not one.answered and one.changes for one in requests)
+    doubtful = any(not one.is_known and one.changes for one in requests)
     fates: list[Fate] = [(lands, crash) for lands in ([_never, _always][: 1 + doubtful]) for crash in _EITHER]
     ways = deque((order, *fate) for order in ORDERS for fate in fates)
     drawn = min(DRAWN_MAX, max(DRAWN, EFFORT // max(1, len(requests))))
@@ -191,7 +199,7 @@ def _drawn(number: int) -> Order:
     """An order in which each request takes effect anywhere between its beginning and its end."""
 
     def order(one: _Request) -> int:
-        return one.begin + _draw(f"place {number} {one.begin}") % (one.end - one.begin + 1)
+        return one.first + _draw(f"place {number} {one.begin}") % (one.end - one.first + 1)
 
     return order
 
@@ -215,11 +223,11 @@ def _always(_: _Request) -> bool:
 
 def _first(early: _Request) -> Order:
     """An order in which this request comes as early as possible, and all others late."""
-    return lambda one: one.begin if one is early else one.end
+    return lambda one: one.first if one is early else one.end
 
 
 def _last(late: _Request) -> Order:
-    return lambda one: one.end if one is late else one.begin
+    return lambda one: one.end if one is late else one.first
 
 
 def _in_order(
@@ -257,7 +265,7 @@ def _known(requests: Sequence[_Request]) -> list[Known]:
     """Writes, each with a request that knows its version, where no other write can have made it."""
     found: list[Known] = []
     shown = _shown(requests)
-    unanswered = {one.content: one for one in requests if one.kind in _WRITES and not one.answered}
+    unanswered = {one.content: one for one in requests if one.kind in _WRITES and not one.is_known}
     made: dict[tuple[str, str], _Request | None] = {}
     for one in requests:
         if one.kind in _WRITES and one.outcome == "done" and one.etag:
@@ -274,7 +282,7 @@ def _known(requests: Sequence[_Request]) -> list[Known]:
 
 
 def _pair(write: _Request | None, one: _Request, place: int) -> list[Known]:
-    return [(write, one, place)] if write is not None and write.begin < place else []
+    return [(write, one, place)] if write is not None and write.first < place else []
 
 
 def _sorted(order: Order, requests: Sequence[_Request], known: Sequence[Known]) -> list[_Request]:
@@ -296,12 +304,12 @@ def _observed(one: _Request, shown: set[Content], exists: set[str], lands: Lands
         "outcome": one.outcome,
         "condition": one.condition,
         "t_ns": one.t_ns,
+        "acknowledged": one.acknowledged,
     }
     asked = "delete" if one.kind == "delete" else "write" if one.changes else ""
     done = one.outcome == "done"
-    if one.changes and not one.answered:
+    if one.changes and not one.is_known:
         done = (one.kind in _WRITES and one.content in shown) or lands(one)  # somebody read it
-        common["acknowledged"] = False
     if done and one.kind in _WRITES:
         exists.add(one.key)
         return Observation(WRITE, asked=asked, body=one.body, digest=one.digest, etag=one.etag, **common)

@@ -10,7 +10,9 @@ from fencepost.sim.trace import table_of, write_parquet
 
 
 def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[str, str]:
-    """Lines read `process op phase kind key outcome hash etag`; each process counts its own events.
+    """Lines read `process op phase kind key outcome hash etag`, of requests with a condition for the etag.
+
+    Each process counts its own events.
 
     `a@1` is the second life of the process `a`.
     """
@@ -20,7 +22,8 @@ def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[s
         name, op, phase, kind, key, outcome, digest, *etag = line.split()
         process, _, life = name.partition("@")
         counts[process] = counts.get(process, -1) + 1
-        columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-"), "etag": "".join(etag)}
+        columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-")}
+        columns["condition" if phase == "request" else "etag"] = "".join(etag)
         named = ("r", counts[process], t_ns, process, int(life or 0), int(op))
         events.append(Event(*named, phase, kind, key, **columns))
     path = tmp_path / "trace.parquet"
@@ -135,6 +138,50 @@ def test_what_was_not_acknowledged_may_be_overwritten(tmp_path: Path) -> None:
     ]
     assert judged(tmp_path, *lines, promise="register")[0] == "holds"
     assert judged(tmp_path, *lines[:-2], *get("a", 2, "k", "y"), promise="register")[0] == "undecided"
+
+
+@pytest.mark.parametrize(("then", "verdict"), [("response", "violated"), ("landed", "holds")])
+def test_what_landed_is_acknowledged_by_its_answer_alone(then: str, verdict: str, tmp_path: Path) -> None:
+    lines = [
+        *put("s", 0, "k", "x"),
+        *get("b", 0, "k", "x"),
+        "a 1 request put k - y",
+        "a 1 landed put k done -",
+        *([] if then == "landed" else ["a 1 response put k done -"]),
+        *put("b", 1, "k", "z"),
+    ]
+    assert judged(tmp_path, *lines, promise="register")[0] == verdict
+
+
+@pytest.mark.parametrize(("phase", "verdict"), [("landed", "violated"), ("response", "undecided")])
+def test_a_request_took_effect_where_it_landed(phase: str, verdict: str, tmp_path: Path) -> None:
+    """The lock was taken before it was deleted, or the deletion found nothing."""
+    lines = [
+        "a 0 request put k - x",
+        "b 0 request delete k - -",
+        f"a 0 {phase} put k done -",
+        f"b 0 {phase} delete k done -",
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == verdict
+
+
+def test_a_request_may_land_after_its_sender_gave_up(tmp_path: Path) -> None:
+    """The deletion came before the lock was taken, or after its holder came to its end."""
+    lines = [
+        *put("a", 0, "k"),
+        "b 0 request put k - x",
+        "b 0 response put k unknown -",
+        *get("a", 1, "other"),
+        *get("b", 1, "k", "x"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "undecided"
+
+
+def test_a_lock_that_was_never_free_is_asked_for_in_vain_only_at_the_end(tmp_path: Path) -> None:
+    """Nothing is claimed of the end of a trace: somebody may have had the lock later."""
+    lines = ["a 0 request put k - x absent", "a 0 response put k throttled -"]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
 
 
 def test_a_deletion_without_an_answer_may_explain_a_run(tmp_path: Path) -> None:
