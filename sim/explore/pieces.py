@@ -270,7 +270,8 @@ def split(search: ReducedSearch, count: int) -> list[dict[str, Any]]:
         at = min(
             (at for at, path in enumerate(paths) if id(path) not in ended), key=lambda at: len(paths[at])
         )
-        children = search.children(paths[at])
+        is_cut = len(paths[at]) >= search.setting.steps_max
+        children = [] if is_cut else search.children(paths[at])
         if children:
             paths[at : at + 1] = children
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore import audit, portfolio
 from fencepost.sim.explore.deepening import Lassos
 from fencepost.sim.explore.plain import Plain
@@ -177,3 +178,29 @@ def test_a_search_starts_over_when_another_one_learnt_a_deadline() -> None:
     fresh.deadlines.adopt()
     search.explore()
     assert (search.schedules, search.exhausted) == (alone.schedules, True)
+
+
+def two_writers(world: World) -> None:
+    store = world.store()
+    for name in ("ann", "bob"):
+        world.spawn(store.put, "k", b"", when=ANYTHING, name=name)
+
+
+def test_what_an_audit_asks_for_is_owed_by_the_last_stage_alone() -> None:
+    """Nothing is violated anywhere, but the whole budget did not show what it was to show."""
+
+    def program(world: World) -> None:
+        two_writers(world)
+        world.sometimes("never", lambda view: view.get("other") is not None)
+
+    found = audit(program, budget=Budget(crash=1, reply_lost=1, request_lost=0, pause=0))
+    assert found.verdict == "undecided"
+    assert [one.verdict for one in found.stages] == ["holds", "holds", "undecided"]
+
+
+def test_a_search_that_is_stopped_covers_what_its_stages_covered() -> None:
+    """The last stage was not begun."""
+    found = audit(two_writers, budget=Budget(crash=1, reply_lost=1, request_lost=0, pause=0), schedules=2)
+    assert [one.verdict for one in found.stages] == ["holds", "undecided", "undecided"]
+    assert found.coverage.steps["ann"]
+    assert found.bound.startswith("2 processes")

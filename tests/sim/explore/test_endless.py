@@ -1,6 +1,7 @@
 """Processes that never end: heartbeats, servers, loops that wait for nothing."""
 
 import signal
+import threading
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -96,6 +97,50 @@ def test_what_only_a_daemon_breaks_is_found() -> None:
         world.always("work is kept", lambda view: all(view.notes("kept")))
 
     assert audit(program, budget=NO_FAULTS).verdict == "violated"
+
+
+def test_a_thread_that_gives_up_a_lock_in_time_does_not_wait_for_ever() -> None:
+    """All others do, when its time is over."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def live() -> None:
+            lock = threading.Lock()
+            lock.acquire()
+
+            def give_up() -> None:
+                if not lock.acquire(timeout=10):
+                    store.put("given up", b"", when=ANYTHING)
+
+            thread = threading.Thread(target=give_up)
+            thread.start()
+            while not store.head("go").done:
+                pass
+
+        world.spawn(live, name="ann")
+        world.always("nobody gives up", lambda view: view.get("given up") is None)
+
+    assert audit(program, budget=NO_FAULTS).verdict == "violated"
+
+
+@pytest.mark.parametrize(("rounds", "verdict"), [(700, "undecided"), (None, "violated")])
+def test_a_loop_with_many_rounds_breaks_no_promise(rounds: int | None, verdict: str) -> None:
+    """It counts as endless in the search, and is followed before it is blamed."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            count = 0
+            while not store.head("go").done and count != rounds:
+                count += 1
+            store.put("over", b"", when=ANYTHING)
+
+        world.spawn(wait, name="ann")
+        world.eventually("it ends", lambda view: view.get("over") is not None)
+
+    assert audit(program, budget=NO_FAULTS).verdict == verdict
 
 
 def test_others_may_wait_for_a_daemon() -> None:

@@ -14,6 +14,7 @@ import pytest
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.sim.explore import audit, pieces
 from fencepost.sim.explore.checkpoint import BadCheckpoint, load, pack_coverage, save, unpack
+from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.pieces import Piece, Together, adopt, cut, explored, knowledge_of, split
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -374,6 +375,77 @@ def test_pieces_of_a_checkpoint_are_explored_again_where_more_is_known(tmp_path:
     )
     together.load(str(file))
     assert together.explore(lambda _: False).failures
+
+
+def test_pieces_start_over_with_the_endless_loops_that_one_of_them_met() -> None:
+    """Where the writer sees the mark, the reader waits for ever."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def write() -> None:
+            if not store.put("mark", b"a", when=ABSENT).done:
+                return
+            store.put("go", b"", when=ANYTHING)
+
+        def wait() -> None:
+            store.put("mark", b"b", when=ABSENT)
+            while not store.head("go").done:
+                pass
+
+        world.spawn(write, name="ann")
+        world.spawn(wait, name="bob")
+
+    whole = disorderly(Setting(program, NO_FAULTS), 1).whole
+    alone = ReducedSearch(Setting(program, NO_FAULTS), timed=STAMPED)
+    alone.explore()
+    assert (whole.exhausted, bool(whole.cut), whole.schedules) == (True, True, alone.schedules)
+
+
+def test_an_endless_program_in_pieces_keeps_its_limit_of_steps() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+
+        def beat() -> None:
+            count = 0
+            while True:
+                count += 1
+                store.put("beat", b"%d" % count, when=ANYTHING)
+
+        world.spawn(beat, name="ann")
+
+    setting = Setting(program, NO_FAULTS, steps_max=20)
+    whole = Deepening(setting, pool=lambda setting, _: Disorderly(setting, Random(1))).explore(
+        lambda _: False
+    )
+    assert (whole.exhausted, whole.cut, whole.setting.steps_max) == (True, 1, 20)
+
+
+COUNTED: list[str] = []
+
+
+def test_workers_report_the_variables_that_processes_share(tmp_path: Path) -> None:
+    """Only schedules other than those of the rehearsal change it; each process must have its own."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def count(name: str) -> None:
+            seen = [store.get(key).done for key in ("ann", "bob")]
+            store.put(name, b"", when=ANYTHING)
+            if seen == [False, True] or store.get("cid").done:
+                COUNTED.append(name)
+                store.get("k")
+                if len(COUNTED) != 1:
+                    world.note("not its own")
+
+        for name in ("ann", "bob", "cid"):
+            world.spawn(count, name, name=name)
+        world.finally_("its own", lambda view: not view.notes("not its own"))
+
+    for jobs in (1, 2):
+        file = str(tmp_path / f"{jobs}.json")
+        assert audit(program, budget=NO_FAULTS, jobs=jobs, checkpoint=file).verdict == "holds"
 
 
 def test_a_piece_gives_the_same_in_every_worker() -> None:
