@@ -321,7 +321,11 @@ def _report(search: ReducedSearch) -> Report:
     for failure in search.failures:
         steps = name_choices(search.setting, failure.choices, search.footprints, timed=failure.timed)
         failures.append((failure.violation.name, failure.violation.reason, [astuple(step) for step in steps]))
-    stale = search.stale or search.setting.variables.has_learnt
+    variables = search.setting.variables
+    shared = variables.has_learnt or variables.suspects()
+    if shared:
+        variables.restore()
+    stale = search.stale or shared
     report = {
         **_findings(search),
         "stale": stale,
