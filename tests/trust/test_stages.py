@@ -17,7 +17,7 @@ from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.faults import FaultKind, pause_named
-from fencepost.sim.world import Budget, World
+from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world import budget as limits
 from fencepost.sim.world.stamps import STAMPED
 from tests.generators import batches
@@ -204,3 +204,24 @@ def test_a_search_that_is_stopped_covers_what_its_stages_covered() -> None:
     assert [one.verdict for one in found.stages] == ["holds", "undecided", "undecided"]
     assert found.coverage.steps["ann"]
     assert found.bound.startswith("2 processes")
+
+
+def test_schedules_are_drawn_where_the_first_runs_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process writes last in one schedule of three, and late in a search."""
+    monkeypatch.setattr(portfolio, "RUNS_FIRST", 5)
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def write(name: str) -> None:
+            for number in range(6):
+                store.put("k", f"{name} {number}".encode(), when=ANYTHING)
+
+        for name in ("ann", "bob", "cid"):
+            world.spawn(write, name, name=name)
+        world.finally_("ann is not last", lambda view: view.get("k") != b"ann 5")
+
+    options: dict[str, Any] = {"budget": NO_FAULTS, "schedules": 15, "minimise_seconds": 0.1, "others": False}
+    assert audit(program, **options).verdict == "violated"
+    monkeypatch.setattr(portfolio.Portfolio, "_sample", lambda *_: None)
+    assert audit(program, **options).verdict == "undecided", "the search has not come to it by then"
