@@ -10,7 +10,7 @@ from fencepost.sim.trace import table_of, write_parquet
 
 
 def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[str, str]:
-    """Lines read `process op phase kind key outcome hash etag`, of requests with a condition for the etag.
+    """Lines read `process op phase kind key outcome hash etag`, of requests `condition:etag` in the end.
 
     Each process counts its own events.
 
@@ -23,7 +23,8 @@ def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[s
         process, _, life = name.partition("@")
         counts[process] = counts.get(process, -1) + 1
         columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-")}
-        columns["condition" if phase == "request" else "etag"] = "".join(etag)
+        condition, _, named = "".join(etag).rpartition(":") if phase == "request" else ("", "", "".join(etag))
+        columns |= {"condition": condition, "etag": named}
         named = ("r", counts[process], t_ns, process, int(life or 0), int(op))
         events.append(Event(*named, phase, kind, key, **columns))
     path = tmp_path / "trace.parquet"
@@ -113,6 +114,41 @@ def test_a_write_took_effect_before_somebody_saw_it(answer: list[str], tmp_path:
     assert judged(tmp_path, *lines, promise="lock=k")[0] == "violated"
 
 
+def test_a_write_took_effect_before_somebody_named_it(tmp_path: Path) -> None:
+    """Whoever names an ETag has it from somewhere, also where no read was recorded."""
+    lines = [
+        "a 0 request put k - x",
+        *("b 0 request delete k - - matches:e1", "b 0 response delete k done -"),
+        "a 0 response put k done - e1",
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "violated"
+
+
+@pytest.mark.parametrize("answer", [["a 0 response put k done - e1"], []])
+def test_what_another_write_may_have_made_orders_nothing(answer: list[str], tmp_path: Path) -> None:
+    """The lock that was read may have been the first one, which was released."""
+    lines = [
+        *("a 0 request put k - x", *answer, "c 0 request put k - x"),
+        *("b 0 request head k - -", "b 0 response head k done - e1"),
+        *("a 1 request delete k - -", "a 1 response delete k done -"),
+        "c 0 response put k done - e1",
+        *(*get("a", 2, "other"), *get("c", 1, "other")),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
+
+
+def test_what_was_seen_before_a_write_was_not_made_by_it(tmp_path: Path) -> None:
+    lines = [
+        *("b 0 request head k - -", "b 0 response head k done - e1"),
+        *("c 0 request put k - y", "c 0 response put k done - e2"),
+        *("c 1 request delete k - -", "c 1 response delete k done -"),
+        *("a 0 request put k - x", "a 0 response put k done - e1"),
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
+
+
 def test_threads_of_one_process_take_effect_in_any_order(tmp_path: Path) -> None:
     """The lock may have been written before it was deleted."""
     lines = [
@@ -180,7 +216,7 @@ def test_a_request_may_land_after_its_sender_gave_up(tmp_path: Path) -> None:
 
 def test_a_lock_that_was_never_free_is_asked_for_in_vain_only_at_the_end(tmp_path: Path) -> None:
     """Nothing is claimed of the end of a trace: somebody may have had the lock later."""
-    lines = ["a 0 request put k - x absent", "a 0 response put k throttled -"]
+    lines = ["a 0 request put k - x absent:", "a 0 response put k throttled -"]
     assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
 
 
