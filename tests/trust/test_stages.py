@@ -206,6 +206,20 @@ def test_a_search_that_is_stopped_covers_what_its_stages_covered() -> None:
     assert found.bound.startswith("2 processes")
 
 
+def test_schedules_that_are_drawn_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, --max-schedules is exceeded, and the progress does not show it."""
+    monkeypatch.setattr(portfolio, "RUNS_FIRST", 3)
+    runs: list[int] = []
+
+    def program(world: World) -> None:
+        two_writers(world)
+        world.spawn(world.store().get, "k", name="cid")
+
+    audit(program, budget=NO_FAULTS, schedules=6, progress=lambda at: runs.append(at.runs))
+    assert {1, 2, 3, 4, 5, 6} <= set(runs)
+    assert max(runs) <= 7, "a search that is begun at the limit takes one run"
+
+
 def test_schedules_are_drawn_where_the_first_runs_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first process writes last in one schedule of three, and late in a search."""
     monkeypatch.setattr(portfolio, "RUNS_FIRST", 5)

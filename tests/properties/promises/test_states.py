@@ -161,6 +161,11 @@ def test_what_a_promise_remembers_is_in_its_state_and_its_order(text: str) -> No
     assert not found, found[0]
 
 
+def test_what_a_reader_saw_outlives_its_memory() -> None:
+    """A process that has come to its end has no memory, so the promise must tell the states apart."""
+    assert not looked("log=log/,reader=b", range(69, 70))[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_a_promise_remembers_is_in_its_state_in_many_programs(text: str) -> None:
@@ -174,7 +179,13 @@ def test_every_kind_of_promise_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "part", "seeds"), [("once=k", 1, (13, 14)), ("lock=k", 1, (4, 5)), ("queue=jobs/", 1, (25, 26))]
+    ("text", "part", "seeds"),
+    [
+        ("once=k", 1, (13, 14)),
+        ("lock=k", 1, (4, 5)),
+        ("queue=jobs/", 1, (25, 26)),
+        ("log=log/,reader=b", 7, (69, 70)),
+    ],
 )
 def test_a_part_of_a_state_that_is_forgotten_is_found(
     text: str, part: int, seeds: tuple[int, int], monkeypatch: pytest.MonkeyPatch
