@@ -298,6 +298,11 @@ BROKEN: dict[str, Case] = {
         [note("ann", "acknowledged", "row 1")],
         {"log/1": b"row 2"},
     ),
+    "a file named from its folder is deleted": (
+        "references=a/db/m",
+        [put("ann", "a/db/file", b"1"), put("ann", "a/db/m", b'["file"]'), delete("gc", "a/db/file")],
+        {},
+    ),
     "what was noted is kept elsewhere": (
         "kept=acknowledged,in=log/",
         [note("ann", "acknowledged", "row 1"), put("ann", "other/1", b"row 1")],
@@ -441,6 +446,16 @@ FINE: dict[str, Case] = {
         {},
     ),
     "a leader stays": ("lock=k,released=no", [put("ann", "k", b"a"), end("ann")], {}),
+    "objects besides those that are written once": (
+        "once=files/",
+        [put("ann", "other/a", b"1"), put("bob", "other/a", b"2")],
+        {},
+    ),
+    "an object that is replaced while it is named": (
+        "references=m",
+        [put("ann", "d/1", b"1"), put("ann", "m", b'["d/1"]'), put("ann", "d/1", b"2")],
+        {},
+    ),
     "a record without the number that rises": (
         "log=log/,rising=epoch",
         [put("ann", "log/1", b'{"epoch": 2}'), put("bob", "log/2", b"{}")],
@@ -551,6 +566,21 @@ def test_a_broken_run_is_found(case: Case) -> None:
 def test_a_good_run_is_no_false_alarm(case: Case) -> None:
     text, seen, objects = case
     assert judged(text, seen, objects) is None
+
+
+def test_versions_since_a_refused_write_are_in_the_state() -> None:
+    """What its sender sends again is judged by all that came since, although it has read the last one."""
+    text, seen, objects = BROKEN["a put that was refused, and sent again after others"]
+    states = []
+    for acknowledged in (True, False):
+        some = [replace(one, acknowledged=acknowledged) if one.process == "bob" else one for one in seen]
+        promise = parse(text)
+        promise.begin({key: (body, digest_of(body)) for key, body in objects.items()})
+        *before, again = some
+        assert not any(map(promise.observe, before))
+        states.append(promise.state())
+        assert bool(promise.observe(again)) == acknowledged
+    assert states[0] != states[1]
 
 
 def test_the_reason_says_how_much_of_a_lease_was_left() -> None:
