@@ -168,6 +168,11 @@ BROKEN: dict[str, Case] = {
         ],
         {"k": b"0"},
     ),
+    "a write over one whose content is not known": (
+        "register",
+        [read("ann", "k", b"0"), replace(put("bob", "k", b"2"), body=None), put("ann", "k", b"1")],
+        {"k": b"0"},
+    ),
     "a put that was refused, and sent again after others": (
         "register",
         [
@@ -446,6 +451,19 @@ FINE: dict[str, Case] = {
         {},
     ),
     "a leader stays": ("lock=k,released=no", [put("ann", "k", b"a"), end("ann")], {}),
+    "a put that lands late, sent before its sender looked": (
+        "register",
+        [
+            replace(put("ann", "k", b"1", number=7), kind=SENT),
+            *(read("ann", "k", b"0"), put("bob", "k", b"2"), put("ann", "k", b"1", number=7, late=True)),
+        ],
+        {"k": b"0"},
+    ),
+    "the same write again, whose content is not known": (
+        "register",
+        [read("ann", "k", b"0"), replace(put("bob", "k", b"1"), body=None), put("ann", "k", b"1")],
+        {"k": b"0"},
+    ),
     "objects besides those that are written once": (
         "once=files/",
         [put("ann", "other/a", b"1"), put("bob", "other/a", b"2")],
@@ -577,7 +595,8 @@ def test_versions_since_a_refused_write_are_in_the_state() -> None:
         promise = parse(text)
         promise.begin({key: (body, digest_of(body)) for key, body in objects.items()})
         *before, again = some
-        assert not any(map(promise.observe, before))
+        # The others have forgotten what they wrote.
+        assert not any(map(promise.observe, [*before, crash("bob"), crash("cid")]))
         states.append(promise.state())
         assert bool(promise.observe(again)) == acknowledged
     assert states[0] != states[1]
