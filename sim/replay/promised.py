@@ -1,10 +1,10 @@
 """Ready promises over a recorded trace: the properties of `fencepost audit --promise`, without a model.
 
-A promise reads observations in one order of effects. A trace shows an interval for each request, so several
-orders are judged, each with the order within a process and by ETags kept: by answers, by requests, writes
-early and reads late, the reverse, some that are drawn, and those in which the request that breaks the promise
-comes first or last. A promise is broken only if it is broken in each of them; if one keeps it, the trace does
-not decide.
+A promise reads observations in one order of effects. A trace shows where a request landed, or an interval, so
+several orders are judged: by answers, by requests, writes early and reads late, the reverse, some that are
+drawn, and those in which the request that breaks the promise comes first or last. In each of them, a write
+comes before the requests that read or name its ETag. A promise is broken only if it is broken in all of them.
+It holds if the first keeps it, the order of the answers; if only another one does, the trace does not decide.
 
 Doubts are resolved in favour of the trace. A write without an answer took effect if a later read of the key
 shows its hash, which no other write had. Otherwise each order is judged with and without the writes and
@@ -100,7 +100,7 @@ Order = Callable[[_Request], int]
 Lands = Callable[[_Request], bool]
 """Tells of a change without an answer if it took effect."""
 Fate = tuple[Lands, bool]
-"""Which changes took effect, and whether each life of a process ended right after its last request."""
+"""Tells which changes took effect; true if each life of a process ended right after its last request."""
 _EITHER = (False, True)
 ORDERS: tuple[Order, ...] = (
     lambda one: one.end,

@@ -115,7 +115,7 @@ def test_a_write_took_effect_before_somebody_saw_it(answer: list[str], tmp_path:
 
 
 def test_a_write_took_effect_before_somebody_named_it(tmp_path: Path) -> None:
-    """Whoever names an ETag has it from somewhere, also where no read was recorded."""
+    """Its sender knew the ETag, also where no read was recorded."""
     lines = [
         "a 0 request put k - x",
         *("b 0 request delete k - - matches:e1", "b 0 response delete k done -"),

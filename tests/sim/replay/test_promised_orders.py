@@ -46,7 +46,7 @@ class Request:
     outcome: str = ""
     etag: str = ""
     named: str = ""
-    """The etag in its condition, which anybody may have told its sender."""
+    """The etag in its condition; its sender may have it from another process."""
 
     @property
     def writes(self) -> bool:
