@@ -168,7 +168,11 @@ AREAS: Mapping[str, Area] = {
         "which searches of a program are run, in which order, and by which workers",
         {
             "sim/explore/portfolio.py": (f"{_TRUST}stages.py",),
-            "sim/explore/deepening.py": (f"{_EXPLORE}liveness.py", f"{_TRUST}stages.py"),
+            "sim/explore/deepening.py": (
+                f"{_EXPLORE}liveness.py",
+                f"{_TRUST}stages.py",
+                f"{_TRUST}waits_and_loops.py::test_a_loop_with_effects_after_a_crash_is_a_lasso",
+            ),
             "sim/explore/endless.py": (
                 f"{_EXPLORE}endless.py",
                 f"{_TRUST}waits_and_loops.py",
