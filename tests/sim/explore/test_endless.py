@@ -1,7 +1,6 @@
 """Processes that never end: heartbeats, servers, loops that wait for nothing."""
 
 import signal
-import threading
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -97,48 +96,6 @@ def test_what_only_a_daemon_breaks_is_found() -> None:
         world.always("work is kept", lambda view: all(view.notes("kept")))
 
     assert audit(program, budget=NO_FAULTS).verdict == "violated"
-
-
-def give_up_a_lock(world: World, store: Any) -> None:
-    lock = threading.Lock()
-    lock.acquire()
-
-    def wait() -> None:
-        if not lock.acquire(timeout=10):
-            give_up(world, store)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    wait_for_ever(store)
-
-
-def give_up_a_loop(world: World, store: Any) -> None:
-    for _ in range(12):
-        if store.head("go").done:
-            return
-    give_up(world, store)
-
-
-def give_up(world: World, store: Any) -> None:
-    if store.put("given up", b"", when=ANYTHING).outcome is Outcome.UNKNOWN:
-        world.note("not sure")
-
-
-def wait_for_ever(store: Any) -> None:
-    while not store.head("go").done:
-        pass
-
-
-@pytest.mark.parametrize("wait", [give_up_a_lock, give_up_a_loop])
-def test_who_gives_up_does_not_wait_for_ever(wait: Any) -> None:
-    """All others do: the stage without faults has shown it, and the violation needs a fault."""
-
-    def program(world: World) -> None:
-        world.spawn(wait_for_ever, world.store(), name="ann")
-        world.spawn(wait, world, world.store(), name="bob")
-        world.always("sure", lambda view: not view.notes("not sure"))
-
-    assert audit(program, budget=NO_FAULTS.but(reply_lost=1), minimise_seconds=0.1).verdict == "violated"
 
 
 @pytest.mark.parametrize(("rounds", "verdict"), [(700, "undecided"), (None, "violated")])
