@@ -94,14 +94,7 @@ class Like(Sampled):
         self.followed = max(self.followed, choose.taken)
 
     def _steps(self, order: Order) -> list[RecordedStep]:
-        """The steps in this order, which keeps that of each process."""
-        latest: dict[str, int] = {}
-        places = []
-        for step in sorted(self.recorded, key=lambda step: step.begin):
-            place = max(order(step), latest.get(step.process, 0))
-            latest[step.process] = place
-            places.append((place, step.begin, step))
-        return [step for *_, step in sorted(places, key=lambda found: found[:2])]
+        return sorted(self.recorded, key=lambda step: (order(step), step.begin))
 
     def _assignments(self) -> Iterator[dict[str, str]]:
         """For each process of the audit the recorded one that it plays, likely ones first."""

@@ -270,7 +270,8 @@ def split(search: ReducedSearch, count: int) -> list[dict[str, Any]]:
         at = min(
             (at for at, path in enumerate(paths) if id(path) not in ended), key=lambda at: len(paths[at])
         )
-        children = search.children(paths[at])
+        is_cut = len(paths[at]) >= search.setting.steps_max
+        children = [] if is_cut else search.children(paths[at])
         if children:
             paths[at : at + 1] = children
         else:
@@ -320,7 +321,11 @@ def _report(search: ReducedSearch) -> Report:
     for failure in search.failures:
         steps = name_choices(search.setting, failure.choices, search.footprints, timed=failure.timed)
         failures.append((failure.violation.name, failure.violation.reason, [astuple(step) for step in steps]))
-    stale = search.stale or search.setting.variables.has_learnt
+    variables = search.setting.variables
+    shared = variables.has_learnt or variables.suspects()
+    if shared:
+        variables.restore()
+    stale = search.stale or shared
     report = {
         **_findings(search),
         "stale": stale,

@@ -280,7 +280,10 @@ class OwnVariables:
         return True
 
     def packed(self) -> list[Any]:
-        """Return what is, or is to be, kept apart as plain data that fits another interpreter."""
+        """Return what is, or is to be, kept apart as plain data that fits another interpreter.
+
+        With it goes the flag that all runs are watched.
+        """
         rows = []
         for place, (one, _) in enumerate(self._at_import):
             key = identity(one)
@@ -289,11 +292,12 @@ class OwnVariables:
             if names or kept is not None or key in self._new:
                 rows.append([place, sorted(names)])
         made = {_name_of_cache(each) for each in self._caches | self._new_caches}
-        return [len(self._at_import), rows, sorted(made)]
+        return [len(self._at_import), rows, sorted(made), self._watches_all]
 
     def add(self, data: list[Any]) -> None:
         """Keep the variables apart that another interpreter found. Both must have loaded the same code."""
-        count, rows, made = data
+        count, rows, made, watches_all = data
+        self._watches_all |= watches_all
         if count != len(self._at_import):
             return  # of other code: what this interpreter finds by itself counts
         for place, names in rows:

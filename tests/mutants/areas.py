@@ -168,8 +168,16 @@ AREAS: Mapping[str, Area] = {
         "which searches of a program are run, in which order, and by which workers",
         {
             "sim/explore/portfolio.py": (f"{_TRUST}stages.py",),
-            "sim/explore/deepening.py": (f"{_EXPLORE}liveness.py", f"{_TRUST}stages.py"),
-            "sim/explore/endless.py": (f"{_TRUST}waits_and_loops.py", f"{_TRUST}random_waits.py"),
+            "sim/explore/deepening.py": (
+                f"{_EXPLORE}liveness.py",
+                f"{_TRUST}stages.py",
+                f"{_TRUST}waits_and_loops.py::test_a_loop_with_effects_after_a_crash_is_a_lasso",
+            ),
+            "sim/explore/endless.py": (
+                f"{_EXPLORE}endless.py",
+                f"{_TRUST}waits_and_loops.py",
+                f"{_TRUST}random_waits.py",
+            ),
             "sim/explore/pieces.py": (f"{_EXPLORE}pieces.py", f"{_EXPLORE}deadlines.py"),
             "sim/explore/finer.py": ("tests/sim/threads/test_lines.py",),
             "sim/explore/like.py": (f"{_EXPLORE}like.py",),
@@ -182,8 +190,12 @@ AREAS: Mapping[str, Area] = {
         "ready properties, in audits and on traces",
         {
             **{f"properties/promises/{name}.py": _RULES for name in _KINDS},
-            "sim/world/promised.py": (),
-            "sim/replay/promised.py": ("tests/sim/replay/test_promised.py",),
+            "sim/world/promised.py": ("tests/sim/world/test_observations.py",),
+            "sim/replay/promised.py": (
+                "tests/sim/replay/test_promised.py",
+                "tests/sim/replay/test_promised_orders.py",
+                "tests/sim/replay/test_promised_runs.py",
+            ),
         },
         ("tests/sim/world/test_promised.py", f"{_TRUST}promised.py"),
     ),

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore import audit, portfolio
 from fencepost.sim.explore.deepening import Lassos
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
 from fencepost.sim.faults import FaultKind, pause_named
-from fencepost.sim.world import Budget, World
+from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world import budget as limits
 from fencepost.sim.world.stamps import STAMPED
 from tests.generators import batches
@@ -177,3 +178,64 @@ def test_a_search_starts_over_when_another_one_learnt_a_deadline() -> None:
     fresh.deadlines.adopt()
     search.explore()
     assert (search.schedules, search.exhausted) == (alone.schedules, True)
+
+
+def two_writers(world: World) -> None:
+    store = world.store()
+    for name in ("ann", "bob"):
+        world.spawn(store.put, "k", b"", when=ANYTHING, name=name)
+
+
+def test_what_an_audit_asks_for_is_owed_by_the_last_stage_alone() -> None:
+    """Nothing is violated anywhere, but the whole budget did not show what it was to show."""
+
+    def program(world: World) -> None:
+        two_writers(world)
+        world.sometimes("never", lambda view: view.get("other") is not None)
+
+    found = audit(program, budget=Budget(crash=1, reply_lost=1, request_lost=0, pause=0))
+    assert found.verdict == "undecided"
+    assert [one.verdict for one in found.stages] == ["holds", "holds", "undecided"]
+
+
+def test_a_search_that_is_stopped_covers_what_its_stages_covered() -> None:
+    """The last stage was not begun."""
+    found = audit(two_writers, budget=Budget(crash=1, reply_lost=1, request_lost=0, pause=0), schedules=2)
+    assert [one.verdict for one in found.stages] == ["holds", "undecided", "undecided"]
+    assert found.coverage.steps["ann"]
+    assert found.bound.startswith("2 processes")
+
+
+def test_schedules_that_are_drawn_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, --max-schedules is exceeded, and the progress does not show it."""
+    monkeypatch.setattr(portfolio, "RUNS_FIRST", 3)
+    runs: list[int] = []
+
+    def program(world: World) -> None:
+        two_writers(world)
+        world.spawn(world.store().get, "k", name="cid")
+
+    audit(program, budget=NO_FAULTS, schedules=6, progress=lambda at: runs.append(at.runs))
+    assert {1, 2, 3, 4, 5, 6} <= set(runs)
+    assert max(runs) <= 7, "a search that is begun at the limit takes one run"
+
+
+def test_schedules_are_drawn_where_the_first_runs_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process writes last in one schedule of three, and late in a search."""
+    monkeypatch.setattr(portfolio, "RUNS_FIRST", 5)
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def write(name: str) -> None:
+            for number in range(6):
+                store.put("k", f"{name} {number}".encode(), when=ANYTHING)
+
+        for name in ("ann", "bob", "cid"):
+            world.spawn(write, name, name=name)
+        world.finally_("ann is not last", lambda view: view.get("k") != b"ann 5")
+
+    options: dict[str, Any] = {"budget": NO_FAULTS, "schedules": 15, "minimise_seconds": 0.1, "others": False}
+    assert audit(program, **options).verdict == "violated"
+    monkeypatch.setattr(portfolio.Portfolio, "_sample", lambda *_: None)
+    assert audit(program, **options).verdict == "undecided", "the search has not come to it by then"

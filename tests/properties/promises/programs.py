@@ -109,7 +109,7 @@ def taken(state: State, actor: Actor) -> tuple[Observation, State, Actor]:
         "t_ns": state.clock_ns,
     }
     if not actor.left:
-        ended = replace(actor, ended=True)
+        ended = replace(actor, ended=True, memory=(), etags=())  # nobody asks what it knew
         return Observation(END, value=len(actor.memory) % 2 == 0, **common), state, ended
     (kind, key, body, lost), left = actor.left[0], actor.left[1:]
     actor = replace(actor, left=left, number=actor.number + 1)

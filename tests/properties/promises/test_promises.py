@@ -1,6 +1,7 @@
 """What each promise makes of a run, written as the observations that it sees."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -158,6 +159,29 @@ BROKEN: dict[str, Case] = {
         ],
         {"k": b"0"},
     ),
+    "a put that lands late, after its sender read again": (
+        "register",
+        [
+            read("ann", "k", b"0"),
+            replace(put("ann", "k", b"1", number=7), kind=SENT),
+            *(put("bob", "k", b"2"), read("ann", "k", b"2"), put("ann", "k", b"1", number=7, late=True)),
+        ],
+        {"k": b"0"},
+    ),
+    "a write over one whose content is not known": (
+        "register",
+        [read("ann", "k", b"0"), replace(put("bob", "k", b"2"), body=None), put("ann", "k", b"1")],
+        {"k": b"0"},
+    ),
+    "a put that was refused, and sent again after others": (
+        "register",
+        [
+            *(read("ann", "k", b"0"), refused("ann", "k", b"1", "changed", "matches")),
+            *(put("bob", "k", b"2"), put("cid", "k", b"3", acknowledged=False), read("ann", "k", b"3")),
+            put("ann", "k", b"1"),
+        ],
+        {"k": b"0"},
+    ),
     "write skew": (
         "serializable",
         [
@@ -278,6 +302,16 @@ BROKEN: dict[str, Case] = {
         "kept=acknowledged,in=log/",
         [note("ann", "acknowledged", "row 1")],
         {"log/1": b"row 2"},
+    ),
+    "a file named from its folder is deleted": (
+        "references=a/db/m",
+        [put("ann", "a/db/file", b"1"), put("ann", "a/db/m", b'["file"]'), delete("gc", "a/db/file")],
+        {},
+    ),
+    "what was noted is kept elsewhere": (
+        "kept=acknowledged,in=log/",
+        [note("ann", "acknowledged", "row 1"), put("ann", "other/1", b"row 1")],
+        {},
     ),
     "a report that is not true": ("report=k", [put("bob", "k", b"b"), end("ann", True)], {}),
     "a report of failure that is not true": ("report=k", [put("ann", "k", b"a"), end("ann", False)], {}),
@@ -417,6 +451,34 @@ FINE: dict[str, Case] = {
         {},
     ),
     "a leader stays": ("lock=k,released=no", [put("ann", "k", b"a"), end("ann")], {}),
+    "a put that lands late, sent before its sender looked": (
+        "register",
+        [
+            replace(put("ann", "k", b"1", number=7), kind=SENT),
+            *(read("ann", "k", b"0"), put("bob", "k", b"2"), put("ann", "k", b"1", number=7, late=True)),
+        ],
+        {"k": b"0"},
+    ),
+    "the same write again, whose content is not known": (
+        "register",
+        [read("ann", "k", b"0"), replace(put("bob", "k", b"1"), body=None), put("ann", "k", b"1")],
+        {"k": b"0"},
+    ),
+    "objects besides those that are written once": (
+        "once=files/",
+        [put("ann", "other/a", b"1"), put("bob", "other/a", b"2")],
+        {},
+    ),
+    "an object that is replaced while it is named": (
+        "references=m",
+        [put("ann", "d/1", b"1"), put("ann", "m", b'["d/1"]'), put("ann", "d/1", b"2")],
+        {},
+    ),
+    "a record without the number that rises": (
+        "log=log/,rising=epoch",
+        [put("ann", "log/1", b'{"epoch": 2}'), put("bob", "log/2", b"{}")],
+        {},
+    ),
     "a lease that has ended": (
         "lock=k",
         [
@@ -522,6 +584,29 @@ def test_a_broken_run_is_found(case: Case) -> None:
 def test_a_good_run_is_no_false_alarm(case: Case) -> None:
     text, seen, objects = case
     assert judged(text, seen, objects) is None
+
+
+def test_versions_since_a_refused_write_are_in_the_state() -> None:
+    """What its sender sends again is judged by all that came since, although it has read the last one."""
+    text, seen, objects = BROKEN["a put that was refused, and sent again after others"]
+    states = []
+    for acknowledged in (True, False):
+        some = [replace(one, acknowledged=acknowledged) if one.process == "bob" else one for one in seen]
+        promise = parse(text)
+        promise.begin({key: (body, digest_of(body)) for key, body in objects.items()})
+        *before, again = some
+        # The others have forgotten what they wrote.
+        assert not any(map(promise.observe, [*before, crash("bob"), crash("cid")]))
+        states.append(promise.state())
+        assert bool(promise.observe(again)) == acknowledged
+    assert states[0] != states[1]
+
+
+def test_the_reason_says_how_much_of_a_lease_was_left() -> None:
+    text, seen, objects = BROKEN["a lease that is taken too early"]
+    assert str(judged(text, seen, objects)).endswith("which still runs, 1 s before its lease ends")
+    text, seen, objects = BROKEN["a lock that is robbed"]
+    assert str(judged(text, seen, objects)).endswith("which still runs")
 
 
 def test_who_crashed_for_good_owes_nothing() -> None:

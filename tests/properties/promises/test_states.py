@@ -8,15 +8,15 @@ broken. The interleavings are enumerated here, without the search.
 
 import pickle
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 from typing import Any
 
 import pytest
 
 from fencepost.properties.promises import PROMISES, Observation, Promise, digest_of, parse
-from fencepost.properties.promises.observation import CHANGES, LIST, LOOK, NOTE, READ, REFUSED
-from tests.properties.promises.programs import State, random_state, successors
+from fencepost.properties.promises.observation import CHANGES, CRASH, LIST, LOOK, NOTE, READ, REFUSED
+from tests.properties.promises.programs import BODIES, Actor, State, random_state, successors, taken
 
 TEXTS: dict[str, tuple[str, ...]] = {
     "register": ("k", "m"),
@@ -161,6 +161,72 @@ def test_what_a_promise_remembers_is_in_its_state_and_its_order(text: str) -> No
     assert not found, found[0]
 
 
+def forgotten(text: str, seed: int, length: int = 4) -> list[str]:
+    """Return two beginnings of runs that differ by nothing but the promise's future, if there are any.
+
+    All processes have crashed since, so the objects and the notes are all that is left of the beginnings.
+    """
+    draw = Random(f"forgotten {text} {seed}")
+    keys = TEXTS[text]
+    topics = ("topic",) if draw.random() < 0.5 else ("begin", "commit")
+    bodies = draw.sample(BODIES, 2)
+    steps = []
+    for _ in range(5):
+        kind = draw.choice(("put", "put", "create", "delete", "get", "list", "note", "late"))
+        key = draw.choice(topics if kind == "note" else keys)
+        steps.append((draw.choice("ab"), (kind, key, draw.choice(bodies), draw.random() < 0.3)))
+    known: dict[Any, tuple[Any, Any]] = {}
+    for path in product(steps, repeat=length):
+        promise = parse(text)
+        promise.begin({})
+        state = State(())
+        for number, (name, step) in enumerate(path):
+            seen, state, _ = taken(state, Actor(name, (step,), number=number))
+            if promise.observe(seen) is not None:
+                break
+        else:
+            broken = [promise.observe(Observation(CRASH, name, name)) for name in "ab"]
+            stored = pickle.dumps(promise)
+            future = []
+            for name, step in [] if any(broken) else steps:
+                then = pickle.loads(stored)
+                seen, _, _ = taken(state, Actor(name, (step,), life=1, number=length))
+                future.append(then.observe(seen) is None and then.finish(whole=True) is None)
+            here = (state.store, state.notes, state.flights, promise.state())
+            before = known.setdefault(here, (future, path))
+            if before[0] != future:
+                return [f"{text}, seed {seed}: {before[1]} and {path}"]
+    return []
+
+
+FORGOTTEN = [("log=log/,reader=b", 4, 15), ("references=m,data=d/,grace=20", 1, 6)]
+"""Promises with a part of their state, and a seed by which its loss is noticed."""
+
+
+@pytest.mark.parametrize(
+    ("text", "seed"), [*((text, 0) for text in TEXTS), *((text, seed) for text, _, seed in FORGOTTEN)]
+)
+def test_what_processes_forget_is_in_the_state(text: str, seed: int) -> None:
+    assert not forgotten(text, seed)
+
+
+@pytest.mark.parametrize(("text", "part", "seed"), FORGOTTEN)
+def test_a_part_of_a_state_that_no_process_remembers_is_found(
+    text: str, part: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check of the check."""
+    kind = type(parse(text))
+    whole = kind.state
+    monkeypatch.setattr(kind, "state", lambda self: (*whole(self)[:part], *whole(self)[part + 1 :]))
+    assert forgotten(text, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_processes_forget_is_in_the_state_of_many_runs(text: str) -> None:
+    assert not [one for seed in range(1, 60) for one in forgotten(text, seed)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_a_promise_remembers_is_in_its_state_in_many_programs(text: str) -> None:
@@ -174,7 +240,13 @@ def test_every_kind_of_promise_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "part", "seeds"), [("once=k", 1, (13, 14)), ("lock=k", 1, (4, 5)), ("queue=jobs/", 1, (25, 26))]
+    ("text", "part", "seeds"),
+    [
+        ("once=k", 1, (13, 14)),
+        ("lock=k", 1, (4, 5)),
+        ("queue=jobs/", 1, (25, 26)),
+        ("log=log/,reader=b", 7, (69, 70)),
+    ],
 )
 def test_a_part_of_a_state_that_is_forgotten_is_found(
     text: str, part: int, seeds: tuple[int, int], monkeypatch: pytest.MonkeyPatch

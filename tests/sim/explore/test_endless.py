@@ -98,6 +98,25 @@ def test_what_only_a_daemon_breaks_is_found() -> None:
     assert audit(program, budget=NO_FAULTS).verdict == "violated"
 
 
+@pytest.mark.parametrize(("rounds", "verdict"), [(700, "undecided"), (None, "violated")])
+def test_a_loop_with_many_rounds_breaks_no_promise(rounds: int | None, verdict: str) -> None:
+    """It counts as endless in the search, and is followed before it is blamed."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            count = 0
+            while not store.head("go").done and count != rounds:
+                count += 1
+            store.put("over", b"", when=ANYTHING)
+
+        world.spawn(wait, name="ann")
+        world.eventually("it ends", lambda view: view.get("over") is not None)
+
+    assert audit(program, budget=NO_FAULTS).verdict == verdict
+
+
 def test_others_may_wait_for_a_daemon() -> None:
     """It has taken all its steps, and goes on because nobody else can."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.store import ANYTHING
+from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.events import Event
 from fencepost.sim.explore.audit import AuditOutcome, AuditRequest, search
 from fencepost.sim.explore.like import Like, RecordedStep
@@ -88,6 +88,77 @@ def test_what_does_not_fit_is_left_out() -> None:
     found = like(strange, 6)
     assert found.verdict == "undecided"
     assert "of 4 recorded requests were followed at most" in found.bound
+
+
+def counted(world: World) -> None:
+    """A process adds one, and marks that it did; lives that end in between add one again."""
+    store = world.store()
+
+    def add() -> None:
+        if store.get("marks/done").done:
+            return
+        found = store.get("counter/n")
+        store.put("counter/n", b"%d" % (int(found.body or b"0") + 1), when=ANYTHING)
+        store.put("marks/done", b"", when=ANYTHING)
+
+    world.spawn(add, name="ann")
+    world.finally_("once", lambda view: view.get("counter/n") in (None, b"1"))
+
+
+def test_a_process_that_was_killed_crashes_there() -> None:
+    lives = [*steps("p get", "p put"), *steps("p get", "p put", "p put")]
+    lives[1] = replace(lives[1], killed=True)
+    recorded = tuple(replace(one, begin=2 * at, end=2 * at + 1) for at, one in enumerate(lives))
+    request = AuditRequest(
+        counted,
+        strategy="like",
+        like=recorded,
+        schedules=1,
+        budget=NO_FAULTS.but(crash=1),
+        minimise_seconds=0.1,
+    )
+    assert search(request).verdict == "violated"
+
+
+def test_a_request_with_another_condition_is_not_the_recorded_one() -> None:
+    """The recorded write comes first; the one before it is not in the trace."""
+
+    def twice(world: World) -> None:
+        store = world.store()
+
+        def write() -> None:
+            store.put("counter/begun", b"", when=ABSENT)
+            store.put("counter/n", b"", when=ANYTHING)
+
+        def look() -> None:
+            if store.get("counter/begun").done and not store.get("counter/n").done:
+                world.note("between")
+
+        world.spawn(write, name="ann", restart=False)
+        world.spawn(look, name="bob", restart=False)
+        world.finally_("never between", lambda view: not view.notes("between"))
+
+    recorded = steps("ann put", "bob get", "bob get")
+    request = AuditRequest(
+        twice, strategy="like", like=recorded, schedules=1, budget=NO_FAULTS, minimise_seconds=0.1
+    )
+    assert search(request).verdict == "undecided"
+
+
+def test_schedules_around_a_recorded_one_end_with_the_first_violation() -> None:
+    """Nothing went wrong in the recorded run, in which the processes took turns."""
+
+    def strict(world: World) -> None:
+        program(world)
+        world.finally_("none is lost", lambda view: view.get("counter/n") == b"6")
+
+    calm = steps(*(f"{name} {kind}" for name in 2 * ("ann", "bob", "cho") for kind in ("get", "put")))
+    request = AuditRequest(
+        strict, strategy="like", like=calm, schedules=400, budget=NO_FAULTS, minimise_seconds=0.1
+    )
+    found = search(request)
+    assert found.verdict == "violated"
+    assert 4 < found.schedules < 400
 
 
 class Recorded(Compared):

@@ -14,6 +14,7 @@ import pytest
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Outcome
 from fencepost.sim.explore import audit, pieces
 from fencepost.sim.explore.checkpoint import BadCheckpoint, load, pack_coverage, save, unpack
+from fencepost.sim.explore.deepening import Deepening
 from fencepost.sim.explore.pieces import Piece, Together, adopt, cut, explored, knowledge_of, split
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
@@ -234,6 +235,7 @@ def disorderly(setting: Setting, seed: int, stop: Any = lambda _: False, **optio
 
 def test_any_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first failure in the order of pieces, and the counts of the pieces before it alone."""
+    monkeypatch.setattr(pieces, "SAVE_S", 0.0)  # without a checkpoint there is nothing to save
     monkeypatch.setattr(pieces, "RUNS_FIRST", 20)
     monkeypatch.setattr(pieces, "RUNS_MAX", 60)
     for fails in (True, False):
@@ -374,6 +376,90 @@ def test_pieces_of_a_checkpoint_are_explored_again_where_more_is_known(tmp_path:
     )
     together.load(str(file))
     assert together.explore(lambda _: False).failures
+
+
+def test_pieces_start_over_with_the_endless_loops_that_one_of_them_met(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the writer sees the mark, the reader waits for ever."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def write() -> None:
+            if not store.put("mark", b"a", when=ABSENT).done:
+                return
+            store.put("go", b"", when=ANYTHING)
+
+        def wait() -> None:
+            store.put("mark", b"b", when=ABSENT)
+            while not store.head("go").done:
+                pass
+
+        world.spawn(write, name="ann")
+        world.spawn(wait, name="bob")
+
+    begun = []
+
+    def counted(search: ReducedSearch, count: int) -> list[dict[str, Any]]:
+        begun.append(count)
+        assert len(begun) < 5, "it starts over for ever"
+        return split(search, count)
+
+    monkeypatch.setattr(pieces, "split", counted)
+    whole = Together(Setting(program, NO_FAULTS), 2, STAMPED).explore(lambda _: False)
+    alone = ReducedSearch(Setting(program, NO_FAULTS), timed=STAMPED)
+    alone.explore()
+    assert (whole.exhausted, bool(whole.cut), whole.schedules) == (True, True, alone.schedules)
+    assert len(begun) == 2
+
+
+def test_an_endless_program_in_pieces_keeps_its_limit_of_steps() -> None:
+    def program(world: World) -> None:
+        store = world.store()
+
+        def beat() -> None:
+            count = 0
+            while True:
+                count += 1
+                store.put("beat", b"%d" % count, when=ANYTHING)
+
+        world.spawn(beat, name="ann")
+
+    setting = Setting(program, NO_FAULTS, steps_max=20)
+    whole = Deepening(setting, pool=lambda setting, _: Disorderly(setting, Random(1))).explore(
+        lambda _: False
+    )
+    assert (whole.exhausted, whole.cut, whole.setting.steps_max) == (True, 1, 20)
+
+
+COUNTED: list[str] = []
+
+
+def test_workers_report_the_variables_that_processes_share(tmp_path: Path) -> None:
+    """Only schedules other than those of the rehearsal change it. If it is shared, one of them counts."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def count(name: str) -> None:
+            if [store.get("n").body for _ in range(3)] == [b"", b"1", b"2"] and not COUNTED:
+                COUNTED.append(name)
+                world.note("counts", name)
+
+        def step() -> None:
+            for number in (b"1", b"2"):
+                store.put("n", number, when=ANYTHING)
+
+        for name in ("ann", "bob"):
+            world.spawn(count, name, name=name)
+        world.spawn(step, name="cid")
+        world.finally_("one counts", lambda view: len(view.notes("counts")) < 2)
+
+    for jobs in (1, 2):
+        file = str(tmp_path / f"{jobs}.json")
+        found = audit(program, budget=NO_FAULTS, jobs=jobs, checkpoint=file, minimise_seconds=0.1)
+        assert found.verdict == "violated"
 
 
 def test_a_piece_gives_the_same_in_every_worker() -> None:

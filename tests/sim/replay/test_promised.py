@@ -10,7 +10,9 @@ from fencepost.sim.trace import table_of, write_parquet
 
 
 def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[str, str]:
-    """Lines read `process op phase kind key outcome hash etag`; each process counts its own events.
+    """Lines read `process op phase kind key outcome hash etag`, of requests `condition:etag` in the end.
+
+    Each process counts its own events.
 
     `a@1` is the second life of the process `a`.
     """
@@ -20,7 +22,9 @@ def judged(tmp_path: Path, *lines: str, promise: str = "queue=jobs/") -> tuple[s
         name, op, phase, kind, key, outcome, digest, *etag = line.split()
         process, _, life = name.partition("@")
         counts[process] = counts.get(process, -1) + 1
-        columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-"), "etag": "".join(etag)}
+        columns = {"outcome": outcome.strip("-"), "hash": digest.strip("-")}
+        condition, _, named = "".join(etag).rpartition(":") if phase == "request" else ("", "", "".join(etag))
+        columns |= {"condition": condition, "etag": named}
         named = ("r", counts[process], t_ns, process, int(life or 0), int(op))
         events.append(Event(*named, phase, kind, key, **columns))
     path = tmp_path / "trace.parquet"
@@ -94,6 +98,132 @@ def test_a_read_that_shows_an_etag_comes_after_the_write_that_made_it(tmp_path: 
         *put("b", 2, "k", "z"),
     ]
     assert judged(tmp_path, *lines, promise="register")[0] == "holds"
+
+
+@pytest.mark.parametrize("answer", [[], ["a 0 response put k done - e1"]])
+def test_a_write_took_effect_before_somebody_saw_it(answer: list[str], tmp_path: Path) -> None:
+    """The lock was there when it was deleted, although its holder got the answer later, or none."""
+    lines = [
+        "a 0 request put k - x",
+        "b 0 request get k - -",
+        "b 0 response get k done x e1",
+        *("b 1 request delete k - -", "b 1 response delete k done -"),
+        *answer,
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "violated"
+
+
+def test_a_write_took_effect_before_somebody_named_it(tmp_path: Path) -> None:
+    """Its sender knew the ETag, also where no read was recorded."""
+    lines = [
+        "a 0 request put k - x",
+        *("b 0 request delete k - - matches:e1", "b 0 response delete k done -"),
+        "a 0 response put k done - e1",
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "violated"
+
+
+@pytest.mark.parametrize("answer", [["a 0 response put k done - e1"], []])
+def test_what_another_write_may_have_made_orders_nothing(answer: list[str], tmp_path: Path) -> None:
+    """The lock that was read may have been the first one, which was released."""
+    lines = [
+        *("a 0 request put k - x", *answer, "c 0 request put k - x"),
+        *("b 0 request head k - -", "b 0 response head k done - e1"),
+        *("a 1 request delete k - -", "a 1 response delete k done -"),
+        "c 0 response put k done - e1",
+        *(*get("a", 2, "other"), *get("c", 1, "other")),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
+
+
+def test_what_was_seen_before_a_write_was_not_made_by_it(tmp_path: Path) -> None:
+    lines = [
+        *("b 0 request head k - -", "b 0 response head k done - e1"),
+        *("c 0 request put k - y", "c 0 response put k done - e2"),
+        *("c 1 request delete k - -", "c 1 response delete k done -"),
+        *("a 0 request put k - x", "a 0 response put k done - e1"),
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
+
+
+def test_threads_of_one_process_take_effect_in_any_order(tmp_path: Path) -> None:
+    """The lock may have been written before it was deleted."""
+    lines = [
+        "b 0 request delete k - -",
+        "b 1 request put k - h",
+        "b 1 response put k done -",
+        "b 0 response delete k done -",
+        *put("a", 0, "k"),
+        *get("b", 2, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
+
+
+def test_what_was_not_acknowledged_may_be_overwritten(tmp_path: Path) -> None:
+    """In the order of the requests; if it landed last, it would have destroyed what was acknowledged."""
+    lines = [
+        *put("s", 0, "k", "x"),
+        *get("a", 0, "k", "x"),
+        *get("b", 0, "k", "x"),
+        "a 1 request put k - y",
+        *put("b", 1, "k", "z"),
+        *get("a", 2, "k", "z"),
+    ]
+    assert judged(tmp_path, *lines, promise="register")[0] == "holds"
+    assert judged(tmp_path, *lines[:-2], *get("a", 2, "k", "y"), promise="register")[0] == "undecided"
+
+
+@pytest.mark.parametrize(("then", "verdict"), [("response", "violated"), ("landed", "holds")])
+def test_what_landed_is_acknowledged_by_its_answer_alone(then: str, verdict: str, tmp_path: Path) -> None:
+    lines = [
+        *put("s", 0, "k", "x"),
+        *get("b", 0, "k", "x"),
+        "a 1 request put k - y",
+        "a 1 landed put k done -",
+        *([] if then == "landed" else ["a 1 response put k done -"]),
+        *put("b", 1, "k", "z"),
+    ]
+    assert judged(tmp_path, *lines, promise="register")[0] == verdict
+
+
+@pytest.mark.parametrize(("phase", "verdict"), [("landed", "violated"), ("response", "undecided")])
+def test_a_request_took_effect_where_it_landed(phase: str, verdict: str, tmp_path: Path) -> None:
+    """The lock was taken before it was deleted, or the deletion found nothing."""
+    lines = [
+        "a 0 request put k - x",
+        "b 0 request delete k - -",
+        f"a 0 {phase} put k done -",
+        f"b 0 {phase} delete k done -",
+        *get("a", 1, "other"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == verdict
+
+
+def test_a_request_may_land_after_its_sender_gave_up(tmp_path: Path) -> None:
+    """The deletion came before the lock was taken, or after its holder came to its end."""
+    lines = [
+        *put("a", 0, "k"),
+        "b 0 request put k - x",
+        "b 0 response put k unknown -",
+        *get("a", 1, "other"),
+        *get("b", 1, "k", "x"),
+    ]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "undecided"
+
+
+def test_a_lock_that_was_never_free_is_asked_for_in_vain_only_at_the_end(tmp_path: Path) -> None:
+    """Nothing is claimed of the end of a trace: somebody may have had the lock later."""
+    lines = ["a 0 request put k - x absent:", "a 0 response put k throttled -"]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "holds"
+
+
+def test_a_deletion_without_an_answer_may_explain_a_run(tmp_path: Path) -> None:
+    """The holder released its lock, or another robbed it."""
+    lines = [*put("a", 0, "k"), "a 1 request delete k - -", *put("b", 0, "k"), *get("a", 2, "other")]
+    assert judged(tmp_path, *lines, promise="lock=k")[0] == "undecided"
 
 
 def test_what_the_recorder_dropped_decides_nothing(tmp_path: Path) -> None:

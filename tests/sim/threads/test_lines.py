@@ -177,6 +177,34 @@ def test_a_search_that_ends_early_names_what_was_left_out(monkeypatch: pytest.Mo
     assert "the code of a thread between two requests or uses of a lock is one step" in found.bound
 
 
+def counting(rounds: int) -> Callable[[World], None]:
+    def work(store: Any) -> bool:
+        kept = Kept()
+
+        def count(number: int) -> None:
+            store.get("k")
+            for _ in range(rounds if number == 1 else 1):
+                kept.value += 1
+
+        both(count)
+        return True
+
+    return program_of(work)
+
+
+def test_runs_that_are_cut_between_lines_are_left_out() -> None:
+    """They take more steps than the limit, which those without pauses keep."""
+    found = audit(counting(1), budget=NO_FAULTS, steps_max=11)
+    assert found.verdict == "holds"
+    assert "is one step, although threads share value" in found.bound
+
+
+def test_passes_beyond_the_limit_are_in_the_bound() -> None:
+    found = audit(counting(3), budget=NO_FAULTS)
+    assert found.verdict == "holds"
+    assert "a thread pauses at most 2 times before the same line; threads share value" in found.bound
+
+
 def test_a_long_first_search_does_not_keep_the_second_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails, a mistake between two lines is found after all faults, which may be never."""
     monkeypatch.setattr("fencepost.sim.explore.finer.RUNS_BEFORE", 50)
