@@ -66,7 +66,9 @@ REQUEST_RULES = RequestRules(
     kept=("boundary",),
     staged=Staged("sidecar", "fragments", "fragment", then="version", unless="undo", owner="plan"),
     freed=Freed("fragment", by="manifest", name="kind", value="sweep"),
-    confirmed=Confirmed("manifest", "boundary", concluded="sidecar", noted="acked", owner="plan"),
+    confirmed=Confirmed(
+        "manifest", "boundary", concluded="sidecar", noted="acked", owner="plan", guarded=True
+    ),
     seen_first=("sidecar",),
     not_judged=(
         "rows, and the fragments of plans whose sidecars do not count them",
@@ -74,7 +76,7 @@ REQUEST_RULES = RequestRules(
     ),
 )
 """Conditions; a plan's fragments before its heads, and a sweep before their deletion; the boundary after a
-create that succeeded."""
+create that succeeded, or between the sidecar and the create."""
 FAR = 10**9
 
 

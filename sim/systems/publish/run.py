@@ -25,7 +25,7 @@ from fencepost.impl.publish import (
     Unknown,
 )
 from fencepost.impl.publish.documents import read_manifest
-from fencepost.impl.publish.recovery import Notice
+from fencepost.impl.publish.context import PATIENCE_S, Notice
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
@@ -142,22 +142,26 @@ class ScenarioRun:
         """A handle of this process, and the meter below it."""
         return self._open(Watched(self.world.store(), self.world), author, mode, ahead_s)
 
-    def _open(self, store: Watched, author: str, mode: Mode, ahead_s: float) -> tuple[Catalog, Watched]:
+    def _open(
+        self, store: Watched, author: str, mode: Mode, ahead_s: float, patience_s: float = PATIENCE_S
+    ) -> tuple[Catalog, Watched]:
         env = ScenarioEnvironment(self.world, ahead_s=ahead_s)
-        catalog = Catalog.open(store, env=env, author=author, mode=mode, safeguards=self.safeguards)
+        catalog = Catalog.open(
+            store, env=env, author=author, mode=mode, safeguards=self.safeguards, patience_s=patience_s
+        )
         store.catalog = catalog
         for notice in catalog.notices:
             if promises(notice, catalog.epoch):
                 self.world.note("undone", notice.plan)
         return catalog, store
 
-    def warm(self, author: str) -> tuple[Catalog, Watched]:
+    def warm(self, author: str, patience_s: float = PATIENCE_S) -> tuple[Catalog, Watched]:
         """A handle that joined before the first step and has read the tables.
 
         The process itself opens it, on a copy of the objects: in most runs its code never runs.
         """
         watched = Watched(copy_of(self.founded), self.world)
-        catalog, _ = self._open(watched, author, Mode.JOIN, 0.0)
+        catalog, _ = self._open(watched, author, Mode.JOIN, 0.0, patience_s)
         catalog.snapshot().load()
         watched.inner = self.world.store()
         return catalog, watched
