@@ -192,7 +192,7 @@ class _RequestJudge:
         asks = np.append(self._of(rule.concluded) & self.deletes, none | True)
         written = np.append(self._of(rule.written) & self.writes & self.done, none)
         reads = np.append(self._of(rule.read) & self.reads & (self.found | self.missing), none)
-        documents = (self.writes & self.done) | (self.reads & self.found)
+        documents = (self.writes & self.effect) | (self.reads & self.found)
         documents = np.append(self._of(rule.concluded) & documents, none)
         owner = self._owners(rule.owner, rows, asks | written | documents)
         asks &= owner != NONE
@@ -206,7 +206,9 @@ class _RequestJudge:
             sent, looked = np.full((2, len(rows)), NONE, np.int64)
             sent[asks] = self._before(written, both, ends, rows, asks, rows)
             looked[asks] = self._before(reads, life, ends, rows, asks, sent)
-            broken &= self._before(documents, both, ends, ends, asks, looked) == NONE
+            # A document whose write got no answer may have been there since it was sent.
+            there = np.where(ends == len(events), rows, ends)
+            broken &= self._before(documents, both, there, there, asks, looked) == NONE
         return rows[asks][broken], lambda _: text, True
 
     # Data objects.
