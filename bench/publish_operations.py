@@ -2,11 +2,11 @@
 
     python -m bench.publish_operations [--tables 5 50 500 5000] [--depths 1 500]
 
-The table of docs/explanations/publish-document.md is its output. Requests, hops and bytes are counted below the
-catalog, so they are the same on every machine. Beside them: dollars for a million such operations at the prices
-of S3 (requests, and a month of storage of what they write, if cleanup deletes nothing), and the milliseconds of
-processor that this machine spent on one. `opened` operations begin with a process that knows nothing; their hops
-end with the acknowledgement, before the sidecar is deleted.
+The table of docs/explanations/publish-document.md is its output. Requests, hops and bytes are counted below
+the catalog, so they are the same on every machine. Beside them: dollars for a million such operations at the
+prices of S3 (requests, and a month of storage of what they write, if cleanup deletes nothing), and the
+milliseconds of processor that this machine spent on one. `opened` operations begin with a process that knows
+nothing; their hops end with the acknowledgement, before the sidecar is deleted.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def figures(cost: Cost, seconds: float) -> dict[str, Any]:
 
 
 def row(tables: int, depth: int) -> dict[str, dict[str, Any]]:
-    """The figures of each operation: the cheapest of a few repetitions, which differ in processor time only."""
+    """The figures of each operation: the cheapest of a few repetitions, which differ in processor time."""
     metered, catalog = catalog_of(tables, depth)
     runs: dict[str, list[dict[str, Any]]] = {}
     for _ in range(REPEATS):

@@ -35,8 +35,9 @@ A writer, by `writer[w].at`:
                    +-------------------------------------------------------+
 
 Beside the heads, a writer reads the boundary. If that is below the id that the writer is going to create, the
-writer is `guarded`: cleanup meets its sidecar before it can delete that id. A guarded writer goes from `commit`
-to `owes-retiring` as soon as its create is answered. Any other looks at the boundary again, at `created`.
+writer is `guarded`: cleanup meets its sidecar before it can delete that id. A guarded writer goes from
+`commit` to `owes-retiring` as soon as its create is answered. Any other looks at the boundary again, at
+`created`.
 
 A crash at `heads` leads to `heads-under-way`, one at `commit` or `unsure` to `manifest-under-way`, any other
 to `over`. A crashed writer has sent the requests of its step and keeps no state. Each of them lands at any
@@ -95,7 +96,7 @@ class Publish(Machine):
         "shared-head": "a writer that loses the manifest to any plan evaluates all its expectations again",
         "pins-re-evaluated-on-retry": "tables that were only read must still be as they were read",
         "inbound-check-on-removal": "a node is not removed while an edge points at it",
-        "boundary-check-after-sidecar": "a create needs no further check only if cleanup met the sidecar first",
+        "boundary-check-after-sidecar": "a create needs no further check if cleanup met the sidecar first",
         "manifests-held-for-plans": "cleanup deletes none of the first manifests after a staged plan's base",
         "retired-plans-recorded": "recovery leaves a record of the ids that the writer may still create",
         "boundary-check-after-create": "any other create is a success only if its id is above the boundary",
@@ -572,9 +573,7 @@ class Publish(Machine):
     def overwrite_manifest(s, w: int) -> None:
         """A manifest that took the id is lost, and the newest one was perhaps built on another parent."""
         me = s.writer[w]
-        is_taken = (me.parent < s.last) & ~any_of(
-            (me.parent == at) & free for at, free in enumerate(s.free)
-        )
+        is_taken = (me.parent < s.last) & ~any_of((me.parent == at) & free for at, free in enumerate(s.free))
         is_newest = is_taken & (me.parent == s.last - 1)
         for other in range(s.writers):
             is_lost = is_taken & (s.plan[other].manifest == me.parent + 1)
@@ -699,8 +698,8 @@ class Publish(Machine):
     def record(s, w: int) -> None:
         """Record the ids that the writer may still create, if it is alive: none is newer than the newest.
 
-        The plan is refused on every manifest from now on. So the record, like the plan's sidecar before, holds
-        each of these ids, and the writer's create cannot succeed where a manifest was deleted.
+        The plan is refused on every manifest from now on. So the record, like the plan's sidecar before,
+        holds each of these ids, and the writer's create cannot succeed where a manifest was deleted.
         """
         s.plan[w].recorded = pick(s.plan[w].recorded > s.last, s.plan[w].recorded, s.last)
 

@@ -205,7 +205,8 @@ class Catalog:
     ) -> "Catalog":
         """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it.
 
-        Naming the `tables` that will be used saves a step of requests at the first use. `layer` may wrap the store, for instance in one that counts requests.
+        Naming the `tables` that will be used saves a step of requests at the first use. `layer` may wrap the
+        store, for instance in one that counts requests.
         """
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
@@ -347,7 +348,8 @@ class Catalog:
     ) -> Published | Unknown:
         """Publish what `change` does to a transaction; begin again when others were first.
 
-        Attempts that find the same unfinished plan in the way do not count: it is soon over, one way or another.
+        Attempts that find the same unfinished plan in the way do not count: it is soon over, one way or
+        another.
         """
         if attempts < 1:
             raise Invalid(f"attempts is {attempts}; try at least once")

@@ -11,10 +11,10 @@ parent. Each only changes for the worse, because pins, epochs, `schema_since` an
 refused once is refused for ever, by every executor.
 
 **The boundary.** A create can succeed on an id that a cleanup has deleted. The writer of a plan excludes that
-before its create: beside the heads, after its sidecar was written, it reads the boundary. If that is below the
-next id, every cleanup that could delete that id lists our sidecar first, and keeps the first ids after the plan's
-base (`manifests-held-for-plans`). Where that is not certain, and for executors without a sidecar of their own,
-the boundary is read after the create instead, which costs a hop.
+before its create: beside the heads, after its sidecar was written, it reads the boundary. If that is below
+the next id, every cleanup that could delete that id lists our sidecar first, and keeps the first ids after
+the plan's base (`manifests-held-for-plans`). Where that is not certain, and for executors without a sidecar
+of their own, the boundary is read after the create instead, which costs a hop.
 """
 
 import enum
@@ -109,8 +109,8 @@ def execute(
     """Move the heads, then the manifest. The expectations of `plan` hold on `parent`.
 
     `epoch` is the executor's, which may be later than the plan's. With `staged`, the executor is the plan's
-    writer and has written its sidecar. That does not help a plan that only makes lineages of its own: recovery
-    may retire it although it can still commit on any later manifest.
+    writer and has written its sidecar. That does not help a plan that only makes lineages of its own:
+    recovery may retire it although it can still commit on any later manifest.
     """
     boundary = context.chain.boundary.request() if staged and plan.contested else None
     heads = place_heads(context, plan, epoch, boundary)
@@ -157,9 +157,7 @@ def place_heads(
         *replies, last = [*context.store.send_all([*puts, *beside]), None][: len(puts) + 1]
         if last is not None and last.outcome in (Outcome.DONE, Outcome.MISSING):
             boundary = context.chain.boundary.value(last)[0]
-        for action, put, result in zip(
-            waiting, puts, context.create_all(puts, replies=replies), strict=True
-        ):
+        for action, put, result in zip(waiting, puts, context.create_all(puts, replies=replies), strict=True):
             table = action.table
             if result.body is None:
                 return Unknown(plan.id, f"it is unknown whether {put.key} was created", plan.base)

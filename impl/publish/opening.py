@@ -52,7 +52,7 @@ def open_branch(handle: Handle, tables: Sequence[str] = ()) -> list[PublishPlan]
 
 
 def _newest(page: ListReply) -> list[str]:
-    """The newest version of each lineage in a listing of versions; none if the listing is longer than a page."""
+    """The newest version of each lineage in a listing of versions; none if that is longer than a page."""
     if page.next:
         return []
     newest = {keys.pin_of_version(info.key).location: info.key for info in page.objects}

@@ -3,8 +3,8 @@
 Each sidecar is classified against the newest manifest and the version objects. The evidence can only get
 worse for its plan:
 
-    live                 young, and its epoch is not fenced: a live write; left alone, with a notice, unless it
-                         is stuck: a writer in whose way it is has watched it for long enough
+    live                 young, and its epoch is not fenced: a live write; left alone, with a notice, unless
+                         it is stuck: a writer in whose way it is has watched it for long enough
     settled              every touched pin has moved on: published, or superseded for ever
     complete             all heads are the plan's and its expectations hold: rolled forward by `execute`
     no movement          no head is the plan's
@@ -73,7 +73,7 @@ class Slot(enum.Enum):
 
 
 def recover(handle: Handle, plans: Sequence[PublishPlan] | None = None) -> list[Notice]:
-    """Settle every sidecar that belongs to this handle's branch; `plans` are all sidecars, if already read."""
+    """Settle every sidecar of this handle's branch; `plans` are all sidecars, if already read."""
     notices = []
     for plan in handle.context.sidecars() if plans is None else plans:
         branch = plan.hold[0] if plan.kind == "branch" and plan.hold else plan.branch
@@ -85,8 +85,8 @@ def recover(handle: Handle, plans: Sequence[PublishPlan] | None = None) -> list[
 def recover_plan(handle: Handle, plan: PublishPlan, *, stuck: bool = False) -> Notice:
     """Settle one plan, unless it may be alive. One that is `stuck` in our way is ended in any case.
 
-    That is safe with a writer that is alive: the plan is completed, or undone by a commit in the slot for which
-    its writer competes. It is never just retired, as a fenced one may be.
+    That is safe with a writer that is alive: the plan is completed, or undone by a commit in the slot for
+    which its writer competes. It is never just retired, as a fenced one may be.
     """
     context = handle.context
     age_ns = context.env.now_ns() - plan.time_ns
@@ -109,7 +109,8 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
     for _ in range(ATTEMPTS_MAX):
         parent = handle.latest
         if all(parent.pin(action.table) != action.base for action in plan.actions):
-            return _retire(handle, plan, *((classified, "rolled-back") if undone else ("settled", "retired")))
+            ended = (classified, "rolled-back") if undone else ("settled", "retired")
+            return _retire(handle, plan, *ended)
         slots = _slots(handle.context, plan, handle.epoch)
         classified = _classify(slots)
         if classified == "complete" and refusal(handle.context, plan, parent, (), handle.epoch) is None:
@@ -123,7 +124,9 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
         if isinstance(result, Published):
             handle.learn([result.manifest])
             undone = done == "rolled-back"
-            if undone and any(handle.latest.pin(a.table) == a.base for a in plan.actions if a.table in tables):
+            if undone and any(
+                handle.latest.pin(a.table) == a.base for a in plan.actions if a.table in tables
+            ):
                 continue  # the plan's own writer has committed an undo of fewer tables
             return _retire(handle, plan, classified, done)
         seen = (parent.id, slots)
@@ -146,19 +149,19 @@ def _may_look_again(handle: Handle, result: PlanResult) -> bool:
 
 
 def _retire(handle: Handle, plan: PublishPlan, classified: str, done: str) -> Notice:
-    """Record the plan, and delete its sidecar. The notice says `done` only when the delete is certain: while the
-    sidecar exists, the next recovery may roll forward a plan that had not moved when we looked.
+    """Record the plan, and delete its sidecar. The notice says `done` only when the delete is certain: while
+    the sidecar exists, the next recovery may roll forward a plan that had not moved when we looked.
 
-    The writer may be alive, and has perhaps still to create a manifest, on a parent that it met before the plan
-    was refused for ever. The record holds the ids that this can be, as the sidecar has: else the create could
-    succeed where a manifest was deleted.
+    The writer may be alive, and has perhaps still to create a manifest, on a parent that it met before the
+    plan was refused for ever. The record holds the ids that this can be, as the sidecar has: else the create
+    could succeed where a manifest was deleted.
     """
     newest = min(handle.latest.id, plan.held_ids[-1])
     body = encode({"format": FORMAT, "plan": plan.id, "base": plan.base, "newest": newest})
     name = keys.record(plan.branch, plan.base, newest, plan.id)
     records = handle.context.safeguards.retired_plans_recorded(Put(name, body, ABSENT, JSON))
     if plan.contested and any(result.body is None for result in handle.context.create_all(records)):
-        return _notice(plan, "left", "left", f"{classified}, and it is unknown whether {name} was written")
+        return _notice(plan, classified, "left", f"{classified}, and perhaps {name} was not written")
     try:
         handle.context.read(delete_sidecar(plan.id))  # unconditional, so that it may be sent again
     except StoreUnavailable as error:

@@ -98,7 +98,7 @@ def boundary_check_after_sidecar(next_id: int, boundary: int) -> bool:
 
 
 def manifests_held_for_plans(plan: PublishPlan, id_: int) -> bool:
-    """Return True if cleanup must keep manifest `id_`, since the writer of a staged plan may still create it."""
+    """Return True if cleanup must keep manifest `id_`: the writer of a staged plan may still create it."""
     return id_ in plan.held_ids
 
 

@@ -105,7 +105,9 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with `--grace` and `--patience` if it writes, `--record` and `--json`."""
+    """Add a command on the catalog at URL, with `--grace` and `--patience` if it writes, `--record` and
+    `--json`.
+    """
     waits = (GRACE, PATIENCE) if AUTHOR in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:

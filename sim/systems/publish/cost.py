@@ -39,15 +39,15 @@ class Cost:
 # The contract for two processes, exact: tests/sim/systems/test_publish_cost.py finds schedules that need all.
 # None of these depends on how many commits there were before, or on how many tables are there.
 ALONE = Cost(6, 3)
-"""A first publish to one table without any other process: stage, head and boundary, manifest. The next publish
-retires its sidecar in its own stage, which is the seventh request.
+"""A first publish to one table without any other process: stage, head and boundary, manifest. The next
+publish retires its sidecar in its own stage, which is the seventh request.
 """
 PUBLISH = Cost(19, 14)
 """With one rival process: read its head or manifest, read the history up to it, look for its sidecar; undo
 the own head, with a manifest and its check; record and retire the plan of another."""
 OPENING = Cost(17, 14)
-"""Listing, newest manifest and boundary; a claim and its check; the sidecars; the recovery of one plan and its
-record."""
+"""Listing, newest manifest and boundary; a claim and its check; the sidecars; the recovery of one plan and
+its record."""
 CLOSING = Cost(1, 1)
 """Delete the last sidecar. If the reply is lost it may stay; the delete is not repeated."""
 TABLE = Cost(4, 2)

@@ -24,8 +24,8 @@ from fencepost.impl.publish import (
     Safeguards,
     Unknown,
 )
-from fencepost.impl.publish.documents import read_manifest
 from fencepost.impl.publish.context import PATIENCE_S, Notice
+from fencepost.impl.publish.documents import read_manifest
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore

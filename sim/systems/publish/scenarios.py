@@ -201,8 +201,8 @@ SCENARIOS: dict[str, Setup] = {
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that one explores to the end while waiting, with a crash and a lost reply."""
 SKEWED = ("joiner", "impatient")
-"""Those in which recovery may take up the plan of a live writer: a clock is off by more than the grace window, or
-the plan was in the way for too long."""
+"""Those in which recovery may take up the plan of a live writer: a clock is off by more than the grace
+window, or the plan was in the way for too long."""
 
 
 PLANS_MAX, CLAIMS_MAX = 8, 6

@@ -317,7 +317,9 @@ def test_a_writer_that_reaches_beyond_the_held_ids_looks_at_the_boundary_again(i
             add(others, "place", {"id": number, "name": "x"})
 
     script.before("put", MANIFEST, meanwhile)
-    script.before("put", f"{MANIFEST}{slow.manifest.id + HELD_MAX + 5:020d}", lambda: commit_and_upsert(inner))
+    script.before(
+        "put", f"{MANIFEST}{slow.manifest.id + HELD_MAX + 5:020d}", lambda: commit_and_upsert(inner)
+    )
     result = add(slow, "person", CYD)
     assert script.spent
     assert isinstance(result, Published)
