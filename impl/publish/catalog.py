@@ -24,7 +24,7 @@ from fencepost.impl.publish.commit import Published, Unknown, execute
 from fencepost.impl.publish.context import (
     GRACE_S,
     MAIN,
-    PATIENCE_S,
+    STUCK_AFTER_S,
     BranchContext,
     Handle,
     Mode,
@@ -198,7 +198,7 @@ class Catalog:
         branch: str = MAIN,
         create: bool = False,
         grace_s: float = GRACE_S,
-        patience_s: float = PATIENCE_S,
+        stuck_after_s: float = STUCK_AFTER_S,
         safeguards: Safeguards = STANDARD,
         tables: Sequence[str] = (),
         layer: Callable[[Store], Store] = lambda store: store,
@@ -213,7 +213,7 @@ class Catalog:
         owns_store = isinstance(store, str)
         opened = layer(open_store(store, env) if isinstance(store, str) else store)
         keys.check_name(branch, "branch")
-        context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s, patience_s)
+        context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s, stuck_after_s)
         handle = Handle(context, TableReader(context), author or "somebody", Mode(mode))
         catalog = Catalog(handle, owns_store=owns_store)
         try:

@@ -25,7 +25,7 @@ from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
 MAIN = "main"
 GRACE_S = 60.0
 """Seconds for which an unfenced sidecar counts as a live write. Only politeness depends on it."""
-PATIENCE_S = 5.0
+STUCK_AFTER_S = 5.0
 """Seconds for which a writer watches the unfinished plan of another in its way before it ends that plan."""
 RETRY = RetryPolicy("publish", StoreUnavailable, attempts=6, backoff_s=0.1)
 """Five retries, about two seconds of pauses."""
@@ -36,7 +36,7 @@ class BranchContext(Context):
     branch: str
     safeguards: Safeguards
     grace_s: float = GRACE_S
-    patience_s: float = PATIENCE_S
+    stuck_after_s: float = STUCK_AFTER_S
     retry: RetryPolicy = field(default=RETRY, kw_only=True)
 
     @property
@@ -183,7 +183,7 @@ class Handle:
         now_ns = self.context.env.monotonic_ns()
         if self._met[0] != plan:
             self._met = (plan, now_ns)
-        return now_ns - self._met[1] >= round(self.context.patience_s * 1e9)
+        return now_ns - self._met[1] >= round(self.context.stuck_after_s * 1e9)
 
     def join(self) -> None:
         """Write in the present epoch."""

@@ -310,7 +310,7 @@ def test_the_result_counts_what_the_store_was_asked(
         assert found["bytes_received"] > 500
 
 
-@pytest.mark.parametrize("option", [("--grace", "0"), ("--patience", "0.1")])
+@pytest.mark.parametrize("option", [("--grace", "0"), ("--stuck-after", "0.1")])
 def test_a_killed_writer_holds_its_tables_while_others_are_patient(
     catalog: Run, graph: str, option: tuple[str, str]
 ) -> None:

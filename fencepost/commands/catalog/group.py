@@ -42,7 +42,7 @@ from fencepost.impl.publish import (
     StoreUnavailable,
     Unknown,
 )
-from fencepost.impl.publish.context import GRACE_S, MAIN, PATIENCE_S, BranchContext
+from fencepost.impl.publish.context import GRACE_S, MAIN, STUCK_AFTER_S, BranchContext
 from fencepost.impl.store import Store, open_store
 from fencepost.impl.store.layers.metered import Cost, Metered
 
@@ -83,11 +83,11 @@ GRACE = click.option(
     metavar="SECONDS",
     help="Leave a killed writer's unfinished commit alone for so long when opening the catalog.",
 )
-PATIENCE = click.option(
-    "--patience",
-    "patience_s",
+STUCK_AFTER = click.option(
+    "--stuck-after",
+    "stuck_after_s",
     type=click.FloatRange(0),
-    default=PATIENCE_S,
+    default=STUCK_AFTER_S,
     show_default=True,
     metavar="SECONDS",
     help="Wait so long for the unfinished commit of another that is in the way, then end it and go on.",
@@ -105,17 +105,17 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with `--grace` and `--patience` if it writes, `--record` and
+    """Add a command on the catalog at URL, with `--grace` and `--stuck-after` if it writes, `--record` and
     `--json`.
     """
-    waits = (GRACE, PATIENCE) if AUTHOR in parameters else ()
+    waits = (GRACE, STUCK_AFTER) if AUTHOR in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:
         @functools.wraps(act)
         def with_url(
-            url: str, grace_s: float = GRACE_S, patience_s: float = PATIENCE_S, **options: Any
+            url: str, grace_s: float = GRACE_S, stuck_after_s: float = STUCK_AFTER_S, **options: Any
         ) -> Result:
-            with _Requests.of_command(grace_s, patience_s) as requests:
+            with _Requests.of_command(grace_s, stuck_after_s) as requests:
                 result = act(url, **options)
             return result._replace(found={"url": url, **result.found, "storage": requests.to_json()})
 
@@ -130,16 +130,16 @@ class _Requests:
     """The requests that one command sends, and how long it waits for others."""
 
     grace_s: float
-    patience_s: float
+    stuck_after_s: float
     opened: contextlib.ExitStack
     costs: list[Cost] = field(default_factory=list)
     """A cost for each store that the command opened, one after the other."""
 
     @staticmethod
     @contextlib.contextmanager
-    def of_command(grace_s: float, patience_s: float) -> "Iterator[_Requests]":
+    def of_command(grace_s: float, stuck_after_s: float) -> "Iterator[_Requests]":
         with contextlib.ExitStack() as opened:
-            requests = _Requests(grace_s, patience_s, opened)
+            requests = _Requests(grace_s, stuck_after_s, opened)
             opened.callback(_REQUESTS.reset, _REQUESTS.set(requests))
             yield requests
 
@@ -199,7 +199,7 @@ def _open(
             author=author,
             create=create,
             grace_s=requests.grace_s,
-            patience_s=requests.patience_s,
+            stuck_after_s=requests.stuck_after_s,
             tables=tables,
             layer=lambda store: requests.count(recorded_store(store, url, "publish")),
         )

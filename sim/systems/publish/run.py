@@ -24,7 +24,7 @@ from fencepost.impl.publish import (
     Safeguards,
     Unknown,
 )
-from fencepost.impl.publish.context import PATIENCE_S, Notice
+from fencepost.impl.publish.context import STUCK_AFTER_S, Notice
 from fencepost.impl.publish.documents import read_manifest
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
@@ -143,11 +143,11 @@ class ScenarioRun:
         return self._open(Watched(self.world.store(), self.world), author, mode, ahead_s)
 
     def _open(
-        self, store: Watched, author: str, mode: Mode, ahead_s: float, patience_s: float = PATIENCE_S
+        self, store: Watched, author: str, mode: Mode, ahead_s: float, stuck_after_s: float = STUCK_AFTER_S
     ) -> tuple[Catalog, Watched]:
         env = ScenarioEnvironment(self.world, ahead_s=ahead_s)
         catalog = Catalog.open(
-            store, env=env, author=author, mode=mode, safeguards=self.safeguards, patience_s=patience_s
+            store, env=env, author=author, mode=mode, safeguards=self.safeguards, stuck_after_s=stuck_after_s
         )
         store.catalog = catalog
         for notice in catalog.notices:
@@ -155,13 +155,13 @@ class ScenarioRun:
                 self.world.note("undone", notice.plan)
         return catalog, store
 
-    def warm(self, author: str, patience_s: float = PATIENCE_S) -> tuple[Catalog, Watched]:
+    def warm(self, author: str, stuck_after_s: float = STUCK_AFTER_S) -> tuple[Catalog, Watched]:
         """A handle that joined before the first step and has read the tables.
 
         The process itself opens it, on a copy of the objects: in most runs its code never runs.
         """
         watched = Watched(copy_of(self.founded), self.world)
-        catalog, _ = self._open(watched, author, Mode.JOIN, 0.0, patience_s)
+        catalog, _ = self._open(watched, author, Mode.JOIN, 0.0, stuck_after_s)
         catalog.snapshot().load()
         watched.inner = self.world.store()
         return catalog, watched

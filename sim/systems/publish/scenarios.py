@@ -124,7 +124,7 @@ def impatient(run: ScenarioRun) -> None:
     _writer(run, "ann", "ann grows")
 
     def live() -> None:
-        catalog, meter = run.warm("bob", patience_s=0.0)
+        catalog, meter = run.warm("bob", stuck_after_s=0.0)
         run.publish(catalog, meter, "bob renames")
         catalog.close()
 

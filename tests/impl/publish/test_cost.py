@@ -163,7 +163,7 @@ def test_a_new_process_commits_in_six_hops(tables: int, depth: int) -> None:
     assert cost.requests - fragments == 13
 
 
-def test_a_wrong_guess_of_the_version_costs_a_hop_and_nothing_else() -> None:
+def test_a_guess_of_another_version_costs_a_hop_and_nothing_else() -> None:
     """A version that no manifest pins is the newest of its lineage: what was read ahead is not used."""
     catalog, metered = opened(2)
     scripted = Scripted(metered)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.publish import Catalog, Fenced, Published, PublishPlan, StaleView, Unknown
-from fencepost.impl.publish.context import GRACE_S, PATIENCE_S, Mode
+from fencepost.impl.publish.context import GRACE_S, STUCK_AFTER_S, Mode
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.memory import MemoryStore
 
@@ -231,14 +231,14 @@ def test_a_plan_round_trips_through_json() -> None:
 
 
 def test_a_killed_writer_holds_up_the_others_for_seconds() -> None:
-    """Without patience as the limit, every other writer of its tables is refused for the grace period."""
+    """Without that, every other writer of its tables is refused for the grace period."""
     store = graph()
     crashed(store, "crash_before", MANIFEST)
     other = Catalog.open(store, author="other", mode="join")
     began = store.env.monotonic_ns()
     result = other.write(lambda txn: txn.upsert("person", [{"id": 9, "name": "Eve"}]))
     assert isinstance(result, Published)
-    assert PATIENCE_S * 1e9 <= store.env.monotonic_ns() - began < 3 * PATIENCE_S * 1e9 < GRACE_S * 1e9
+    assert STUCK_AFTER_S * 1e9 <= store.env.monotonic_ns() - began < 3 * STUCK_AFTER_S * 1e9 < GRACE_S * 1e9
     other.close()
     assert Catalog.open(store, mode="join").notices == [], "the plan of the killed writer is over"
 
@@ -266,7 +266,7 @@ def test_a_live_writer_that_others_end_learns_the_truth(tables: int) -> None:
     store = graph()
     script = Scripted(store)
     slow = Catalog.open(script, author="slow", mode="join")
-    hasty = Catalog.open(store, author="hasty", mode="join", patience_s=0)
+    hasty = Catalog.open(store, author="hasty", mode="join", stuck_after_s=0)
 
     def end() -> None:
         hasty.write(lambda txn: txn.upsert("person", [{"id": 9, "name": "Eve"}]))
