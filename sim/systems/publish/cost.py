@@ -54,6 +54,8 @@ TABLE = Cost(4, 2)
 """A further table of the plan: its fragment and head, the rival head there, and its undo."""
 CRASH = Cost(7, 7)
 """A crash: others recover the plan on their way, and the restarted process claims."""
+RECORD = Cost(0, 1)
+"""A crash, for an opener: it may have one more plan to record before it retires it."""
 UNANSWERED = Cost(2, 2)
 """A missing reply: read whether the request was applied, and repeat it."""
 LANDING = Cost(2, 2)
@@ -85,7 +87,7 @@ def too_expensive(changes: Mapping[str, Change], world: World) -> Iterator[str]:
     more = Cost().plus(TABLE, tables - 1).plus(CRASH, crashes).plus(UNANSWERED, unanswered)
     more = more.plus(LANDING, landed)
     for verb, cost in _costs(changes, world):
-        most = {"opening": OPENING.plus(more), "closing": CLOSING}.get(verb, PUBLISH.plus(more))
+        most = {"opening": OPENING.plus(more).plus(RECORD, crashes), "closing": CLOSING}.get(verb, PUBLISH.plus(more))
         if cost.requests > most.requests or cost.hops > most.hops:
             yield (
                 f"{verb} took {cost.requests} requests and {cost.hops} serial hops, and may take "
