@@ -301,17 +301,21 @@ class Publish(Machine):
 
     # Definitions: cleanup.
 
+    def reaches(s, w: int, id_: int) -> Truth:
+        """The manifest is one of the first after the base of the plan."""
+        base: Number = s.plan[w].made_on
+        return (base < id_) & (base + s.reach >= id_)
+
     def holds_manifests(s, w: int, id_: int) -> Truth:
         """The sidecar of the plan holds this manifest: the writer may still create the id."""
-        return s.plan[w].sidecar & (s.plan[w].made_on < id_) & (s.plan[w].made_on + s.reach >= id_)
+        return s.plan[w].sidecar & s.reaches(w, id_)
 
     @without("manifests-held-for-plans", replaces=holds_manifests)
     def holds_nothing(s, w: int, id_: int) -> bool:
         return False
 
     def is_recorded(s, w: int, id_: int) -> Truth:
-        reached = (s.plan[w].made_on < id_) & (s.plan[w].made_on + s.reach >= id_)
-        return reached & (s.plan[w].recorded >= id_)
+        return s.reaches(w, id_) & (s.plan[w].recorded >= id_)
 
     # Definitions: recovery, which knows a plan by its sidecar.
 

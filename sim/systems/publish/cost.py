@@ -87,7 +87,9 @@ def too_expensive(changes: Mapping[str, Change], world: World) -> Iterator[str]:
     more = Cost().plus(TABLE, tables - 1).plus(CRASH, crashes).plus(UNANSWERED, unanswered)
     more = more.plus(LANDING, landed)
     for verb, cost in _costs(changes, world):
-        most = {"opening": OPENING.plus(more).plus(RECORD, crashes), "closing": CLOSING}.get(verb, PUBLISH.plus(more))
+        most = {"opening": OPENING.plus(more).plus(RECORD, crashes), "closing": CLOSING}.get(
+            verb, PUBLISH.plus(more)
+        )
         if cost.requests > most.requests or cost.hops > most.hops:
             yield (
                 f"{verb} took {cost.requests} requests and {cost.hops} serial hops, and may take "
