@@ -1,8 +1,8 @@
 """Cleanup: deletes what no retained manifest needs. First the boundary, then the sweep, then the deletes.
 
 Nothing here trusts a clock. Old manifests may be deleted because the boundary moved before, and everybody who
-finds or creates an id reads the boundary afterwards, except for a writer whose sidecar was there before the
-boundary moved: the ids after its plan's base are kept for it, as long as the sidecar exists, and those that a
+finds or creates an id reads the boundary afterwards. The exception is a writer whose sidecar was there before
+the boundary moved: the first ids after its plan's base are kept while the sidecar exists, and those that a
 record names for good. Fragments and lineages of unpublished plans may be
 deleted because a *sweep* manifest on every branch has first made such plans void. A plan whose id sorts
 before the sweep's horizon and whose base is before the sweep can never commit. The clock only chooses a
