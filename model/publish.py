@@ -20,8 +20,10 @@ the newest manifest only, and for each plan the id that published it. Version n 
 
 A writer, by `writer[w].at`:
 
-         begin           last head            create answered        above the boundary
-    new -------> heads ------------> commit ------------------> created -----------+
+    new
+     | begin
+     v   stage           last head            create answered        above the boundary
+  staging -----> heads ------------> commit ------------------> created -----------+
                    |                 ^ |  ^ \\                     |                 |
                    |    may commit   | |  |  \\ no answer          | id was deleted  |
                    |    on newest    +-+  |   +-> unsure -+       |                 |
@@ -31,6 +33,11 @@ A writer, by `writer[w].at`:
                    +---------------> undo ---------------------------> owes-retiring ---> over
                    |  none did                                             ^
                    +-------------------------------------------------------+
+
+Beside the heads, a writer reads the boundary. If that is below the id that the writer is going to create, the
+writer is `guarded`: cleanup meets its sidecar before it can delete that id. A guarded writer goes from
+`commit` to `owes-retiring` as soon as its create is answered. Any other looks at the boundary again, at
+`created`.
 
 A crash at `heads` leads to `heads-under-way`, one at `commit` or `unsure` to `manifest-under-way`, any other
 to `over`. A crashed writer has sent the requests of its step and keeps no state. Each of them lands at any
@@ -78,6 +85,7 @@ class Publish(Machine):
     openers = Size(1, most=4, doc="processes that can undo a plan at the same time")
     ids = 1 + claims + 3 * writers
     numbers = 2 * writers
+    reach = 2  # ids that cleanup keeps for one plan; the code keeps more
 
     safeguards: ClassVar = {
         "create-only-manifest": "a manifest id is written once: the create decides between rivals",
@@ -88,7 +96,10 @@ class Publish(Machine):
         "shared-head": "a writer that loses the manifest to any plan evaluates all its expectations again",
         "pins-re-evaluated-on-retry": "tables that were only read must still be as they were read",
         "inbound-check-on-removal": "a node is not removed while an edge points at it",
-        "boundary-check-after-create": "a create is a success only if its id is above the boundary",
+        "boundary-check-after-sidecar": "a create needs no further check if cleanup met the sidecar first",
+        "manifests-held-for-plans": "cleanup deletes none of the first manifests after a staged plan's base",
+        "retired-plans-recorded": "recovery leaves a record of the ids that the writer may still create",
+        "boundary-check-after-create": "any other create is a success only if its id is above the boundary",
         "read-back-on-unknown": "a writer whose manifest create has an unknown outcome reads the manifest",
         "late-head": "a head whose plan can never commit is stepped over",
     }
@@ -103,7 +114,8 @@ class Publish(Machine):
     last = Int(1, ids, start=1)  # the newest id
     epoch = Int(0, claims)  # of the newest manifest
     boundary = Int(0, ids)  # ids up to it may be deleted
-    deleted = Int(0, ids)  # ids up to it are deleted
+    deleted = Int(0, ids)  # cleanup has looked for ids to delete up to it
+    free = Each(ids, Bool())  # cleanup found that it may delete manifest id, at id - 1: it may be gone by now
     trouble = Budget(troubles)
     pin = Each(TABLES, Int(0, numbers))  # of the newest manifest
     # The plan that created the version, for itself or to undo itself, and the epoch that the object names.
@@ -117,12 +129,15 @@ class Publish(Machine):
         base=Each(TABLES, Int(0, numbers)),  # the pins that the plan is made on
         kind=Enum(*KINDS),
         began=Int(0, claims),  # the epoch in which the plan was made
+        made_on=Int(0, ids),  # the manifest with these pins
         sidecar=Bool(),
+        recorded=Int(0, ids),  # the ids after `made_on` and up to it are held by a record; 0 for none
         manifest=Int(0, ids),  # the id that published the plan; 0 for none
     )
     writer = Role(
         writers,
-        at=Enum("new", *AT_WORK, "owes-retiring", "over", *UNDER_WAY),
+        at=Enum("new", "staging", *AT_WORK, "owes-retiring", "over", *UNDER_WAY),
+        guarded=Bool(),  # it read a boundary below its next id, after the sidecar was written
         parent=Int(0, ids),  # the manifest behind which the writer creates its own
         outcome=Enum("nothing", "published", "refused", "unknown"),  # as reported to the caller
     )
@@ -250,9 +265,10 @@ class Publish(Machine):
 
     # Definitions: a writer's decisions.
 
-    def is_taken(s, w: int) -> Truth:
-        """The id behind the writer's parent exists."""
-        return (s.writer[w].parent < s.last) & (s.writer[w].parent >= s.deleted)
+    def may_be_free(s, w: int) -> Truth:
+        """The id behind the writer's parent is the next one, or cleanup may have deleted it."""
+        is_deleted = any_of((s.writer[w].parent == at) & free for at, free in enumerate(s.free))
+        return (s.writer[w].parent == s.last) | is_deleted
 
     def may_commit(s, w: int) -> Truth:
         """The newest manifest, as a new parent, meets the plan's expectations."""
@@ -263,6 +279,17 @@ class Publish(Machine):
         """The winners have touched none of the plan's tables."""
         return s.touched_hold(w)
 
+    def is_below_next(s, w: int) -> Truth:
+        """The boundary is below the id that the writer is going to create.
+
+        Otherwise the cleanup that moved it may have listed the sidecars before this one was written.
+        """
+        return s.boundary <= s.writer[w].parent
+
+    @without("boundary-check-after-sidecar", replaces=is_below_next)
+    def is_below_anything(s, w: int) -> bool:
+        return True
+
     def is_above_boundary(s, w: int) -> Truth:
         """The id that the writer has created is above the boundary."""
         id_ = pick(s.plan[w].manifest > 0, s.plan[w].manifest, s.writer[w].parent + 1)
@@ -271,6 +298,24 @@ class Publish(Machine):
     @without("boundary-check-after-create", replaces=is_above_boundary)
     def is_anywhere(s, w: int) -> bool:
         return True
+
+    # Definitions: cleanup.
+
+    def reaches(s, w: int, id_: int) -> Truth:
+        """The manifest is one of the first after the base of the plan."""
+        base: Number = s.plan[w].made_on
+        return (base < id_) & (base + s.reach >= id_)
+
+    def holds_manifests(s, w: int, id_: int) -> Truth:
+        """The sidecar of the plan holds this manifest: the writer may still create the id."""
+        return s.plan[w].sidecar & s.reaches(w, id_)
+
+    @without("manifests-held-for-plans", replaces=holds_manifests)
+    def holds_nothing(s, w: int, id_: int) -> bool:
+        return False
+
+    def is_recorded(s, w: int, id_: int) -> Truth:
+        return s.reaches(w, id_) & (s.plan[w].recorded >= id_)
 
     # Definitions: recovery, which knows a plan by its sidecar.
 
@@ -334,8 +379,19 @@ class Publish(Machine):
 
     @action
     def delete_manifests(s) -> None:
-        """Cleanup, second step."""
-        s.require(s.deleted < s.boundary)
+        """Cleanup, second step: of the ids up to the boundary, all that no sidecar and no record holds.
+
+        The sidecars and the records are listed after the boundary was moved. From here on each of the ids is
+        deleted at any time, or never.
+        """
+        new: list[Truth] = []
+        for at, was_free in enumerate(s.free):
+            id_ = at + 1
+            is_held = any_of(s.holds_manifests(w, id_) | s.is_recorded(w, id_) for w in range(s.writers))
+            new.append((s.boundary >= id_) & ~is_held & ~was_free)
+        s.require(any_of(new))
+        for at, is_new in enumerate(new):
+            s.free[at] |= is_new
         s.deleted = s.boundary
 
     @action
@@ -356,17 +412,17 @@ class Publish(Machine):
 
     @action(w=writers, kind=KINDS)
     def begin(s, w: int, kind: str) -> None:
-        """Capture the newest manifest, check the write against it, write the sidecar."""
+        """Capture the newest manifest, and check the write against it."""
         s.require(s.writer[w].at == "new")
         s.require(w == 0 or s.writer[w - 1].at != "new")  # plans are numbered as they begin
         s.require(kind not in ("link", "drop") or ~s.is_visible("drop"))  # the node exists
         s.require(kind != "drop" or s.may_remove())
-        s.writer[w].at = "heads"
+        s.writer[w].at = "staging"
         s.plan[w].kind = kind
         s.plan[w].began = s.epoch
+        s.plan[w].made_on = s.last
         s.writer[w].parent = s.last
         s.plan[w].base = s.pin
-        s.write_sidecar(w)
 
     def may_remove(s) -> Truth:
         """No edge points at the node."""
@@ -376,6 +432,16 @@ class Publish(Machine):
     def may_always_remove(s) -> bool:
         return True
 
+    @action(w=among(writer, at="staging"))
+    def stage(s, w: int) -> None:
+        """The sidecar is written. Others may have published, and cleaned up, since the capture.
+
+        The boundary is read beside the heads. The earlier, the less it proves: this step reads it at once.
+        """
+        s.writer[w].at = "heads"
+        s.writer[w].guarded = s.is_below_next(w)
+        s.write_sidecar(w)
+
     def write_sidecar(s, w: int) -> None:
         s.plan[w].sidecar = True
 
@@ -383,12 +449,21 @@ class Publish(Machine):
     def write_no_sidecar(s, w: int) -> None:
         s.plan[w].sidecar = False
 
+    @action(w=among(writer, at=("heads", "commit"), guarded=True))
+    def read_boundary_later(s, w: int) -> None:
+        """The boundary is read only now, and it has moved."""
+        s.require(~s.is_below_next(w))
+        s.writer[w].guarded = False
+
+    @without("boundary-check-after-sidecar", replaces=read_boundary_later)
+    def never_read_boundary(s, w: int) -> None:
+        s.require(False)
+
     @action(w=among(writer, at="heads"))
     def probe_finds_winner(s, w: int) -> None:
         """Another plan was published before a head moved, and an expectation fails: nothing to undo."""
         s.require(s.writer[w].parent < s.last, ~s.may_commit(w), *(s.head(t, w) == 0 for t in TABLES))
-        s.writer[w].at = "owes-retiring"
-        s.writer[w].outcome = "refused"
+        s.report(w, "owes-retiring", "refused")
 
     @action(w=writers)
     def stage_again(s, w: int) -> None:
@@ -397,6 +472,7 @@ class Publish(Machine):
         s.require(*(s.head(t, w) == 0 for t in TABLES))
         s.trouble.spend()
         s.plan[w].sidecar = True
+        s.writer[w].guarded = s.is_below_next(w)
 
     @without("sidecar-before-heads", replaces=stage_again)
     def never_stage_again(s, w: int) -> None:
@@ -423,11 +499,9 @@ class Publish(Machine):
         s.require(*(place != "free" for place in met))
         s.require(any_of(place.is_in("later", "rival") for place in met))
         if not any_of(place == "own" for place in met):
-            s.writer[w].at = "owes-retiring"
-            s.writer[w].outcome = "refused"
+            s.report(w, "owes-retiring", "refused")
         elif any_of(place == "later" for place in met):
-            s.writer[w].at = "over"
-            s.writer[w].outcome = "refused"
+            s.report(w, "over", "refused")
         else:
             s.writer[w].at = "undo"
 
@@ -438,16 +512,29 @@ class Publish(Machine):
         """Create the id behind the parent. The loser evaluates all expectations on the newest manifest."""
         s.trouble.spend(answer)
         if answer == "exists":
-            s.require(s.is_taken(w))
+            s.require(s.writer[w].parent < s.last)
             s.lose(w)
         elif answer == "done":
             s.put_manifest(w)
-            s.writer[w].at = "created"
+            s.conclude(w)
         elif answer == "reply_lost":
             s.put_manifest(w)
             s.get_no_answer(w)
         else:
             s.get_no_answer(w)
+
+    def report(s, w: int, at: str, outcome: str) -> None:
+        """Tell the caller."""
+        s.writer[w].at = at
+        s.writer[w].outcome = outcome
+        s.writer[w].guarded = False
+
+    def conclude(s, w: int) -> None:
+        """The create succeeded."""
+        if s.writer[w].guarded & (s.writer[w].parent < s.plan[w].made_on + s.reach):
+            s.report(w, "owes-retiring", "published")
+        else:
+            s.writer[w].at = "created"
 
     def get_no_answer(s, w: int) -> None:
         s.writer[w].at = "unsure"
@@ -458,24 +545,22 @@ class Publish(Machine):
 
     def put_manifest(s, w: int) -> None:
         """The create takes effect: the id is the next one, or was deleted, and then no reader finds it."""
-        s.require(~s.is_taken(w))
+        s.require(s.may_be_free(w))
         s.publish(w, [s.touches(w, t) for t in TABLES], s.writer[w].parent == s.last)
 
     def lose(s, w: int) -> None:
         """Read the manifests since the parent. The plan itself may be among them."""
         is_whole = s.boundary <= s.writer[w].parent  # otherwise a part of the history is out of sight
         if is_whole and s.plan[w].manifest > 0:
-            s.writer[w].at = "created"
+            s.conclude(w)
         elif s.is_pinned(w):
-            s.writer[w].at = "owes-retiring"
-            s.writer[w].outcome = "published"
+            s.report(w, "owes-retiring", "published")
         elif s.may_commit(w):
             s.writer[w].parent = s.last
         elif is_whole and not s.is_fenced(s.plan[w].began, s.epoch):
             s.writer[w].at = "undo"
         else:
-            s.writer[w].at = "over"
-            s.writer[w].outcome = "unknown"
+            s.report(w, "over", "unknown")
 
     def publish(s, w: int, tables: Tables, new: Truth | bool = True) -> None:
         """Where `new`: the next manifest pins the plan's heads in these tables."""
@@ -492,7 +577,7 @@ class Publish(Machine):
     def overwrite_manifest(s, w: int) -> None:
         """A manifest that took the id is lost, and the newest one was perhaps built on another parent."""
         me = s.writer[w]
-        is_taken = s.is_taken(w)
+        is_taken = (me.parent < s.last) & ~any_of((me.parent == at) & free for at, free in enumerate(s.free))
         is_newest = is_taken & (me.parent == s.last - 1)
         for other in range(s.writers):
             is_lost = is_taken & (s.plan[other].manifest == me.parent + 1)
@@ -507,21 +592,21 @@ class Publish(Machine):
     @action(w=among(writer, at="unsure"))
     def look_again(s, w: int) -> None:
         """After an unknown outcome: read whose manifest it is, and create it again where there is none."""
-        is_own = (s.plan[w].manifest > 0) & (s.plan[w].manifest == s.writer[w].parent + 1)
-        s.writer[w].at = pick(is_own, "created", "commit")
+        if (s.plan[w].manifest > 0) & (s.plan[w].manifest == s.writer[w].parent + 1):
+            s.conclude(w)
+        else:
+            s.writer[w].at = "commit"
 
     @action(w=among(writer, at="created"))
     def check_boundary(s, w: int) -> None:
-        """An id up to the boundary may have been deleted before it was created."""
+        """Without a guard: an id up to the boundary may have been deleted before it was created."""
         if s.is_above_boundary(w) or s.is_pinned(w):
-            s.writer[w].at = "owes-retiring"
-            s.writer[w].outcome = "published"
+            s.report(w, "owes-retiring", "published")
         elif s.may_commit(w):
             s.writer[w].at = "commit"
             s.writer[w].parent = s.last
         else:
-            s.writer[w].at = "over"
-            s.writer[w].outcome = "unknown"
+            s.report(w, "over", "unknown")
 
     # Actions: a writer undoes its plan after a refusal, retires its sidecar, or crashes.
 
@@ -538,19 +623,17 @@ class Publish(Machine):
         s.require(~s.is_fenced(s.plan[w].began, s.epoch), any_of(needed))
         s.require(*(implies(s.must_undo(w, t), s.is_undone(w, t)) for t in TABLES))
         s.pin_heads(w, needed, undo=True)
-        s.writer[w].at = "owes-retiring"
-        s.writer[w].outcome = "refused"
+        s.report(w, "owes-retiring", "refused")
 
     @action(w=among(writer, at="undo"))
     def undo_own_ends(s, w: int) -> None:
         """Nothing is left to undo, or another process will undo it: either way the plan is dead."""
         if not any_of(s.must_undo(w, t) for t in TABLES):
-            s.writer[w].at = "owes-retiring"
+            s.report(w, "owes-retiring", "refused")
         else:
             is_blocked = any_of(s.is_undo_blocked(w, t) for t in TABLES)
             s.require(is_blocked | s.is_fenced(s.plan[w].began, s.epoch))
-            s.writer[w].at = "over"
-        s.writer[w].outcome = "refused"
+            s.report(w, "over", "refused")
 
     def is_undo_blocked(s, w: int, t: str) -> Truth:
         """The head that would undo the plan in this table cannot be created."""
@@ -567,6 +650,7 @@ class Publish(Machine):
     def crash(s, w: int) -> None:
         """The requests of the step that the writer was at are under way."""
         s.trouble.spend()
+        s.writer[w].guarded = False
         if s.writer[w].at == "heads":
             s.writer[w].at = "heads-under-way"
         elif s.writer[w].at.is_in("commit", "unsure"):
@@ -613,6 +697,19 @@ class Publish(Machine):
         s.require(s.may_roll_forward(w, s.opener[o].epoch))
         s.publish(w, [s.sidecar_touches(w, t) for t in TABLES])
         s.opener[o].work = "retires"
+        s.record(w)
+
+    def record(s, w: int) -> None:
+        """Record the ids that the writer may still create, if it is alive: none is newer than the newest.
+
+        The plan is refused on every manifest from now on. So the record, like the plan's sidecar before,
+        holds each of these ids, and the writer's create cannot succeed where a manifest was deleted.
+        """
+        s.plan[w].recorded = pick(s.plan[w].recorded > s.last, s.plan[w].recorded, s.last)
+
+    @without("retired-plans-recorded", replaces=record)
+    def record_nothing(s, w: int) -> None:
+        s.plan[w].recorded = 0
 
     @action(o=among(opener, work="has-read", whose="w"), w=writers)
     def classify(s, o: int, w: int) -> None:
@@ -626,6 +723,8 @@ class Publish(Machine):
         s.opener[o].restores = restores
         s.opener[o].work = pick(any_of(restores), "undoes", "retires")
         s.ghost[w].dropped |= ~any_of(restores) & (s.plan[w].began == s.epoch)
+        if not any_of(restores):
+            s.record(w)
 
     @action(o=among(opener, work="undoes", whose="w"), w=writers, table=TABLES)
     def undo_head(s, o: int, w: int, table: str) -> None:
@@ -651,6 +750,7 @@ class Publish(Machine):
         s.opener[o].work = "retires"
         s.opener[o].restores = (False, False)
         s.ghost[w].dropped = True
+        s.record(w)
 
     @action(o=among(opener, work="undoes", whose="w"), w=writers)
     def undo_lost(s, o: int, w: int) -> None:
@@ -666,6 +766,8 @@ class Publish(Machine):
     def retire_settled(s, o: int, w: int) -> None:
         """Delete the sidecar of a plan that is settled, or that is in no other writer's way."""
         s.require((s.opener[o].work == "retires") | s.is_settled(w))
+        if s.opener[o].work == "has-read":
+            s.record(w)
         s.plan[w].sidecar = False
         restart(s.opener[o], *OPENER)
 
@@ -819,6 +921,10 @@ class Publish(Machine):
             does("crash", w=w, when=at == "over"),
         )
 
+    def concludes(after, w: int) -> tuple[object, ...]:
+        """Return the end of a guarded writer whose create has succeeded."""
+        return (does("learn_success", w=w, when=after.writer[w].at == "owes-retiring"),)
+
     def undoes(s, o: int, w: int) -> tuple[object, ...]:
         """Return the undo of the tables that the opener restores."""
         nodes = s.opener[o].restores["nodes"]
@@ -834,19 +940,22 @@ class Publish(Machine):
         {
             "claim": "claim",
             "move_boundary": lambda s: does("move_boundary", to=s.last - 1),
-            "delete_manifests": "delete_manifests",
+            "delete_manifests": lambda s: does("delete_manifests", when=s.deleted < s.boundary),
             "delete_version": "delete_version",
-            "begin": lambda s, w, kind: does("stage", w=w, kind=kind, parent=s.last - 1),
+            "begin": (),
+            "stage": lambda s, w: does("stage", w=w, kind=s.plan[w].kind, parent=s.writer[w].parent - 1),
+            "read_boundary_later": (),
             "probe_finds_winner": "probe_finds_winner",
             "stage_again": "stage_again",
             "move_head": "move_head",
             "heads_blocked": "heads_blocked",
             "create_manifest": lambda before, after, w, answer: {
-                "done": does("create_manifest", w=w),
+                "done": (does("create_manifest", w=w), *after.concludes(w)),
                 "reply_lost": does("create_manifest", w=w),
                 "request_lost": (),
                 "exists": after.decides(before, w),
             }[answer],
+            "look_again": lambda before, after, w: after.concludes(w),
             "check_boundary": lambda before, after, w: after.decides(before, w),
             "undo_own_head": "undo_own_head",
             "undo_own_commit": "undo_own_commit",
@@ -890,8 +999,24 @@ class Publish(Machine):
             for w in range(s.writers)
             for outcome in ("published", "refused")
         ]
+        # A plan that is not staged yet is seen by its writer alone.
+        plans = {
+            name: all_of(
+                implies(
+                    s.writer[w].at != "staging", getattr(s.plan[w], name) == getattr(observed.plan[w], name)
+                )
+                for w in range(s.writers)
+            )
+            for name in ("kind", "began")
+        }
+        plans["base"] = all_of(
+            implies(s.writer[w].at != "staging", s.plan[w].base[t] == observed.plan[w].base[t])
+            for w in range(s.writers)
+            for t in TABLES
+        )
         return {
             "version": related(all_of(versions)),
+            **{f"plan.{name}": related(agrees) for name, agrees in plans.items()},
             "writer.at": HISTORY,
             "writer.parent": HISTORY,
             "writer.outcome": related(all_of(outcomes)),  # an unknown outcome shows in no request
@@ -904,8 +1029,16 @@ class Publish(Machine):
 
     races = ("create-only-manifest", "shared-head", "linearizable-create")
     """Switches whose failure writers alone show."""
+    cleanups = (
+        "boundary-check-after-sidecar",
+        "manifests-held-for-plans",
+        "retired-plans-recorded",
+        "boundary-check-after-create",
+    )
+    """Switches whose failure takes a cleanup that passes the next id of one writer."""
     shown_at: ClassVar = {
         "grace-window": {"troubles": 0},
         **{name: {"claims": 0, "troubles": 0} for name in races},
+        **{name: {"writers": 1, "claims": 2} for name in cleanups},
     }
     fires_at: ClassVar = {"finish_undo": {"writers": 1, "openers": 2}}

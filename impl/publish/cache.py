@@ -160,6 +160,8 @@ class TableReader:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.cache = Cache()
+        self.ahead: dict[str, bytes] = {}
+        """Objects by key that were read before it was certain that they are needed."""
 
     def contents(self, entries: Mapping[str, Entry]) -> dict[str, Contents]:
         """The contents of these tables, by table."""
@@ -188,11 +190,14 @@ class TableReader:
         return {table: read_version(bodies[path], path) for table, path in paths.items()}
 
     def _bodies(self, paths: Sequence[str]) -> dict[str, bytes]:
-        replies = self.context.read_all([Get(path) for path in paths])
-        for path, reply in zip(paths, replies, strict=True):
+        found = {path: self.ahead.pop(path) for path in paths if path in self.ahead}
+        missing = [path for path in paths if path not in found]
+        replies = self.context.read_all([Get(path) for path in missing])
+        for path, reply in zip(missing, replies, strict=True):
             if reply.outcome is Outcome.MISSING:
                 raise StaleView(f"{path} is missing: the snapshot was cleaned up, open a newer one")
-        return {path: reply.body for path, reply in zip(paths, replies, strict=True)}
+            found[path] = reply.body
+        return found
 
 
 def _fold(

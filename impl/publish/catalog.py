@@ -21,13 +21,22 @@ from fencepost.impl.publish import branches, constraints, keys, recovery
 from fencepost.impl.publish.cache import Contents, Run, TableReader
 from fencepost.impl.publish.cleanup import Cleaned, cleanup
 from fencepost.impl.publish.commit import Published, Unknown, execute
-from fencepost.impl.publish.context import GRACE_S, MAIN, BranchContext, Handle, Mode, delete_sidecar
+from fencepost.impl.publish.context import (
+    GRACE_S,
+    MAIN,
+    STUCK_AFTER_S,
+    BranchContext,
+    Handle,
+    Mode,
+    Notice,
+    delete_sidecar,
+)
 from fencepost.impl.publish.documents import Entry, Manifest, read_manifest
 from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView, Unchanged
 from fencepost.impl.publish.merging import base_of, merge_rows
+from fencepost.impl.publish.opening import open_branch
 from fencepost.impl.publish.planner import ALL_TABLES, Draft, Planner
 from fencepost.impl.publish.publisher import claim, publish
-from fencepost.impl.publish.recovery import Notice
 from fencepost.impl.publish.safeguards import STANDARD, Safeguards
 from fencepost.impl.publish.scan import Scan
 from fencepost.impl.publish.schema import Row, Schema, to_arrow
@@ -202,39 +211,45 @@ class Catalog:
         branch: str = MAIN,
         create: bool = False,
         grace_s: float = GRACE_S,
+        stuck_after_s: float = STUCK_AFTER_S,
         safeguards: Safeguards = STANDARD,
+        tables: Sequence[str] = (),
         layer: Callable[[Store], Store] = lambda store: store,
     ) -> "Catalog":
         """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it.
 
-        `layer` may wrap the store, for instance in one that counts requests.
+        Naming the `tables` that will be used saves a step of requests at the first use. `layer` may wrap the
+        store, for instance in one that counts requests.
         """
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
         owns_store = isinstance(store, str)
         opened = layer(open_store(store, env) if isinstance(store, str) else store)
         keys.check_name(branch, "branch")
-        context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s)
+        context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s, stuck_after_s)
         handle = Handle(context, TableReader(context), author or "somebody", Mode(mode))
         catalog = Catalog(handle, owns_store=owns_store)
         try:
             if create and branch == MAIN and mode != Mode.READ and context.newest() is None:
                 execute(context, handle.draft("init"), None, 0)
-            catalog._begin()
+            catalog._begin(tables)
         except BaseException:
             if owns_store:
                 opened.close()
             raise
         return catalog
 
-    def _begin(self) -> None:
-        self._handle.resolve()
-        if self._handle.mode is Mode.CLAIM:
-            claim(self._handle)
-        elif self._handle.mode is Mode.JOIN:
-            self._handle.join()
-        if self._handle.mode is not Mode.READ:
-            self.notices = recovery.recover(self._handle)
+    def _begin(self, tables: Sequence[str] = ()) -> None:
+        handle = self._handle
+        if handle.mode is Mode.JOIN:
+            plans = open_branch(handle, tables)
+            handle.join()
+            self.notices = recovery.recover(handle, plans)
+            return
+        handle.resolve()
+        if handle.mode is Mode.CLAIM:
+            claim(handle)
+            self.notices = recovery.recover(handle)  # after the claim: all plans before it are fenced
 
     # Reading.
 
@@ -344,18 +359,26 @@ class Catalog:
     def write(
         self, change: Callable[[Transaction], Any], *, attempts: int = WRITE_ATTEMPTS, message: str = ""
     ) -> Published | Unknown:
-        """Publish what `change` does to a transaction; begin again when others were first."""
-        for attempt in range(attempts):
+        """Publish what `change` does to a transaction; begin again when others were first.
+
+        Attempts that find the same unfinished plan in the way do not count: it is soon over, one way or
+        another.
+        """
+        if attempts < 1:
+            raise Invalid(f"attempts is {attempts}; try at least once")
+        attempt, obstacle = 0, None
+        while True:
             transaction = self.draft(message)
             change(transaction)
             try:
                 return self.publish(transaction)
             except StaleView:
-                if attempt == attempts - 1:
+                before, obstacle = obstacle, self._handle.obstacle
+                if attempt >= attempts - 1 and not _passes(before, obstacle):
                     raise
-                self._handle.context.back_off(attempt)
+                self._handle.context.back_off(min(attempt, attempts - 1))
+                attempt += 1
                 self.refresh()
-        raise Invalid(f"attempts is {attempts}; try at least once")
 
     def settle(self, unknown: Unknown) -> Published | Unknown | None:
         """Return the end of an unknown plan: Published, None for never, or still Unknown."""
@@ -464,6 +487,13 @@ class Catalog:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _passes(before: Notice | None, now: Notice | None) -> bool:
+    """Return True if the next attempt may get past the plan that was in the way."""
+    if now is None or not now.may_be_alive:
+        return now is not None and now.is_over
+    return before is not None and before.plan == now.plan
 
 
 def _changed(then: Manifest, now: Manifest, draft: Draft) -> str | None:

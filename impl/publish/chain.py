@@ -1,7 +1,7 @@
 """A chain: objects `prefix/<id>.json`, create-only, with ids rising by one, cut off behind by a boundary.
 
 No object points at the newest entry: a process that knows an id reads the next one; a process that knows none
-lists after the boundary. Between the boundary and the newest entry there are no holes, because a writer
+lists what there is. Between the boundary and the newest entry there are no holes, because a writer
 creates an id only after seeing the one before.
 
     chain = Chain(context, "branch/main/manifest/", Boundary(...))
@@ -109,14 +109,20 @@ class Chain:
         return self.context.create_all([Put(self.key(id_), body, when, JSON)], read_back=read_back)[0]
 
     def newest(self) -> Entry | None:
-        """The newest entry, without a known id: one listing from the boundary."""
+        """The newest entry, without a known id.
+
+        One listing from the first key suffices: the newest entry is never deleted, and an id that was created
+        again is lower.
+        """
+        after = 0
         while True:
-            id_ = self.last(self.boundary.read())
+            id_ = self.last(after)
             if id_ is None:
                 return None
-            body = self.read(id_)
-            if body is not None:  # else cleaned up meanwhile: a newer entry exists
-                return id_, body
+            entry, boundary = self.context.read_all([self.probe(id_), self.boundary.request()])
+            after = self.boundary.value(boundary)[0]
+            if entry.outcome is Outcome.DONE and id_ > after:  # else cleaned up meanwhile
+                return id_, entry.body
 
     def ids(self, after: int) -> list[int]:
         """The existing ids after `after`, rising."""

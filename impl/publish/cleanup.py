@@ -1,7 +1,9 @@
 """Cleanup: deletes what no retained manifest needs. First the boundary, then the sweep, then the deletes.
 
 Nothing here trusts a clock. Old manifests may be deleted because the boundary moved before, and everybody who
-finds or creates an id reads the boundary afterwards. Fragments and lineages of unpublished plans may be
+finds or creates an id reads the boundary afterwards. The exception is a writer whose sidecar was there before
+the boundary moved: the first ids after its plan's base are kept while the sidecar exists, and those that a
+record names for good. Fragments and lineages of unpublished plans may be
 deleted because a *sweep* manifest on every branch has first made such plans void. A plan whose id sorts
 before the sweep's horizon and whose base is before the sweep can never commit. The clock only chooses a
 polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
@@ -15,7 +17,7 @@ from fencepost.impl.publish import branches, keys
 from fencepost.impl.publish.cache import TableReader
 from fencepost.impl.publish.commit import Published
 from fencepost.impl.publish.context import BranchContext, Handle, Mode
-from fencepost.impl.publish.documents import Manifest, Pin, read_manifest
+from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, read_manifest
 from fencepost.impl.publish.errors import Invalid, StaleView
 from fencepost.impl.publish.publisher import publish
 from fencepost.impl.store import ANYTHING
@@ -44,6 +46,10 @@ class _Retained:
     fragments: frozenset[str]
     held: frozenset[tuple[str, int]]
     boundaries: Mapping[str, int]
+    staged: tuple[PublishPlan, ...]
+    """The plans that have a sidecar."""
+    recorded: frozenset[tuple[str, int]]
+    """The manifests that writers of retired plans may still create."""
 
 
 def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
@@ -83,7 +89,10 @@ def _retained(context: BranchContext) -> _Retained:
     """
     for _ in range(ATTEMPTS_MAX):
         boundaries = _boundaries(context)
-        held = frozenset(plan.hold for plan in context.sidecars() if plan.hold is not None)
+        staged = tuple(context.sidecars())
+        # After the sidecars: a plan has its record before it loses its sidecar.
+        recorded = _recorded(context)
+        held = frozenset(plan.hold for plan in staged if plan.hold is not None)
         manifests = _manifests(context, boundaries)
         if manifests is not None:
             # A missing one was cleaned up before its holder looked, and the holder is refused.
@@ -93,8 +102,13 @@ def _retained(context: BranchContext) -> _Retained:
             pins = {entry.pin for manifest in manifests for entry in manifest.tables.values()}
             documents = context.versions([keys.version(pin) for pin in sorted(pins)])
             mentioned = frozenset(path for document in documents for path in document.fragments)
-            return _Retained(frozenset(pins), mentioned, held, boundaries)
+            return _Retained(frozenset(pins), mentioned, held, boundaries, staged, recorded)
     raise StaleView("another cleanup is at work; try again when it has ended")
+
+
+def _recorded(context: BranchContext) -> frozenset[tuple[str, int]]:
+    names = context.list_keys(keys.RETIRED)
+    return frozenset((name.split("/")[1], id_) for name in names for id_ in keys.ids_of_record(name))
 
 
 def _boundaries(context: BranchContext) -> dict[str, int]:
@@ -144,7 +158,15 @@ def _old_manifests(context: BranchContext, retained: _Retained) -> list[str]:
     found = []
     for name, boundary in retained.boundaries.items():
         chain = context.on(name).chain
-        found += [chain.key(i) for i in chain.ids(0) if i <= boundary and (name, i) not in retained.held]
+        held_for = context.safeguards.manifests_held_for_plans
+        staged = [plan for plan in retained.staged if plan.branch == name]
+        found += [
+            chain.key(id_)
+            for id_ in chain.ids(0)
+            if id_ <= boundary
+            and (name, id_) not in retained.held | retained.recorded
+            and not any(held_for(plan, id_) for plan in staged)
+        ]
     return found
 
 

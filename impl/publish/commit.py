@@ -9,6 +9,12 @@ the same plan), or dead (and stepped over), or of a later epoch (which fences us
 **Expectations** decide whether the plan may commit on a manifest. All of them are checked for every new
 parent. Each only changes for the worse, because pins, epochs, `schema_since` and sweeps rise: a plan that is
 refused once is refused for ever, by every executor.
+
+**The boundary.** A create can succeed on an id that a cleanup has deleted. The writer of a plan excludes that
+before its create: beside the heads, after its sidecar was written, it reads the boundary. If that is below
+the next id, every cleanup that could delete that id lists our sidecar first, and keeps the first ids after
+the plan's base (`manifests-held-for-plans`). Where that is not certain, and for executors without a sidecar
+of their own, the boundary is read after the create instead, which costs a hop.
 """
 
 import enum
@@ -33,7 +39,7 @@ from fencepost.impl.publish.documents import (
 )
 from fencepost.impl.publish.safeguards import Epoch, Head
 from fencepost.impl.store import ABSENT
-from fencepost.impl.store.requests import Put
+from fencepost.impl.store.requests import Get, Outcome, Put
 
 RETRIES_MAX = 5
 """The protocol's own limit on lost races whose winners left our expectations intact."""
@@ -97,24 +103,43 @@ class Blocked:
 PlanResult = Published | Unknown | Refused | Blocked
 
 
-def execute(context: BranchContext, plan: PublishPlan, parent: Manifest | None, epoch: int) -> PlanResult:
+def execute(
+    context: BranchContext, plan: PublishPlan, parent: Manifest | None, epoch: int, *, staged: bool = False
+) -> PlanResult:
     """Move the heads, then the manifest. The expectations of `plan` hold on `parent`.
 
-    `epoch` is the executor's, which may be later than the plan's.
+    `epoch` is the executor's, which may be later than the plan's. With `staged`, the executor is the plan's
+    writer and has written its sidecar. That does not help a plan that only makes lineages of its own:
+    recovery may retire it although it can still commit on any later manifest.
     """
-    placed = place_heads(context, plan, epoch)
-    if isinstance(placed, Blocked | Unknown):
-        return placed
-    return _commit(context, plan, parent, epoch, placed)
+    boundary = context.chain.boundary.request() if staged and plan.contested else None
+    heads = place_heads(context, plan, epoch, boundary)
+    if isinstance(heads, Blocked | Unknown):
+        return heads
+    next_id = parent.id + 1 if parent else 1
+    check = context.safeguards.boundary_check_after_sidecar
+    held = plan.held_ids if heads.boundary is not None and check(next_id, heads.boundary) else range(0)
+    return _commit(context, plan, parent, epoch, heads.placed, held)
 
 
 # Heads.
 
 
+@dataclass(frozen=True, slots=True)
+class Heads:
+    placed: Mapping[str, Placed]
+    boundary: int | None
+    """As read beside them; None if it was not read."""
+
+
 def place_heads(
-    context: BranchContext, plan: PublishPlan, epoch: int
-) -> dict[str, Placed] | Blocked | Unknown:
-    """Create the head of every touched table; returns the place of each, or why one has none."""
+    context: BranchContext, plan: PublishPlan, epoch: int, read_boundary: Get | None = None
+) -> Heads | Blocked | Unknown:
+    """Create the head of every touched table; returns the place of each, or why one has none.
+
+    `read_boundary` is sent beside the first creates.
+    """
+    boundary = None
     numbers = {action.table: action.first_number for action in plan.moving}
     placed: dict[str, Placed] = {}
     blocked: Blocked | None = None
@@ -127,7 +152,12 @@ def place_heads(
             number = numbers[action.table]
             body = version_document(plan, action, number)
             puts.append(Put(keys.version(action.pin_at(number)), body, ABSENT, JSON))
-        for action, put, result in zip(waiting, puts, context.create_all(puts), strict=True):
+        beside = [read_boundary] if read_boundary is not None else []
+        read_boundary = None
+        *replies, last = [*context.store.send_all([*puts, *beside]), None][: len(puts) + 1]
+        if last is not None and last.outcome in (Outcome.DONE, Outcome.MISSING):
+            boundary = context.chain.boundary.value(last)[0]
+        for action, put, result in zip(waiting, puts, context.create_all(puts, replies=replies), strict=True):
             table = action.table
             if result.body is None:
                 return Unknown(plan.id, f"it is unknown whether {put.key} was created", plan.base)
@@ -145,7 +175,7 @@ def place_heads(
                     why = Why.FENCED if verdict is Head.LATER else Why.STALE
                     if blocked is None or why is Why.FENCED:
                         blocked = Blocked(why, table, found, placed)
-    return blocked or placed
+    return blocked or Heads(placed, boundary)
 
 
 def judge(context: BranchContext, found: Version, plan: PublishPlan, action: Action, epoch: int) -> Head:
@@ -163,8 +193,12 @@ def _commit(
     parent: Manifest | None,
     epoch: int,
     placed: Mapping[str, Placed],
+    held: range,
 ) -> PlanResult:
-    """Create the manifest that `plan` makes of `parent`, or of the manifests that won before us."""
+    """Create the manifest that `plan` makes of `parent`, or of the manifests that won before us.
+
+    No cleanup deletes the ids in `held`.
+    """
     whole = True
     tries = CLAIMS_MAX if plan.kind == "claim" else RETRIES_MAX
     for _ in range(tries + 1):
@@ -182,13 +216,13 @@ def _commit(
         found = manifest if result.created else read_manifest(result.body, context.chain.key(manifest.id))
         winners: Sequence[Manifest] = ()
         if found.plan == plan.id:
-            if _above_boundary(context, found):
+            if found.id in held or _above_boundary(context, found):
                 return Published(found, plan.id)
         else:
             news = context.chain.after(manifest.id - 1)
             winners, whole = context.manifests(news), whole and news.whole
             mine = next((winner for winner in winners if winner.plan == plan.id), None)
-            if mine is not None and news.whole and _above_boundary(context, mine):
+            if mine is not None and news.whole and (mine.id in held or _above_boundary(context, mine)):
                 return Published(mine, plan.id)
         if winners:
             newest: Manifest | None = winners[-1]

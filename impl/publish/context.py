@@ -25,6 +25,8 @@ from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
 MAIN = "main"
 GRACE_S = 60.0
 """Seconds for which an unfenced sidecar counts as a live write. Only politeness depends on it."""
+STUCK_AFTER_S = 5.0
+"""Seconds for which a writer watches the unfinished plan of another in its way before it ends that plan."""
 RETRY = RetryPolicy("publish", StoreUnavailable, attempts=6, backoff_s=0.1)
 """Five retries, about two seconds of pauses."""
 
@@ -34,6 +36,7 @@ class BranchContext(Context):
     branch: str
     safeguards: Safeguards
     grace_s: float = GRACE_S
+    stuck_after_s: float = STUCK_AFTER_S
     retry: RetryPolicy = field(default=RETRY, kw_only=True)
 
     @property
@@ -84,6 +87,31 @@ def delete_sidecar(plan: str) -> Delete:
     return Delete(keys.sidecar(plan), ANYTHING)
 
 
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The end of one sidecar."""
+
+    plan: str
+    branch: str
+    classified: str
+    done: str
+    """left, retired, rolled-forward, rolled-back. Rolled back is for ever. A plan that is retired unsettled
+    blocks no writer. It may still be published if it is of an earlier epoch (its owner stages it once more,
+    and recovery rolls it forward), or if it only creates tables.
+    """
+    text: str
+    epoch: int
+    """In which the plan was begun."""
+
+    @property
+    def may_be_alive(self) -> bool:
+        return self.classified == "live"
+
+    @property
+    def is_over(self) -> bool:
+        return self.done != "left"
+
+
 class Mode(enum.StrEnum):
     CLAIM = "claim"
     """Write, and fence all earlier writers: the default."""
@@ -106,6 +134,10 @@ class Handle:
         self.epoch = 0
         self.fenced = ""
         """Why this handle can no longer write; empty while it can."""
+        self.obstacle: Notice | None = None
+        """The plan of another that was in the way of the last publish."""
+        self._met = ("", 0)
+        """The plan that is in the way, and the time by this process's own clock when it was first."""
         self.retiring: list[str] = []
         """Plans whose sidecars the next stage step, or closing, deletes."""
         self._latest: Manifest | None = None
@@ -124,7 +156,7 @@ class Handle:
                 "create the catalog, or look at the branches it has"
             )
         self._latest = found
-        return self._check_exists()
+        return self.check_exists()
 
     def refresh(self) -> Manifest:
         """Catch up with the commits of others."""
@@ -136,12 +168,22 @@ class Handle:
         newest = chain.newest_after(self.latest.id, probe)
         if newest is not None:
             self.learn([read_manifest(newest[1], chain.key(newest[0]))])
-        return self._check_exists()
+        return self.check_exists()
 
     def learn(self, manifests: Sequence[Manifest]) -> None:
         for manifest in manifests:
             if self._latest is None or manifest.id > self._latest.id:
                 self._latest = manifest
+
+    def is_stuck(self, plan: str) -> bool:
+        """Return True if this plan of another has been in the way for longer than this handle is patient.
+
+        Only times of this process are compared. Another plan in the way is progress.
+        """
+        now_ns = self.context.env.monotonic_ns()
+        if self._met[0] != plan:
+            self._met = (plan, now_ns)
+        return now_ns - self._met[1] >= round(self.context.stuck_after_s * 1e9)
 
     def join(self) -> None:
         """Write in the present epoch."""
@@ -150,14 +192,14 @@ class Handle:
     def check_writable(self) -> None:
         if self.mode is Mode.READ:
             raise Invalid("this catalog was opened for reading; open it with mode='claim' or 'join' to write")
-        self._check_exists()
+        self.check_exists()
         theirs = self.latest.epoch
         if not self.fenced and self.context.safeguards.epoch_check(self.epoch, theirs) is Epoch.LATER:
             self.fenced = f"epoch {theirs} was claimed, this writer has {self.epoch}"
         if self.fenced:
             raise Fenced(f"this writer is fenced ({self.fenced}); open the catalog again to take over")
 
-    def _check_exists(self) -> Manifest:
+    def check_exists(self) -> Manifest:
         if self.latest.deleted:
             raise Absent(f"branch {self.context.branch!r} was deleted by {self.latest.author}")
         return self.latest

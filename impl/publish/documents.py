@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 from fencepost.impl.publish.errors import Damaged
 
 FORMAT = 1
+HELD_MAX = 16
+"""Manifest ids that cleanup keeps for one plan: more than a writer reaches by retries, as a rule."""
 JSON = "application/json"
 T = TypeVar("T")
 
@@ -317,6 +319,17 @@ class PublishPlan:
     def recoverable(self) -> bool:
         """True if the plan writes objects before its manifest, so that it needs a sidecar."""
         return (bool(self.moving) or self.hold is not None) and not self.undoes
+
+    @property
+    def contested(self) -> bool:
+        """True if the plan extends a lineage that other plans extend too. Once recovery has retired it, it is
+        refused on every later manifest: a pin has moved, an epoch was claimed, or a rival has its place."""
+        return any(action.contested for action in self.actions)
+
+    @property
+    def held_ids(self) -> range:
+        """The manifests that cleanup keeps while the plan has its sidecar: the first after its base."""
+        return range(self.base + 1, self.base + 1 + HELD_MAX)
 
     def to_bytes(self) -> bytes:
         actions = [action.to_json() for action in self.actions]

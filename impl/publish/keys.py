@@ -7,6 +7,7 @@ from fencepost.impl.publish.errors import Invalid
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 RECOVERY = "recovery/"
+RETIRED = "retired/"
 DATA = "data/"
 TABLES = "table/"
 BRANCHES = "branch/"
@@ -33,8 +34,27 @@ def sidecar(plan: str) -> str:
     return f"{RECOVERY}{plan}.json"
 
 
+def retired(branch: str) -> str:
+    return f"{RETIRED}{branch}/"
+
+
+def record(branch: str, base: int, newest: int, plan: str) -> str:
+    """The record of a retired plan: its writer may still create manifests after `base` and up to `newest`."""
+    return f"{retired(branch)}{base:020d}-{newest:020d}-{plan}.json"
+
+
+def ids_of_record(key: str) -> range:
+    """The ids of manifests that a record holds."""
+    base, newest, _ = key.rsplit("/", 1)[-1].split("-", 2)
+    return range(int(base) + 1, int(newest) + 1)
+
+
 def versions(location: str) -> str:
     return f"{TABLES}{location}/version/"
+
+
+def lineages(table: str) -> str:
+    return f"{TABLES}{table}~"
 
 
 def version(pin: Pin) -> str:

@@ -1,8 +1,8 @@
 """The publish machine: every verb's plan goes through `publish` or, for branches, through its parts.
 
 stage      the probe of the next manifest, the fragments, the sidecar, old sidecars to retire   one step
-execute    heads, then the manifest; recovery calls it as well                                  two steps
-           and the boundary check                                                               one step
+execute    heads and the boundary, then the manifest; recovery calls it as well                 two steps
+           another look at the boundary, where the first one does not suffice                   one step
 conclude   the result of a plan that was not published. `StaleView` and `Fenced` mean invisible
            for ever. Where that is not certain, the result is `Unknown`.
 """
@@ -38,9 +38,11 @@ def publish(
     of `plan` were not compared with what it found.
     """
     handle.check_writable()
+    handle.obstacle = None
     if plan.recoverable:
         parent = stage(handle, plan, parent, fragments)
-    return conclude(handle, plan, execute(handle.context, plan, parent, handle.epoch))
+    result = execute(handle.context, plan, parent, handle.epoch, staged=plan.recoverable)
+    return conclude(handle, plan, result)
 
 
 def claim(handle: Handle) -> None:
@@ -164,7 +166,8 @@ def _rival(handle: Handle, plan: PublishPlan, result: Blocked) -> PublishError:
             return _error(handle, refused.why, refused.text)
         rival = handle.context.sidecar(found.undoes or found.plan)
         if rival is not None:
-            notice = recover_plan(handle, rival)
+            notice = recover_plan(handle, rival, stuck=handle.is_stuck(rival.id))
+            handle.obstacle = notice
             return _error(handle, Why.STALE, f"plan {rival.id} is writing table {table}: {notice.text}")
         if found.undoes and finish_undo(handle, found):
             return _error(handle, Why.STALE, f"table {table} had an unfinished undo of plan {found.undoes}")

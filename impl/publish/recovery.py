@@ -3,7 +3,8 @@
 Each sidecar is classified against the newest manifest and the version objects. The evidence can only get
 worse for its plan:
 
-    live                 young, and its epoch is not fenced: a live write; left alone, with a notice
+    live                 young, and its epoch is not fenced: a live write; left alone, with a notice, unless
+                         it is stuck: a writer in whose way it is has watched it for long enough
     settled              every touched pin has moved on: published, or superseded for ever
     complete             all heads are the plan's and its expectations hold: rolled forward by `execute`
     no movement          no head is the plan's
@@ -25,8 +26,8 @@ sidecar first and reads the boundary afterwards. In any order, one of them sees 
 """
 
 import enum
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.commit import (
@@ -40,11 +41,21 @@ from fencepost.impl.publish.commit import (
     judge,
     refusal,
 )
-from fencepost.impl.publish.context import BranchContext, Handle, delete_sidecar
-from fencepost.impl.publish.documents import Action, Manifest, PublishPlan, Version, read_version
+from fencepost.impl.publish.context import BranchContext, Handle, Notice, delete_sidecar
+from fencepost.impl.publish.documents import (
+    FORMAT,
+    JSON,
+    Action,
+    Manifest,
+    PublishPlan,
+    Version,
+    encode,
+    read_version,
+)
 from fencepost.impl.publish.errors import StoreUnavailable
 from fencepost.impl.publish.safeguards import Head, Standing
-from fencepost.impl.store.requests import Get, Outcome
+from fencepost.impl.store import ABSENT
+from fencepost.impl.store.requests import Get, Outcome, Put
 
 ATTEMPTS_MAX = 5
 """Attempts to classify a plan while others move."""
@@ -61,39 +72,28 @@ class Slot(enum.Enum):
     RIVAL_BEYOND = "rival-beyond"
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """The end of one sidecar."""
-
-    plan: str
-    branch: str
-    classified: str
-    done: str
-    """left, retired, rolled-forward, rolled-back. Rolled back is for ever. A plan that is retired unsettled
-    blocks no writer. It may still be published if it is of an earlier epoch (its owner stages it once more,
-    and recovery rolls it forward), or if it only creates tables.
-    """
-    text: str
-    epoch: int
-    """In which the plan was begun."""
-
-
-def recover(handle: Handle) -> list[Notice]:
-    """Settle every sidecar that belongs to this handle's branch."""
+def recover(handle: Handle, plans: Sequence[PublishPlan] | None = None) -> list[Notice]:
+    """Settle every sidecar of this handle's branch; `plans` are all sidecars, if already read."""
     notices = []
-    for plan in handle.context.sidecars():
+    for plan in handle.context.sidecars() if plans is None else plans:
         branch = plan.hold[0] if plan.kind == "branch" and plan.hold else plan.branch
         if branch == handle.context.branch:
             notices.append(recover_plan(handle, plan))
     return notices
 
 
-def recover_plan(handle: Handle, plan: PublishPlan) -> Notice:
-    """Settle one plan, unless it may be alive."""
+def recover_plan(handle: Handle, plan: PublishPlan, *, stuck: bool = False) -> Notice:
+    """Settle one plan, unless it may be alive. One that is `stuck` in our way is ended in any case.
+
+    That is safe with a writer that is alive: the plan is completed, or undone by a commit in the slot for
+    which its writer competes. It is never just retired, as a fenced one may be.
+    """
     context = handle.context
     age_ns = context.env.now_ns() - plan.time_ns
     grace_ns = round(context.grace_s * 1e9)
     standing = context.safeguards.grace_window(plan.epoch, handle.latest.epoch, age_ns, grace_ns)
+    if standing is Standing.LIVE and stuck:
+        standing = Standing.EXPIRED
     if standing is Standing.LIVE:
         text = f"begun {age_ns / 1e9:.1f} s ago by {plan.author}, left alone for {context.grace_s:g} s"
         return _notice(plan, "live", "left", text)
@@ -105,10 +105,12 @@ def recover_plan(handle: Handle, plan: PublishPlan) -> Notice:
 def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Notice:
     classified = "no movement"
     before = None
+    undone = False
     for _ in range(ATTEMPTS_MAX):
         parent = handle.latest
         if all(parent.pin(action.table) != action.base for action in plan.actions):
-            return _retire(handle, plan, "settled", "retired")
+            ended = (classified, "rolled-back") if undone else ("settled", "retired")
+            return _retire(handle, plan, *ended)
         slots = _slots(handle.context, plan, handle.epoch)
         classified = _classify(slots)
         if classified == "complete" and refusal(handle.context, plan, parent, (), handle.epoch) is None:
@@ -117,10 +119,15 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
             wanted = {Slot.MINE, Slot.UNDOING} | ({Slot.EMPTY} if standing is Standing.EXPIRED else set())
             tables = [a.table for a in _restorable(plan, parent) if slots[a.table] in wanted]
             if not tables:
-                return _retire(handle, plan, classified, "retired")
+                return _retire(handle, plan, classified, "rolled-back" if undone else "retired")
             result, done = _undo(handle, plan, parent, tables), "rolled-back"
         if isinstance(result, Published):
             handle.learn([result.manifest])
+            undone = done == "rolled-back"
+            if undone and any(
+                handle.latest.pin(a.table) == a.base for a in plan.actions if a.table in tables
+            ):
+                continue  # the plan's own writer has committed an undo of fewer tables
             return _retire(handle, plan, classified, done)
         seen = (parent.id, slots)
         if not _may_look_again(handle, result) or seen == before:
@@ -142,9 +149,19 @@ def _may_look_again(handle: Handle, result: PlanResult) -> bool:
 
 
 def _retire(handle: Handle, plan: PublishPlan, classified: str, done: str) -> Notice:
-    """Delete the sidecar. The notice says `done` only when the delete is certain: while the sidecar exists,
-    the next recovery may roll forward a plan that had not moved when we looked.
+    """Record the plan, and delete its sidecar. The notice says `done` only when the delete is certain: while
+    the sidecar exists, the next recovery may roll forward a plan that had not moved when we looked.
+
+    The writer may be alive, and has perhaps still to create a manifest, on a parent that it met before the
+    plan was refused for ever. The record holds the ids that this can be, as the sidecar has: else the create
+    could succeed where a manifest was deleted.
     """
+    newest = min(handle.latest.id, plan.held_ids[-1])
+    body = encode({"format": FORMAT, "plan": plan.id, "base": plan.base, "newest": newest})
+    name = keys.record(plan.branch, plan.base, newest, plan.id)
+    records = handle.context.safeguards.retired_plans_recorded(Put(name, body, ABSENT, JSON))
+    if plan.contested and any(result.body is None for result in handle.context.create_all(records)):
+        return _notice(plan, classified, "left", f"{classified}, and perhaps {name} was not written")
     try:
         handle.context.read(delete_sidecar(plan.id))  # unconditional, so that it may be sent again
     except StoreUnavailable as error:

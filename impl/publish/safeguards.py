@@ -92,6 +92,21 @@ def inbound_check_on_removal(removed: Sequence[object], pointed_at: Mapping[obje
     return next((key for key in removed if key in pointed_at), None)
 
 
+def boundary_check_after_sidecar(next_id: int, boundary: int) -> bool:
+    """Return True if every cleanup that could delete `next_id` lists the sidecars after ours was written."""
+    return next_id > boundary
+
+
+def manifests_held_for_plans(plan: PublishPlan, id_: int) -> bool:
+    """Return True if cleanup must keep manifest `id_`: the writer of a staged plan may still create it."""
+    return id_ in plan.held_ids
+
+
+def retired_plans_recorded(record: Put) -> Sequence[Put]:
+    """Return what recovery writes before it retires a plan: the ids that its writer may still create."""
+    return [record]
+
+
 def boundary_check_after_create(created: int, boundary: int) -> bool:
     """Return True if a create that succeeded was a success: ids up to the boundary may have been deleted."""
     return created > boundary
@@ -133,6 +148,9 @@ class Safeguards:
     inbound_check_on_removal: Callable[[Sequence[object], Mapping[object, str]], object | None] = (
         inbound_check_on_removal
     )
+    boundary_check_after_sidecar: Callable[[int, int], bool] = boundary_check_after_sidecar
+    manifests_held_for_plans: Callable[[PublishPlan, int], bool] = manifests_held_for_plans
+    retired_plans_recorded: Callable[[Put], Sequence[Put]] = retired_plans_recorded
     boundary_check_after_create: Callable[[int, int], bool] = boundary_check_after_create
     read_back_on_unknown: Callable[[Put], bool] = read_back_on_unknown
     late_head: Callable[[Version, PublishPlan, Pin | None, Epoch], Head] = late_head

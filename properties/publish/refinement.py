@@ -66,7 +66,9 @@ REQUEST_RULES = RequestRules(
     kept=("boundary",),
     staged=Staged("sidecar", "fragments", "fragment", then="version", unless="undo", owner="plan"),
     freed=Freed("fragment", by="manifest", name="kind", value="sweep"),
-    confirmed=Confirmed("manifest", "boundary", concluded="sidecar", noted="acked", owner="plan"),
+    confirmed=Confirmed(
+        "manifest", "boundary", concluded="sidecar", noted="acked", owner="plan", guarded=True
+    ),
     seen_first=("sidecar",),
     not_judged=(
         "rows, and the fragments of plans whose sidecars do not count them",
@@ -74,7 +76,7 @@ REQUEST_RULES = RequestRules(
     ),
 )
 """Conditions; a plan's fragments before its heads, and a sweep before their deletion; the boundary after a
-create that succeeded."""
+create that succeeded, or between the sidecar and the create."""
 FAR = 10**9
 
 
@@ -260,6 +262,7 @@ class PublishRefinement(Refinement):
         if id_ < 2:
             return OUT_OF_BOUNDS
         w, epoch = seen.rank("plan"), seen.rank("epoch")
+        own = IMPOSSIBLE
         if kind == "claim":
             readings = self.does("claim")
         elif kind == "publish":
@@ -273,11 +276,19 @@ class PublishRefinement(Refinement):
                 readings = (*self.does("undo_own_commit", w=w), *readings)
         else:
             return OUT_OF_BOUNDS
-        return where(
+        shown = where(
             f"it is manifest {id_} of epoch {epoch} and pins what it pins",
-            lambda s: ((s.last == id_) & (s.epoch == epoch) & _pinned(s, seen)) | (s.deleted >= id_),
+            lambda s: (s.last == id_) & (s.epoch == epoch) & _pinned(s, seen),
             readings,
         )
+        # On an id that was deleted the create shows nothing to anybody, whoever sends it.
+        missed = where(
+            f"manifest {id_} was deleted, and is the next of its writer",
+            lambda s: (s.deleted >= id_) & (s.writer[w].parent + 1 == id_),
+            own,
+        )
+        unseen = where(f"manifest {id_} was deleted", lambda s: s.deleted >= id_, STUTTER)
+        return (*shown, *missed, *unseen)
 
     def deleted(self, seen: Observation) -> Actions:
         id_ = seen.rank("id in manifest")

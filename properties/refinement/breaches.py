@@ -192,13 +192,23 @@ class _RequestJudge:
         asks = np.append(self._of(rule.concluded) & self.deletes, none | True)
         written = np.append(self._of(rule.written) & self.writes & self.done, none)
         reads = np.append(self._of(rule.read) & self.reads & (self.found | self.missing), none)
-        owner = self._owners(rule.owner, rows, asks | written)
+        documents = (self.writes & self.effect) | (self.reads & self.found)
+        documents = np.append(self._of(rule.concluded) & documents, none)
+        owner = self._owners(rule.owner, rows, asks | written | documents)
         asks &= owner != NONE
         both, _ = events.numbered(life, owner)
         created = self._before(written, both, ends, ends, asks, rows)
         read = self._before(reads, life, ends, rows, asks, rows)
         broken = (created != NONE) & (read <= created)
         text = f"its process created the {rule.written}, and has not read the {rule.read} since"
+        if rule.guarded:
+            text += f", nor between the {rule.concluded} and that"
+            sent, looked = np.full((2, len(rows)), NONE, np.int64)
+            sent[asks] = self._before(written, both, ends, rows, asks, rows)
+            looked[asks] = self._before(reads, life, ends, rows, asks, sent)
+            # A document whose write got no answer may have been there since it was sent.
+            there = np.where(ends == len(events), rows, ends)
+            broken &= self._before(documents, both, there, there, asks, looked) == NONE
         return rows[asks][broken], lambda _: text, True
 
     # Data objects.

@@ -8,7 +8,8 @@ table at once:
     kept         nothing deletes a key of some kind
     staged       a document counts the data objects of its owner: all are stored before the owner goes on
     freed        a data object that the run stored is deleted only after a document that allows it
-    confirmed    after a write was answered `done`, a key is read before its owner concludes
+    confirmed    after a write was answered `done`, a key is read before its owner concludes; or it was read
+                 before the write, and after the owner's document
     read_first   a process that writes one kind of key has read another one before
     seen_first   a process that deletes a key of some kind has written or read that key before
     existence    no request finds an object missing that was there and that nothing can have deleted since,
@@ -54,7 +55,8 @@ class Freed:
 @dataclass(frozen=True)
 class Confirmed:
     """After its `written` was answered `done`, a process reads `read`, and then deletes the owner's
-    `concluded` or notes the outcome `noted`.
+    `concluded` or notes the outcome `noted`. With `guarded`, it may instead read `read` after it has written
+    `concluded`, and before it sends `written`.
     """
 
     written: str
@@ -62,6 +64,7 @@ class Confirmed:
     concluded: str
     noted: str
     owner: str
+    guarded: bool = False
 
 
 @dataclass(frozen=True)

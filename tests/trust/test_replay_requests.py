@@ -12,6 +12,7 @@ import pytest
 
 from bench.million_runs import INGEST
 from bench.traces import driven
+from fencepost.impl.publish import Mode
 from fencepost.impl.store.events import Event
 from fencepost.properties.ingest import IngestRefinement
 from fencepost.properties.publish import PublishRefinement
@@ -20,6 +21,7 @@ from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.trace import table_of
 from fencepost.sim.trace.columns import events as columns
+from tests.properties.publish.test_refinement import Traces, write
 
 Run = list[Event]
 FULL, PLAIN = "with landings", "with requests and responses only"
@@ -232,6 +234,24 @@ def test_a_missing_boundary_check_is_rejected(recorded: str) -> None:
     found, reason = verdict("publish", without(run, *reads))
     assert found == "rejected"
     assert "has not read the boundary since" in reason
+
+
+def test_a_boundary_read_between_sidecar_and_manifest_is_a_check() -> None:
+    """Without it, and with a read before the sidecar in its place, the run is rejected."""
+    traces = Traces()
+    with traces.open("ann", Mode.JOIN) as ann:
+        write(ann, "one")
+    run = traces.events
+    assert verdict("publish", run) == ("accepted", "")
+    (staged,) = [op for op, _ in where(run, "put", "recovery/")]
+    (read,) = [op for op, _ in where(run, "get", "/boundary.json", "missing") if op > staged]
+    found, reason = verdict("publish", without(run, read))
+    assert found == "rejected"
+    assert "nor between the sidecar and that" in reason
+    others = without(run, read)
+    at = next(number for number, event in enumerate(others) if event.op == staged)
+    moved = [event for event in run if event.op == read]
+    assert verdict("publish", [*others[:at], *moved, *others[at:]])[0] == "rejected"
 
 
 def test_a_missing_boundary_check_is_rejected_where_the_outcome_is_noted() -> None:

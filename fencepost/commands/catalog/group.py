@@ -8,7 +8,7 @@ others were first or took over, or it is unknown     exit 3, and what settles it
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,7 +42,7 @@ from fencepost.impl.publish import (
     StoreUnavailable,
     Unknown,
 )
-from fencepost.impl.publish.context import GRACE_S, MAIN, BranchContext
+from fencepost.impl.publish.context import GRACE_S, MAIN, STUCK_AFTER_S, BranchContext
 from fencepost.impl.store import Store, open_store
 from fencepost.impl.store.layers.metered import Cost, Metered
 
@@ -81,7 +81,16 @@ GRACE = click.option(
     default=GRACE_S,
     show_default=True,
     metavar="SECONDS",
-    help="Leave a killed writer's unfinished commit alone for so long; its tables refuse others meanwhile.",
+    help="Leave a killed writer's unfinished commit alone for so long when opening the catalog.",
+)
+STUCK_AFTER = click.option(
+    "--stuck-after",
+    "stuck_after_s",
+    type=click.FloatRange(0),
+    default=STUCK_AFTER_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long for the unfinished commit of another that is in the way, then end it and go on.",
 )
 AT = click.option("--at", type=click.IntRange(1), metavar="MANIFEST", help="An earlier state; see `log`.")
 
@@ -96,17 +105,21 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with `--grace` if it writes, `--record` and `--json`."""
-    grace = (GRACE,) if AUTHOR in parameters else ()
+    """Add a command on the catalog at URL, with `--grace` and `--stuck-after` if it writes, `--record` and
+    `--json`.
+    """
+    waits = (GRACE, STUCK_AFTER) if AUTHOR in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:
         @functools.wraps(act)
-        def with_url(url: str, grace_s: float = GRACE_S, **options: Any) -> Result:
-            with _Requests.of_command(grace_s) as requests:
+        def with_url(
+            url: str, grace_s: float = GRACE_S, stuck_after_s: float = STUCK_AFTER_S, **options: Any
+        ) -> Result:
+            with _Requests.of_command(grace_s, stuck_after_s) as requests:
                 result = act(url, **options)
             return result._replace(found={"url": url, **result.found, "storage": requests.to_json()})
 
-        options = (*parameters, *grace, record_store_option, json_option)
+        options = (*parameters, *waits, record_store_option, json_option)
         return add_subcommand(group, name, summary, (URL, *options), ERRORS)(with_url)
 
     return add
@@ -114,18 +127,19 @@ def subcommand(
 
 @dataclass
 class _Requests:
-    """The requests that one command sends, and the grace period that it applies."""
+    """The requests that one command sends, and how long it waits for others."""
 
     grace_s: float
+    stuck_after_s: float
     opened: contextlib.ExitStack
     costs: list[Cost] = field(default_factory=list)
     """A cost for each store that the command opened, one after the other."""
 
     @staticmethod
     @contextlib.contextmanager
-    def of_command(grace_s: float) -> "Iterator[_Requests]":
+    def of_command(grace_s: float, stuck_after_s: float) -> "Iterator[_Requests]":
         with contextlib.ExitStack() as opened:
-            requests = _Requests(grace_s, opened)
+            requests = _Requests(grace_s, stuck_after_s, opened)
             opened.callback(_REQUESTS.reset, _REQUESTS.set(requests))
             yield requests
 
@@ -162,12 +176,19 @@ def reading(url: str, branch: str = MAIN) -> Catalog:
     return _open(url, branch, "read", "")
 
 
-def writing(url: str, author: str | None, branch: str = MAIN, *, create: bool = False) -> Catalog:
-    """Join the other writers: a command that claimed would fence every service that has the catalog open."""
-    return _open(url, branch, "join", author or user_name(), create=create)
+def writing(
+    url: str, author: str | None, branch: str = MAIN, *, create: bool = False, tables: Sequence[str] = ()
+) -> Catalog:
+    """Join the other writers: a command that claimed would fence every service that has the catalog open.
+
+    Name the `tables` that the command is going to write, if they are known.
+    """
+    return _open(url, branch, "join", author or user_name(), create=create, tables=tables)
 
 
-def _open(url: str, branch: str, mode: str, author: str, *, create: bool = False) -> Catalog:
+def _open(
+    url: str, branch: str, mode: str, author: str, *, create: bool = False, tables: Sequence[str] = ()
+) -> Catalog:
     refuse_memory(url)
     requests = _REQUESTS.get()
     try:
@@ -178,6 +199,8 @@ def _open(url: str, branch: str, mode: str, author: str, *, create: bool = False
             author=author,
             create=create,
             grace_s=requests.grace_s,
+            stuck_after_s=requests.stuck_after_s,
+            tables=tables,
             layer=lambda store: requests.count(recorded_store(store, url, "publish")),
         )
     except Absent:

@@ -199,7 +199,7 @@ def put(
     rows = _read(files)
     puts = Puts(rows, mode, _keys(keys, rows), _edges(edges, rows), add_columns)
     counts = {table: len(found.rows) for table, found in rows.items()}
-    with writing(url, author, branch) as catalog:
+    with writing(url, author, branch, tables=list(rows)) as catalog:
         try:
             result = catalog.write(puts.change, message=message)
         except Dangling as error:

@@ -55,6 +55,21 @@ def inbound_check_on_removal(_removed: Sequence[object], _pointed_at: Mapping[ob
     return None
 
 
+def boundary_check_after_sidecar(_next_id: int, _boundary: int) -> bool:
+    """Rely on cleanup, also where it may have run before the sidecar was written."""
+    return True
+
+
+def manifests_held_for_plans(_plan: PublishPlan, _id: int) -> bool:
+    """Delete every manifest up to the boundary, whatever staged plans still need."""
+    return False
+
+
+def retired_plans_recorded(_record: Put) -> Sequence[Put]:
+    """Retire a plan without a record of the ids that its writer may create."""
+    return ()
+
+
 def boundary_check_after_create(_created: int, _boundary: int) -> bool:
     """Trust a successful create."""
     return True
@@ -82,6 +97,9 @@ MUTANTS = {
     "reads-checked-within-group": Mutant(reads_checked_within_group, "group"),
     "inbound-check-on-removal": Mutant(inbound_check_on_removal, "alone"),
     # Two context switches at the right places and no fault suffice; with faults the search takes minutes.
+    "boundary-check-after-sidecar": Mutant(boundary_check_after_sidecar, "cleaner", {"crash": 0, **NO_LOSS}),
+    "manifests-held-for-plans": Mutant(manifests_held_for_plans, "housekeeper", {"crash": 0, **NO_LOSS}),
+    "retired-plans-recorded": Mutant(retired_plans_recorded, "cleaner", {"crash": 0, **NO_LOSS}),
     "boundary-check-after-create": Mutant(boundary_check_after_create, "cleaner", {"crash": 0, **NO_LOSS}),
     "read-back-on-unknown": Mutant(read_back_on_unknown, "takeover"),
     "late-head": Mutant(late_head, "takeover"),

@@ -24,8 +24,8 @@ from fencepost.impl.publish import (
     Safeguards,
     Unknown,
 )
+from fencepost.impl.publish.context import STUCK_AFTER_S, Notice
 from fencepost.impl.publish.documents import read_manifest
-from fencepost.impl.publish.recovery import Notice
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
@@ -142,22 +142,26 @@ class ScenarioRun:
         """A handle of this process, and the meter below it."""
         return self._open(Watched(self.world.store(), self.world), author, mode, ahead_s)
 
-    def _open(self, store: Watched, author: str, mode: Mode, ahead_s: float) -> tuple[Catalog, Watched]:
+    def _open(
+        self, store: Watched, author: str, mode: Mode, ahead_s: float, stuck_after_s: float = STUCK_AFTER_S
+    ) -> tuple[Catalog, Watched]:
         env = ScenarioEnvironment(self.world, ahead_s=ahead_s)
-        catalog = Catalog.open(store, env=env, author=author, mode=mode, safeguards=self.safeguards)
+        catalog = Catalog.open(
+            store, env=env, author=author, mode=mode, safeguards=self.safeguards, stuck_after_s=stuck_after_s
+        )
         store.catalog = catalog
         for notice in catalog.notices:
             if promises(notice, catalog.epoch):
                 self.world.note("undone", notice.plan)
         return catalog, store
 
-    def warm(self, author: str) -> tuple[Catalog, Watched]:
+    def warm(self, author: str, stuck_after_s: float = STUCK_AFTER_S) -> tuple[Catalog, Watched]:
         """A handle that joined before the first step and has read the tables.
 
         The process itself opens it, on a copy of the objects: in most runs its code never runs.
         """
         watched = Watched(copy_of(self.founded), self.world)
-        catalog, _ = self._open(watched, author, Mode.JOIN, 0.0)
+        catalog, _ = self._open(watched, author, Mode.JOIN, 0.0, stuck_after_s)
         catalog.snapshot().load()
         watched.inner = self.world.store()
         return catalog, watched

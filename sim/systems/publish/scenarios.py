@@ -103,6 +103,34 @@ def cleaner(run: ScenarioRun) -> None:
     _cleaner(run, "bob", Mode.CLAIM, Mode.CLAIM)
 
 
+def housekeeper(run: ScenarioRun) -> None:
+    """A writer, and one that commits twice beside it and then deletes all manifests but the last."""
+    run.found({"ann adds": ADD, "bob points at 2": POINT, "bob points again": BOBS["links"]})
+    _writer(run, "ann", "ann adds")
+
+    def live() -> None:
+        catalog, meter = run.warm("bob")
+        run.publish(catalog, meter, "bob points at 2")
+        run.publish(catalog, meter, "bob points again")
+        catalog.cleanup(keep=1)
+        catalog.close()
+
+    run.world.spawn(live, name="bob", restart=False, may_raise=(PublishError,))
+
+
+def impatient(run: ScenarioRun) -> None:
+    """Two writers of one table, of which one ends any plan that is in its way, whether its writer lives."""
+    run.found({"ann grows": GROW, "bob renames": RENAME})
+    _writer(run, "ann", "ann grows")
+
+    def live() -> None:
+        catalog, meter = run.warm("bob", stuck_after_s=0.0)
+        run.publish(catalog, meter, "bob renames")
+        catalog.close()
+
+    run.world.spawn(live, name="bob", restart=False, may_raise=(PublishError,))
+
+
 def alone(
     run: ScenarioRun, message: str, change: Change, *, edge: bool = False, restart: bool = True
 ) -> None:
@@ -162,6 +190,8 @@ SCENARIOS: dict[str, Setup] = {
     "heir": lambda run: opener(run, Mode.CLAIM, "bob removes 2"),
     "two-tables": partial(two_writers, ann=("ann grows", GROW), bob=("bob renames", RENAME)),
     "cleaner": cleaner,
+    "housekeeper": housekeeper,
+    "impatient": impatient,
     "gone": partial(alone, message="ann renames", change=RENAME, restart=False),
     # The node that it removes is one that an edge points at.
     "alone": partial(alone, message="ann removes 2", change=REMOVE, edge=True),
@@ -170,8 +200,9 @@ SCENARIOS: dict[str, Setup] = {
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that one explores to the end while waiting, with a crash and a lost reply."""
-SKEWED = ("joiner",)
-"""Those in which a clock may be off by more than the grace window."""
+SKEWED = ("joiner", "impatient")
+"""Those in which recovery may take up the plan of a live writer: a clock is off by more than the grace
+window, or the plan was in the way for too long."""
 
 
 PLANS_MAX, CLAIMS_MAX = 8, 6
@@ -225,7 +256,7 @@ def play(
     else:
         scenario = run.world.pick("scenario", SMALL) if scenario == "small" else scenario
         SCENARIOS[scenario](run)
-    run.two_alone = scenario not in ("crowd", "cleaner", "group", "anything")
+    run.two_alone = scenario not in ("crowd", "cleaner", "housekeeper", "impatient", "group", "anything")
     declare_checks(run)
     # The order in which requests take effect on a real store is unknown.
     if isinstance(run.world, World):

@@ -61,6 +61,10 @@ class Scripted(Layer):
         """Act when the first request that fits has landed, and those behind it in its step have not."""
         self._hooks.append(_Hook(kind, prefix, act, "amid"))
 
+    def within(self, kind: str, prefix: str, act: Callable[[], object]) -> None:
+        """Act when the last request that fits has landed, and those before it in its step have not."""
+        self._hooks.append(_Hook(kind, prefix, act, "within"))
+
     @property
     def spent(self) -> bool:
         """Whether everything scripted happened."""
@@ -76,6 +80,12 @@ class Scripted(Layer):
             first = next(at for at, request in enumerate(requests) if hook.fits(request))
             self.inner.send_all(requests[: first + 1])
             hook.act()
+        for hook in self._due(requests, "within"):
+            last = max(at for at, request in enumerate(requests) if hook.fits(request))
+            reply = self.inner.send(requests[last])
+            hook.act()
+            others = self.inner.send_all([*requests[:last], *requests[last + 1 :]])
+            return [*others[:last], reply, *others[last:]]
         replies = self.inner.send_all(requests)
         for hook in self._due(requests, "after"):
             hook.act()
@@ -105,6 +115,9 @@ MUTANTS: dict[str, Callable[..., Any]] = {
     "pins-re-evaluated-on-retry": lambda plan, parent: None,
     "reads-checked-within-group": lambda read, changed: None,
     "inbound-check-on-removal": lambda removed, pointed_at: None,
+    "boundary-check-after-sidecar": lambda next_id, boundary: True,
+    "manifests-held-for-plans": lambda plan, id_: False,
+    "retired-plans-recorded": lambda record: [],
     "boundary-check-after-create": lambda created, boundary: True,
     "read-back-on-unknown": lambda put: False,
     "late-head": lambda found, plan, base, against: Head.OWN if found.plan == plan.id else Head.RIVAL,

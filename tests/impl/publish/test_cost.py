@@ -9,7 +9,9 @@ from fencepost.impl.publish import Catalog
 from fencepost.impl.store.layers import Cost, Metered
 from fencepost.impl.store.memory import MemoryStore
 
-HOPS_MAX = 4
+from .scripted import Crashed, Scripted
+
+HOPS_MAX = 3
 REQUESTS_MAX = 7
 REQUESTS_PER_TABLE_MAX = 3
 
@@ -55,7 +57,7 @@ def publish(catalog: Catalog, metered: Metered, name: str, tables: int, number: 
 
 @pytest.mark.parametrize("name", VERBS)
 def test_a_warm_publish_of_one_table(name: str) -> None:
-    """Four serial hops and seven requests, whatever the verb."""
+    """Three serial hops and seven requests, whatever the verb: sidecar, heads, manifest."""
     catalog, metered = opened(5)
     cost = publish(catalog, metered, name, 1, 1000)
     assert cost.serial_hops == HOPS_MAX
@@ -139,6 +141,40 @@ def test_a_branch_is_created_with_one_object(tables: int) -> None:
     created = [sent.key for sent in cost.sent if sent.kind == "put" and sent.key.startswith("branch/")]
     assert created == ["branch/dev/manifest/00000000000000000001.json"]
     assert cost.requests <= 10
+
+
+FRESH_HOPS = 6
+"""List; read manifest and version; read fragments; stage; heads; manifest."""
+
+
+@pytest.mark.parametrize(("tables", "depth"), [(4, 1), (4, 100), (4, 500), (217, 1)])
+def test_a_new_process_commits_in_six_hops(tables: int, depth: int) -> None:
+    """Whatever the number of tables and of commits before. Deleting its sidecar is one hop more."""
+    catalog, metered = opened(tables)
+    for number in range(depth):
+        catalog.write(lambda txn, n=number: txn.upsert("t0", [{"id": 1, "n": n}]))
+    catalog.close()
+    with metered.operation("put") as cost:
+        with Catalog.open(metered, mode="join", tables=["t0"]) as fresh:
+            fresh.write(lambda txn: txn.append("t0", [{"id": 1000, "n": 1}]))
+            assert cost.serial_hops == FRESH_HOPS
+        assert cost.serial_hops == FRESH_HOPS + 1
+    fragments = sum(sent.kind == "get" and sent.key.startswith("data/") for sent in cost.sent)
+    assert cost.requests - fragments == 13
+
+
+def test_a_guess_of_another_version_costs_a_hop_and_nothing_else() -> None:
+    """A version that no manifest pins is the newest of its lineage: what was read ahead is not used."""
+    catalog, metered = opened(2)
+    scripted = Scripted(metered)
+    scripted.crash_before("put", "branch/main/manifest/")
+    with pytest.raises(Crashed):
+        Catalog.open(scripted, mode="join").write(lambda txn: txn.append("t0", [{"id": 7, "n": 7}]))
+    with metered.operation("read") as cost:
+        other = Catalog.open(metered, mode="join", tables=["t0"])
+        assert [row["id"] for row in other.snapshot().rows("t0")] == [0]
+    assert cost.serial_hops == FRESH_HOPS - 3 + 1
+    assert catalog.refresh().id == other.manifest.id
 
 
 def test_reading_the_catalog_is_one_get() -> None:

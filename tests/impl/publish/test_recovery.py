@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.impl.publish import Catalog, Fenced, Published, PublishPlan, StaleView, Unknown
-from fencepost.impl.publish.context import Mode
+from fencepost.impl.publish.context import GRACE_S, STUCK_AFTER_S, Mode
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.memory import MemoryStore
 
@@ -117,8 +117,12 @@ def test_rolled_forward_and_live_leave_the_same_bytes() -> None:
     died.env.sleep(100)
     opener = Catalog.open(died, author="somebody else", mode="join")
     assert [notice.done for notice in opener.notices] == ["rolled-forward"]
-    expected = {key: body for key, body in live.contents().items() if not key.startswith("recovery/")}
-    assert dict(died.contents()) == expected
+    bookkeeping = ("recovery/", "retired/")
+    found, expected = (
+        {key: body for key, body in store.contents().items() if not key.startswith(bookkeeping)}
+        for store in (died, live)
+    )
+    assert found == expected
     assert next(manifest.author for manifest in opener.log()) == "victim"
 
 
@@ -224,3 +228,66 @@ def test_a_plan_round_trips_through_json() -> None:
     assert PublishPlan.from_bytes(plan.to_bytes()) == plan
     assert [action.table for action in plan.actions] == ["person", "place"]
     assert all(action.base is not None and action.runs for action in plan.actions)
+
+
+def test_a_killed_writer_holds_up_the_others_for_seconds() -> None:
+    """Without that, every other writer of its tables is refused for the grace period."""
+    store = graph()
+    crashed(store, "crash_before", MANIFEST)
+    other = Catalog.open(store, author="other", mode="join")
+    began = store.env.monotonic_ns()
+    result = other.write(lambda txn: txn.upsert("person", [{"id": 9, "name": "Eve"}]))
+    assert isinstance(result, Published)
+    assert STUCK_AFTER_S * 1e9 <= store.env.monotonic_ns() - began < 3 * STUCK_AFTER_S * 1e9 < GRACE_S * 1e9
+    other.close()
+    assert Catalog.open(store, mode="join").notices == [], "the plan of the killed writer is over"
+
+
+def test_a_plan_in_the_way_of_a_patient_writer_is_left_alone() -> None:
+    """The first attempt only notes that it is there; its writer may be about to commit."""
+    store = graph()
+    crashed(store, "crash_before", MANIFEST)
+    other = Catalog.open(store, author="other", mode="join")
+    for _ in range(3):
+        with pytest.raises(StaleView, match="left alone"):
+            other.publish(_eve(other))
+        other.refresh()
+
+
+def _eve(catalog: Catalog) -> Any:
+    draft = catalog.draft()
+    draft.upsert("person", [{"id": 9, "name": "Eve"}])
+    return draft
+
+
+@pytest.mark.parametrize("tables", [1, 2])
+def test_a_live_writer_that_others_end_learns_the_truth(tables: int) -> None:
+    """Complete, it was committed for it; half way, it is refused, and nothing of it is visible."""
+    store = graph()
+    script = Scripted(store)
+    slow = Catalog.open(script, author="slow", mode="join")
+    hasty = Catalog.open(store, author="hasty", mode="join", stuck_after_s=0)
+
+    def end() -> None:
+        hasty.write(lambda txn: txn.upsert("person", [{"id": 9, "name": "Eve"}]))
+
+    draft = slow.draft()
+    draft.append("person", [{"id": 7, "name": "Guy"}])
+    if tables == 1:
+        script.before("put", MANIFEST, end)
+        draft_ends = Published
+    else:
+        draft.append("place", [{"id": 7, "name": "Rome"}])
+        script.amid("put", "table/person", end)
+        draft_ends = StaleView
+    try:
+        result: Any = slow.publish(draft)
+    except StaleView as error:
+        result = error
+    assert script.spent
+    assert isinstance(result, draft_ends)
+    rows = Catalog.open(store, mode="read").snapshot().load()
+    people = {row["name"] for row in rows["person"]}
+    assert "Eve" in people
+    assert ("Guy" in people) == (tables == 1)
+    assert not rows["place"]

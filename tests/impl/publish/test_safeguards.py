@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from fencepost.impl.publish import SAFEGUARDS, Catalog, Dangling, Fenced, HeadAhead, Published, StaleView
+from fencepost.impl.publish import (
+    SAFEGUARDS,
+    Catalog,
+    Dangling,
+    Fenced,
+    HeadAhead,
+    Published,
+    StaleView,
+    Unknown,
+)
+from fencepost.impl.publish.documents import HELD_MAX
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
 
@@ -234,20 +244,103 @@ def test_inbound_check_on_removal(name: str | None) -> None:
             break
 
 
-@both("boundary-check-after-create")
-def test_boundary_check_after_create(name: str | None) -> None:
-    """A stalled writer creates an id again that cleanup deleted, and gets a false success."""
-    inner = graph()
+@pytest.fixture
+def inner() -> MemoryStore:
+    return graph()
+
+
+def commit_and_clean(inner: MemoryStore, name: str | None) -> int:
+    """Commit four times to another table and retain one manifest; returns how many were deleted."""
+    others = join(inner, name, "others")
+    for number in range(4):
+        add(others, "place", {"id": number, "name": "x"})
+    deleted = others.cleanup(keep=1).manifests
+    others.close()
+    return deleted
+
+
+@both("boundary-check-after-sidecar")
+def test_boundary_check_after_sidecar(inner: MemoryStore, name: str | None) -> None:
+    """A cleanup before the sidecar could not see it, and deletes the id that the writer then creates."""
     script = Scripted(inner)
-    stalled, others = join(script, name, "stalled"), join(inner, name, "others")
+    stalled = join(script, name, "stalled")
+    script.before("put", "recovery/", lambda: commit_and_clean(inner, name))
+    result = add(stalled, "person", CYD)
+    assert script.spent
+    assert isinstance(result, Published)
+    assert ("Cyd" in names(inner)) is (name is None), "acknowledged, but absent"
+
+
+@both("manifests-held-for-plans")
+def test_manifests_held_for_plans(inner: MemoryStore, name: str | None) -> None:
+    """A cleanup after the sidecar deletes the id that a stalled writer creates: a false success."""
+    script = Scripted(inner)
+    stalled = join(script, name, "stalled")
+    base = stalled.manifest.id
+    deleted: list[int] = []
+    script.before("put", MANIFEST, lambda: deleted.append(commit_and_clean(inner, name)))
+    result = add(stalled, "person", CYD)
+    assert deleted[0] == (base if name is None else base + 3), "all up to the base of the plan"
+    assert isinstance(result, Published)
+    assert ("Cyd" in names(inner)) is (name is None), "acknowledged, but absent"
+    stalled.close()
+    again = join(inner, None).cleanup(keep=1).manifests
+    assert name is not None or again >= 3, "when the plan is over, nothing is kept for it"
+
+
+@both("retired-plans-recorded")
+def test_retired_plans_recorded(inner: MemoryStore, name: str | None) -> None:
+    """Recovery retires the sidecar of a writer that is alive and fenced. Then nothing keeps its next id."""
+    script = Scripted(inner)
+    stalled = claim(script, name, "stalled")
 
     def meanwhile() -> None:
-        for number in range(4):
+        (notice,) = claim(inner, name, "heir").notices
+        assert (notice.classified, notice.done) == ("no movement", "retired")
+        commit_and_clean(inner, name)
+
+    script.within("get", "branch/main/boundary", meanwhile)
+    result = add(stalled, "person", CYD)
+    assert isinstance(result, Unknown if name is None else Published), "acknowledged, but absent"
+    assert script.spent
+    assert "Cyd" not in names(inner)
+
+
+def test_a_writer_that_reaches_beyond_the_held_ids_looks_at_the_boundary_again(inner: MemoryStore) -> None:
+    """Cleanup keeps a few ids for a plan, so that a crashed writer does not hold up all cleanup."""
+    script = Scripted(inner)
+    slow = join(script, None, "slow")
+    others = join(inner, None, "others")
+
+    def meanwhile() -> None:
+        for number in range(HELD_MAX + 4):
             add(others, "place", {"id": number, "name": "x"})
-        assert others.cleanup(keep=1).manifests > 3
 
     script.before("put", MANIFEST, meanwhile)
+    script.before(
+        "put", f"{MANIFEST}{slow.manifest.id + HELD_MAX + 5:020d}", lambda: commit_and_upsert(inner)
+    )
+    result = add(slow, "person", CYD)
+    assert script.spent
+    assert isinstance(result, Published)
+    assert "Cyd" in names(inner)
+
+
+def commit_and_upsert(inner: MemoryStore) -> None:
+    others = join(inner, None, "others")
+    for number in range(3):
+        others.write(lambda txn, n=number: txn.upsert("place", [{"id": n, "name": "y"}]))
+    others.cleanup(keep=1)
+
+
+@both("boundary-check-after-create")
+def test_boundary_check_after_create(inner: MemoryStore, name: str | None) -> None:
+    """The same happens to a writer that finds the boundary too far ahead, and does not look at it again."""
+    script = Scripted(inner)
+    stalled = join(script, name, "stalled")
+    script.before("put", "recovery/", lambda: commit_and_clean(inner, name))
     result = add(stalled, "person", CYD)
+    assert script.spent
     assert isinstance(result, Published)
     assert ("Cyd" in names(inner)) is (name is None), "acknowledged, but absent"
 

@@ -73,7 +73,7 @@ def alive() -> tuple[Mapping[str, bytes], int]:
 
 
 def kept(store: MemoryStore) -> dict[str, bytes]:
-    return {key: body for key, body in store.contents().items() if not key.startswith(SIDECAR)}
+    return {key: body for key, body in store.contents().items() if not key.startswith((SIDECAR, "retired/"))}
 
 
 LIVE, WRITES = alive()

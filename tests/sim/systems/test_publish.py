@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.commands.systems import find_system
 from fencepost.impl.publish import SAFEGUARDS
-from fencepost.impl.publish.recovery import Notice
+from fencepost.impl.publish.context import Notice
 from fencepost.sim.explore import AuditOutcome, audit
 from fencepost.sim.explore.reporting import bind
 from fencepost.sim.explore.runs import Setting
@@ -29,6 +29,9 @@ COUNTEREXAMPLES = {
     "pins-re-evaluated-on-retry": "referential-integrity",
     "reads-checked-within-group": "atomic-visibility",
     "inbound-check-on-removal": "referential-integrity",
+    "boundary-check-after-sidecar": "no-lost-write",
+    "manifests-held-for-plans": "no-lost-write",
+    "retired-plans-recorded": "no-lost-write",
     "boundary-check-after-create": "no-lost-write",
     "read-back-on-unknown": "no-phantom",
     "late-head": "no-wedge at rest",
@@ -67,7 +70,7 @@ def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[
     return [(topic, value) for topic, notes in again.world.noted.items() for _, value in notes]
 
 
-@pytest.mark.parametrize("scenario", ["skew", "rivals", "two-tables", "joiner", "takeover"])
+@pytest.mark.parametrize("scenario", ["skew", "rivals", "two-tables", "joiner", "takeover", "impatient"])
 def test_every_order_without_faults_holds(scenario: str) -> None:
     result = explored(scenario=scenario, crash=0, reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result

@@ -98,6 +98,6 @@ def test_a_cost_above_the_contract_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     result = explored.__wrapped__("joiner")
     assert [counterexample.property for counterexample in result.counterexamples] == ["flat-cost"], result
     assert (
-        "upsert took 18 requests and 14 serial hops, and may take 17 and 14"
+        "upsert took 19 requests and 14 serial hops, and may take 18 and 14"
         in result.counterexamples[0].reason
     )
