@@ -34,6 +34,7 @@ BENCHMARKS = (
     "promises",
     "proxy",
     "publish",
+    "publish-operations",
     "publish-trend",
     "recorder",
     "refinements",
@@ -49,7 +50,7 @@ BENCHMARKS = (
 )
 TYPED = (
     *("model", "impl", "properties", "sim", "reports"),
-    *("commands", "comparing", "pytest_plugin", "results", "testing"),
+    *("commands", "comparing", "pytest_plugin", "results", "store", "testing"),
 )
 QUICK = "not slow and not server and not spark"
 DEEPER = "(slow or deeper) and not server and not spark"
