@@ -307,8 +307,9 @@ class History:
         self.runs = 0
         """Those that came to their end."""
         self.deletions = 0
-        self.due_since: dict[tuple[str, str, str], tuple[int, int]] = {}
-        """The time, and the runs until then."""
+        self.due_since: dict[tuple[tuple[str, str, str], int], tuple[int, int]] = {}
+        """The time, and the runs until then, by what is due and the number of the object: what is written under
+        the same key later is another object."""
         self.phase = ""
         self.by: Counter[tuple[str, str]] = Counter()
         """Deletions by the part of the worker that made them."""
@@ -434,6 +435,11 @@ class History:
         rows = self.bucket.rows.get(key, [])
         return next((row for row in rows if row.stored.version_id == version_id), None)
 
+    def number(self, key: str, version_id: str) -> int:
+        """Return the number of a version; 0 for an upload, which has a name of its own."""
+        row = self.row(key, version_id)
+        return 0 if row is None else row.number
+
     def is_held(self, what: str, key: str, version_id: str) -> bool:
         row = self.row(key, version_id)
         return row is not None and row.locked and (what != "expire" or not self.bucket.is_versioned)
@@ -447,8 +453,9 @@ class History:
     def check_due(self) -> None:
         """What stays due for longer than its bound was forgotten."""
         now_ns = self.env.now_ns()
-        self.due_since = {one: self.due_since.get(one, (now_ns, self.runs)) for one in self.due()}
-        for one, (since_ns, runs) in self.due_since.items():
+        objects = [(one, self.number(one[1], one[2])) for one in self.due()]
+        self.due_since = {one: self.due_since.get(one, (now_ns, self.runs)) for one in objects}
+        for (one, _), (since_ns, runs) in self.due_since.items():
             if now_ns - since_ns > self.bound_ns(*one) and self.runs >= runs + self.lag + 3:
                 raise Violation(f"{one} has been due for {(now_ns - since_ns) / S} s")
 
