@@ -95,7 +95,7 @@ class Lifecycles(RuleBasedStateMachine):
         lag=st.sampled_from((0, 2)),
         room=st.sampled_from((0, 50_000)),
         losses=st.booleans(),
-        pick=st.randoms(),
+        pick=st.randoms(use_true_random=True),
     )
     def begin(self, versioned: bool, lag: int, room: int, losses: bool, pick: Any) -> None:
         self.history = TwoWorkers(versioned, lag, pending_max=room, losses=losses, safeguards=self.safeguards)
@@ -135,14 +135,14 @@ class Lifecycles(RuleBasedStateMachine):
         if place < len(rows):
             rows[place] = replace(rows[place], locked=not rows[place].locked, was_locked=True)
 
-    @rule(pick=st.randoms())
+    @rule(pick=st.randoms(use_true_random=True))
     def edit(self, pick: Any) -> None:
         self.history.bucket.structures = some_rules(pick, self.history.env.now_ns())
 
     # The log, time and the workers.
 
     @precondition(lambda self: self.history.losses)
-    @rule(age=st.integers(0, 10))
+    @rule(age=st.integers(0, 3))
     def prune(self, age: int) -> None:
         for shard in self.history.log.shards():
             self.history.log.lose_before(shard, self.history.env.now_ns() - age * S)
