@@ -175,7 +175,7 @@ class Life(History):
         """For how long something could be deleted."""
         self.repaired_tick = -REPAIR_TICKS
         self.checked_ns = self.env.now_ns()
-        """When the oracle was asked last: what it did not find then became due later."""
+        """The time of the last comparison: objects that were not due then became due later."""
         self.late_ns = 0
         """The longest time for which something deleted since the last sample can have been due."""
 
@@ -229,7 +229,7 @@ class Life(History):
         """The documented delay: by events; each day after a loss; by a walk for what events cannot know."""
         week, row = self.week, self.row(key, version_id)
         found = week.timing.small_delay_ns + (SKEW_S + self.lag + FOUND_TICKS * week.tick_s) * S
-        # A sweep that buckets share stands still at an unreadable object until it has failed too often.
+        # A sweep that buckets share goes past an unreadable object only after its tries.
         known = self.due_since.get(((what, key, version_id), self.number(key, version_id)))
         found += week.incidents_since(known[0] if known else 0) * FATAL_TRIES_MAX * week.tick_s * S
         states = week.records.bucket(self.bucket.name).actions.values() if week.losses else ()
@@ -349,7 +349,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Sample:
-    """What happened in the hour before."""
+    """The hour that ended at this time."""
 
     hour: float
     lag_s: dict[str, float]
@@ -637,7 +637,7 @@ class Week:
         ]
 
     def _repair(self, life: Life) -> None:
-        """What was unreadable can be read, and an operator has every blocker tried again."""
+        """Make the objects of a bucket readable; an operator has every blocker tried again."""
         life.site.poisoned = set()
         life.repaired_tick = self.tick
         now_ns = self.env.now_ns()
