@@ -11,7 +11,7 @@ from typing import Any
 Row = Mapping[str, Any]
 LINES_MAX = 6
 """Of a chart; with more, none can be followed."""
-STYLE: Mapping[str, Any] = {"svg.hashsalt": "fencepost", "font.size": 9}
+STYLE: Any = {"svg.hashsalt": "fencepost", "font.size": 9}
 METADATA: Mapping[str, Mapping[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
