@@ -134,8 +134,8 @@ def test_an_operator_chooses_when_walks_begin(ran: Run, store: str, rules: str) 
     )
     assert found(ran, *words)[1]["changed"]
     assert found(ran, "status", store)[1]["buckets"][0]["actions"][0]["walk_every_s"] == 7 * 86_400
-    for wrong in (("--every", "0"), ("--hours", "25-3"), ("--action", "nonsense")):
-        assert ran("lifecycle", "cadence", store, "--bucket", BUCKET, *wrong)[0] == 2
+    for refused in (("--every", "0"), ("--hours", "25-3"), ("--action", "nonsense")):
+        assert ran("lifecycle", "cadence", store, "--bucket", BUCKET, *refused)[0] == 2
     assert ran("lifecycle", "cadence", store, "--every", "5")[2].count("--bucket") == 1
 
 

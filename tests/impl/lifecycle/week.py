@@ -453,8 +453,8 @@ class Week:
         finally:
             process.is_busy = False
             self.depth -= 1
-        if wrong := [why for why in found.failed.values() if "internal error" in why]:
-            raise Violation(f"a round failed: {wrong}")
+        if broken := [why for why in found.failed.values() if "internal error" in why]:
+            raise Violation(f"a round failed: {broken}")
         return found
 
     def started(self, process: Process) -> Service:

@@ -184,7 +184,7 @@ class Undeletable(MemoryStore):
         return super().send(request)
 
 
-def test_a_creation_that_waits_for_retention_is_told_when_to_come_back(
+def test_a_creation_that_waits_for_retention_may_come_back_a_second_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The name is deleted and its data are not gone: the client tries again, and gets the new stream."""
