@@ -24,6 +24,7 @@ BENCHMARKS = (
     "lifecycle",
     "lifecycle-idle",
     "lifecycle-walks",
+    "lifecycle-week",
     "linearizability",
     "million-runs",
     "objects",

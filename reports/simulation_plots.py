@@ -11,6 +11,7 @@ from typing import Any
 Row = Mapping[str, Any]
 LINES_MAX = 6
 """Of a chart; with more, none can be followed."""
+STYLE: Any = {"svg.hashsalt": "fencepost", "font.size": 9}
 METADATA: Mapping[str, Mapping[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -27,18 +28,19 @@ def figures(found: Row) -> dict[str, bytes]:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    with mpl.rc_context({"svg.hashsalt": "fencepost", "font.size": 9}):
+    with mpl.rc_context(STYLE):
         figure, charts = plt.subplots(2, 2, figsize=(10, 7), layout="constrained")
         figure.suptitle(found["title"])
         for chart, (title, unit, lines) in zip(charts.flat, _charts(found, axis), strict=True):
             label = axis.rpartition(".")[2] + (f" ({found['units'][axis]})" if axis in found["units"] else "")
             _draw(chart, title, unit, lines, label)
-        files = {f"plot.{kind}": _bytes(figure, kind) for kind in METADATA}
+        files = {f"plot.{kind}": image(figure, kind) for kind in METADATA}
         plt.close(figure)
     return files
 
 
-def _bytes(figure: Any, kind: str) -> bytes:
+def image(figure: Any, kind: str) -> bytes:
+    """Return a figure of matplotlib in a format of `METADATA`, without anything but its content."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, metadata=METADATA[kind], dpi=110)
     return buffer.getvalue()

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,10 +53,18 @@ from fencepost.impl.lifecycle.policies import (
     parse_configuration,
     without_transitions,
 )
-from fencepost.impl.lifecycle.policy import SECOND_NS, ActionKey, Timing, rules_of
-from fencepost.impl.lifecycle.records import Records
+from fencepost.impl.lifecycle.policy import (
+    SECOND_NS,
+    ActionKey,
+    Degraded,
+    Rule,
+    Timing,
+    decide_mode,
+    rules_of,
+)
+from fencepost.impl.lifecycle.records import Cadence, Records
 from fencepost.impl.lifecycle.remote import RemoteLog
-from fencepost.impl.lifecycle.status import Status, blocker_status, status_of
+from fencepost.impl.lifecycle.status import ActionStatus, Status, blocker_status, status_of
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.worker import CONCURRENCY, Handled, Worker
 from fencepost.impl.notifications.messages import Closed
@@ -208,9 +216,25 @@ def put(store: str, state: str, file: str | None, bucket: str | None, own: bool,
         found.policies.put(name, rules)
         worker.records.wake()
         kept = rules_of(found.policies.get(name))
+        left = _left_to_walks(found.log, kept)
+    for one in left:
+        print_error(f"{one}: the log keeps events for less time than it needs; walks find what is due")
     actions = [str(key) for rule in kept for key in rule.actions()]
     result = {"bucket": name, "rules": len(kept), "actions": actions, "unsupported": unsupported}
+    result["left_to_walks"] = left
     return Result(result, f"{name}: {len(kept)} rules, {len(actions)} actions")
+
+
+def _left_to_walks(log: Log, rules: Sequence[Rule]) -> list[str]:
+    """Return the actions that the log of the store keeps events for too little time for."""
+    if not log.shards():
+        return []  # of a store without a log, all are
+    return [
+        str(key)
+        for rule in rules
+        for key in rule.actions()
+        if decide_mode(rule, key.kind, retention_ns=log.retention_ns)[1] is not Degraded.NONE
+    ]
 
 
 def _read(file: str) -> bytes:
@@ -531,6 +555,11 @@ def _status_text(shown: Status) -> str:
             parts.append(
                 format_table(("  rule", "action", "mode", "reason", "lag", "pending"), cells).rstrip()
             )
+        parts += [
+            f"  {one.rule or '-'}: {one.action} is walked {chosen}"
+            for one in bucket.actions
+            if (chosen := _chosen_cadence(one))
+        ]
     parts += [f"blocked: {one.id} {one.bucket}/{one.object}: {one.reason}" for one in shown.blockers]
     parts += [
         f"tried again: {one.bucket}/{one.object}: {one.reason} ({one.tries} times)" for one in shown.retried
@@ -638,6 +667,52 @@ def pause(store: str, state: str, reason: str, bucket: str | None, action: str |
     with _worker(store, state) as (_, worker):
         Operator(worker).pause(reason, bucket, _action(bucket, action))
     return Result({"paused": True, "reason": reason}, f"paused: {reason}")
+
+
+@subcommand(
+    "cadence",
+    "Choose when walks begin.",
+    BUCKET,
+    click.option("--action", metavar="HASH/KIND", help="Only for this action of the bucket."),
+    click.option(
+        "--every",
+        "every_s",
+        type=FiniteNumber(0, min_open=True),
+        metavar="SECONDS",
+        help="Between two walks.",
+    ),
+    click.option("--hours", metavar="FROM-TO", help="Hours of the day, in UTC, in which they begin."),
+)
+def cadence(
+    store: str, state: str, bucket: str | None, action: str | None, every_s: float | None, hours: str | None
+) -> Result:
+    """Choose when walks begin that nothing but time makes necessary, for a bucket or one of its actions.
+
+    Without --every and --hours it is the default again. The first walk of a rule, one at a date or after a
+    loss, and one by `scan` begin at once.
+    """
+    wanted = Cadence(None if every_s is None else round(every_s * SECOND_NS), _hours(hours))
+    with _worker(store, state) as (found, worker):
+        name = bucket or found.bucket
+        if not name:
+            raise BadRequest("name the bucket: --bucket NAME")
+        changed = Operator(worker).set_cadence(name, _action(name, action), wanted)
+    shown = "by default" if wanted == Cadence() else _cadence_text(every_s, hours)
+    result = {"bucket": name, "action": action, "every_s": every_s, "hours": list(wanted.hours)}
+    return Result({**result, "changed": changed}, f"walks of {name} begin {shown}")
+
+
+def _cadence_text(every_s: float | None, hours: str | None) -> str:
+    parts = ["as often as by default" if every_s is None else f"every {every_s:g} s"]
+    return ", ".join([*parts, *([f"in the hours {hours}, UTC"] if hours else [])])
+
+
+def _chosen_cadence(action: ActionStatus) -> str:
+    """Return when the action is walked, if an operator chose it."""
+    if not action.is_cadence_chosen:
+        return ""
+    hours = " ".join(map(str, action.walk_hours))
+    return f"every {action.walk_every_s:g} s" + (f", in the hours {hours}, UTC" if hours else "")
 
 
 def _action(bucket: str | None, action: str | None) -> ActionKey | None:

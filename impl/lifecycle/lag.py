@@ -11,6 +11,7 @@ the oldest event that was not looked at, so the stream of a quiet shard has none
 """
 
 import contextlib
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,7 @@ from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.blockers import WALK, Stream
 from fencepost.impl.lifecycle.documents import DAMAGED
 from fencepost.impl.lifecycle.engine import Action
-from fencepost.impl.lifecycle.policy import Degraded, Mode
+from fencepost.impl.lifecycle.policy import SECOND_NS, Degraded, Mode
 from fencepost.impl.lifecycle.records import BucketState
 from fencepost.impl.lifecycle.worker import Worker
 
@@ -58,6 +59,8 @@ class Lags:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._was_fine = False
+        self._late: set[str] = set()
+        """The keys of the streams that are behind by so much that it was logged."""
 
     def measure(self) -> list[StreamLag]:
         """Of each stream whose cursor can be read."""
@@ -100,6 +103,7 @@ class Lags:
             served = [actions[name] for name in sorted(lag.serves & actions.keys())]
             for action in served:
                 worst[action] = max(lag.reason, worst.get(action, Degraded.NONE), key=REASONS.index)
+            self._warn(lag)
             if self._worker.safeguards.lag_degrades(lag.share >= DEMOTE_FROM):
                 for action in served:
                     self._worker.demote(action, Degraded.LAG_HIGH)
@@ -111,6 +115,21 @@ class Lags:
                 worst[action] = Degraded.DELETE_FAILURES
         self._mark(worst)
         return found
+
+    def _warn(self, lag: StreamLag) -> None:
+        """Log once that a stream falls behind, and once that it has caught up."""
+        is_late, key = lag.share >= WARN_FROM, lag.stream.key
+        if is_late == (key in self._late):
+            return
+        self._late ^= {key}
+        log = logging.getLogger("fencepost.lifecycle")
+        if is_late:
+            log.warning(
+                "%s is %.0f s behind, %.0f %% of what the log leaves it; from %.0f %% on it is left to walks",
+                *(key, lag.lag_ns / SECOND_NS, 100 * lag.share, 100 * DEMOTE_FROM),
+            )
+        else:
+            log.warning("%s has caught up", key)
 
     def _scan(self, buckets: Iterable[str], lag_ns: int) -> None:
         """Have these walked, unless a walk has begun since the stream fell behind."""

@@ -21,7 +21,7 @@ from fencepost.impl.lifecycle.blockers import WHOLE, Blocker, StreamKind
 from fencepost.impl.lifecycle.documents import Fields
 from fencepost.impl.lifecycle.engine import Action
 from fencepost.impl.lifecycle.policy import ActionKey, Degraded, Mode, delays
-from fencepost.impl.lifecycle.records import ALL, BucketState, Pending
+from fencepost.impl.lifecycle.records import ALL, BucketState, Cadence, Pending
 from fencepost.impl.lifecycle.shards import Shards
 from fencepost.impl.lifecycle.walk import Walks
 from fencepost.impl.lifecycle.worker import Failure, Handled, Worker
@@ -182,6 +182,29 @@ class Operator:
 
         def change(state: BucketState) -> bool:
             found.append(state.paused.pop(ALL if action is None else str(action), None) is not None)
+            return found[-1]
+
+        self._change(bucket, change)
+        return found[-1]
+
+    def set_cadence(self, bucket: str, action: ActionKey | None, cadence: Cadence) -> bool:
+        """Have walks begin so for an action of the bucket, or for all that have no cadence of their own; an
+        empty cadence is the default again. Returns True if that is a change.
+
+        A walk looks at all rules of its bucket, so one begins as soon as it is time for any action. Walks by
+        hand, at a date, after a loss, and those with which actions begin are not delayed.
+        """
+        rules = self._worker.target.rules(bucket)
+        if action is not None and not any(action in rule.actions() for rule in rules):
+            raise Refused(f"no rule of {bucket} has the action {action}; `status` lists them")
+        name = ALL if action is None else str(action)
+        found: list[bool] = []
+
+        def change(state: BucketState) -> bool:
+            before = state.cadences.pop(name, Cadence())
+            if cadence != Cadence():
+                state.cadences[name] = cadence
+            found.append(before != cadence)
             return found[-1]
 
         self._change(bucket, change)

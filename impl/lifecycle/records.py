@@ -17,6 +17,7 @@ from fencepost.impl.lifecycle.documents import FOLDER, Documents, Fields, damage
 from fencepost.impl.lifecycle.policy import ActionKey, Degraded, Mode
 
 CONTROL = f"{FOLDER}control.json"
+HOUR_NS = 3600 * 10**9
 ALL = "*"
 """All actions of a bucket."""
 
@@ -65,6 +66,19 @@ class WalkState:
         return replace(self, parts=tuple(found))
 
 
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """When walks begin that nothing but time makes necessary."""
+
+    every_ns: int | None = None
+    """Between two walks; None leaves it to the kind of the action."""
+    hours: tuple[int, ...] = ()
+    """Hours of the day, in UTC, in which they begin; all if there is none."""
+
+    def is_hour(self, now_ns: int) -> bool:
+        return not self.hours or now_ns // HOUR_NS % 24 in self.hours
+
+
 @dataclass(slots=True)
 class BucketState:
     actions: dict[str, ActionState] = field(default_factory=dict)
@@ -77,6 +91,11 @@ class BucketState:
     """The actions that an operator paused, each with the reason; or `ALL`."""
     epoch: int = 0
     """Of the lease under which the bucket is walked."""
+    cadences: dict[str, Cadence] = field(default_factory=dict)
+    """The actions for which an operator chose when walks begin; or `ALL`."""
+
+    def cadence(self, action: str) -> Cadence:
+        return self.cadences.get(action) or self.cadences.get(ALL) or Cadence()
 
     def mode(self, key: ActionKey) -> Mode | None:
         found = self.actions.get(str(key))
@@ -231,6 +250,7 @@ def _encode(state: BucketState) -> Fields:
         "wanted_ns": state.wanted_ns,
         "paused": state.paused,
         "epoch": state.epoch,
+        "cadences": {key: [one.every_ns, list(one.hours)] for key, one in state.cadences.items()},
     }
 
 
@@ -264,6 +284,10 @@ def _state_of(fields: Fields) -> BucketState:
         fields.get("wanted_ns", 0),
         dict(fields.get("paused", {})),
         fields.get("epoch", 0),
+        {
+            key: Cadence(every_ns, tuple(hours))
+            for key, (every_ns, hours) in fields.get("cadences", {}).items()
+        },
     )
 
 

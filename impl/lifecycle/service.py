@@ -30,7 +30,7 @@ from fencepost.impl.lease import Fenced
 from fencepost.impl.lifecycle.blockers import Stream, StreamKind
 from fencepost.impl.lifecycle.lag import Lags, StreamLag
 from fencepost.impl.lifecycle.operate import Operator, Refused
-from fencepost.impl.lifecycle.records import Control
+from fencepost.impl.lifecycle.records import Cadence, Control
 from fencepost.impl.lifecycle.shards import Shards
 from fencepost.impl.lifecycle.target import Unavailable, Unworkable
 from fencepost.impl.lifecycle.walk import Walks
@@ -91,7 +91,7 @@ class Service:
         """The round that ended last."""
         self._env = worker.context.env
         self._parts = frozenset(parts)
-        self._hours = frozenset(hours)
+        self._hours = Cadence(hours=tuple(hours))
         self._every_s = every_s
         self._share_s = share_s
         self._on_round = on_round
@@ -165,7 +165,7 @@ class Service:
 
     def _is_hour(self) -> bool:
         """Return True if walks may go on now: always, unless hours of the day were given, in UTC."""
-        return not self._hours or self._env.now_ns() // (3600 * 10**9) % 24 in self._hours
+        return self._hours.is_hour(self._env.now_ns())
 
     def _sweep(self) -> None:
         for stream in self.worker.streams():

@@ -12,8 +12,8 @@ from fencepost.impl.lifecycle import cursors
 from fencepost.impl.lifecycle.blockers import Blocker, Stream
 from fencepost.impl.lifecycle.documents import DAMAGED
 from fencepost.impl.lifecycle.engine import Action
-from fencepost.impl.lifecycle.policy import SECOND_NS, Mode, Rule
-from fencepost.impl.lifecycle.records import ALL, BucketState, WalkState
+from fencepost.impl.lifecycle.policy import SECOND_NS, Mode, Rule, scan_every_ns
+from fencepost.impl.lifecycle.records import ALL, BucketState, Cadence, WalkState
 from fencepost.impl.lifecycle.worker import Worker
 
 
@@ -52,6 +52,12 @@ class ActionStatus:
     """Versions that began to match late, and wait until they are due."""
     cursors: tuple[str, ...]
     paused_for: str | None = None
+    walk_every_s: float = 0.0
+    """The time between two walks that nothing else makes necessary, in seconds."""
+    walk_hours: tuple[int, ...] = ()
+    """Hours of the day, in UTC, in which these begin; all if there is none."""
+    is_cadence_chosen: bool = False
+    """An operator chose when these begin."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,7 @@ def _action_status(
     shards = worker.log.shards()
     keys = [key for shard in shards for key in cursors.keys_of(action, shard, worker.timing)]
     paused_for = state.paused.get(str(action.key), state.paused.get(ALL))
+    cadence = state.cadence(str(action.key))
     is_driven = mode == Mode.EVENT_DRIVEN.value
     return ActionStatus(
         str(action.key),
@@ -228,6 +235,9 @@ def _action_status(
         worker.records.pending_count(cursors.name_of(action)),
         tuple(keys) if is_driven else (),
         paused_for,
+        (cadence.every_ns or scan_every_ns(action.rule, action.key.kind, worker.timing)) / SECOND_NS,
+        cadence.hours,
+        cadence != Cadence(),
     )
 
 

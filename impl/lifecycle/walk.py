@@ -459,11 +459,12 @@ class Walks:
                     continue
                 if last_ns < date_ns:
                     return True
-            every_ns = scan_every_ns(action.rule, action.key.kind, self.timing)
+            cadence = state.cadence(str(action.key))
+            every_ns = cadence.every_ns or scan_every_ns(action.rule, action.key.kind, self.timing)
             known = state.actions.get(str(action.key))
             if known is not None and known.mode is Mode.SCAN_ONLY and known.reason is Degraded.LOST_LOG:
                 every_ns = min(every_ns, self.timing.day_ns)  # until events drive it again
-            if now_ns >= last_ns + every_ns:
+            if now_ns >= last_ns + every_ns and cadence.is_hour(now_ns):
                 return True
         return False
 

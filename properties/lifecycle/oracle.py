@@ -67,7 +67,7 @@ def _of_version(
     if noncurrent is not None:
         newer_noncurrent = len(versions) - place - 2
         age_ns = now_ns - versions[place + 1].mtime_ns
-        if age_ns >= noncurrent["NoncurrentDays"] * day_ns and newer_noncurrent >= noncurrent.get(
+        if age_ns >= noncurrent.get("NoncurrentDays", 0) * day_ns and newer_noncurrent >= noncurrent.get(
             "NewerNoncurrentVersions", 0
         ):
             yield "delete-version"

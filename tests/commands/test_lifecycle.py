@@ -101,6 +101,55 @@ def test_what_is_due_goes_and_the_rest_stays(ran: Run, store: str, rules: str) -
     assert "event_driven" in ran("lifecycle", "status", store)[1]
 
 
+def test_a_scan_of_one_bucket_walks_no_other(ran: Run, store: str, rules: str) -> None:
+    buckets = Buckets(store)
+    buckets.create("other")
+    buckets.store("other").put("tmp/1", b"x", when=ANYTHING)
+    buckets.close()
+    for name in (BUCKET, "other"):
+        ran("lifecycle", "put", store, rules, "--bucket", name)
+    found(ran, "run", store, "--once")
+
+    def walked() -> dict[str, int]:
+        return {one["name"]: one["walked_ns"] for one in found(ran, "status", store)[1]["buckets"]}
+
+    before = walked()
+    assert found(ran, "scan", store, "--bucket", "other")[0] == 0
+    after = walked()
+    assert after[BUCKET] == before[BUCKET]
+    assert after["other"] > before["other"]
+
+
+def test_an_operator_chooses_when_walks_begin(ran: Run, store: str, rules: str) -> None:
+    ran("lifecycle", "put", store, rules, "--bucket", BUCKET)
+    action = found(ran, "status", store)[1]["buckets"][0]["actions"][0]["action"]
+    words = ("cadence", store, "--bucket", BUCKET, "--action", action)
+    code, out, _ = ran("lifecycle", *words, "--every", "7200", "--hours", "22-2")
+    assert (code, out.strip()) == (0, f"walks of {BUCKET} begin every 7200 s, in the hours 22-2, UTC")
+    (shown,) = found(ran, "status", store)[1]["buckets"][0]["actions"]
+    assert (shown["walk_every_s"], shown["walk_hours"]) == (7200, [22, 23, 0, 1])
+    assert (
+        f"tmp: {action} is walked every 7200 s, in the hours 22 23 0 1, UTC"
+        in ran("lifecycle", "status", store)[1]
+    )
+    assert found(ran, *words)[1]["changed"]
+    assert found(ran, "status", store)[1]["buckets"][0]["actions"][0]["walk_every_s"] == 7 * 86_400
+    for refused in (("--every", "0"), ("--hours", "25-3"), ("--action", "nonsense")):
+        assert ran("lifecycle", "cadence", store, "--bucket", BUCKET, *refused)[0] == 2
+    assert ran("lifecycle", "cadence", store, "--every", "5")[2].count("--bucket") == 1
+
+
+def test_a_put_names_the_actions_that_the_log_is_too_short_for(ran: Run, store: str, rules: str) -> None:
+    assert found(ran, "put", store, rules, "--bucket", BUCKET)[1]["left_to_walks"] == []
+    buckets = Buckets(store)
+    buckets.log.keep(3600 * 10**9)
+    buckets.close()
+    code, out, error = ran("lifecycle", "put", store, rules, "--bucket", BUCKET, "--json", "-")
+    result = json.loads(out)
+    assert (code, result["left_to_walks"]) == (0, result["actions"])
+    assert "keeps events for less time than it needs" in error
+
+
 def test_a_scan_is_made_at_once(ran: Run, store: str, rules: str) -> None:
     ran("lifecycle", "put", store, rules, "--bucket", BUCKET)
     found(ran, "run", store, "--once")

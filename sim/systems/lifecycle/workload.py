@@ -198,10 +198,10 @@ class Reply(Future[T]):
 class Connections(Executor):
     """So many actors, each of which looks at one object at a time."""
 
-    def __init__(self, engine: Engine, drive: Drive, count: int) -> None:
+    def __init__(self, engine: Engine, drive: Drive, count: int, name: str = "look-") -> None:
         self._engine = engine
         self._drive = drive
-        self._idle = [drive.serve(f"look-{number}", "look", self._act) for number in range(count)]
+        self._idle = [drive.serve(f"{name}{number}", "look", self._act) for number in range(count)]
 
     def _act(self, item: tuple[Channel, Reply[Any], Callable[[], Any]]) -> None:
         channel, reply, work = item

@@ -7,7 +7,7 @@ or after it, where the store may answer badly, and where a user may act. What th
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -32,7 +32,7 @@ from fencepost.impl.lifecycle.target import (
     Wanted,
 )
 from fencepost.impl.lifecycle.worker import Worker
-from fencepost.impl.store.interface import Layer
+from fencepost.impl.store.interface import Layer, Store
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import R, Request
 from fencepost.properties.lifecycle.oracle import Stored, due_now
@@ -80,13 +80,13 @@ class Faults:
 
 
 class Requests(Layer):
-    def __init__(self, inner: MemoryStore, before: Callable[[], Callable[[], None]]) -> None:
+    def __init__(self, inner: Store, before: Callable[[], Callable[[], None]]) -> None:
         super().__init__(inner)
         self._before = before
 
     def send(self, request: Request[R]) -> R:
         after = self._before()
-        reply = self.inner.send(request)
+        reply: R = self.inner.send(request)
         after()
         return reply
 
@@ -111,11 +111,12 @@ class Bucket:
     count: int = 0
     lists_looks: bool = True
     """What a page lists is as good as a look."""
+    name: str = BUCKET
 
     # What the worker uses.
 
     def buckets(self) -> Sequence[str]:
-        return [BUCKET]
+        return [self.name]
 
     def rules(self, bucket: str, age_s: float = 0.0) -> Sequence[Rule]:
         return rules_of(self.structures)
@@ -233,7 +234,7 @@ class Bucket:
         self, key: str, old: Seen | None, new: Seen | None, *, is_upload: bool = False
     ) -> tuple[str, str]:
         shard = self.random.choice(self.log.writers())
-        event = self.log.add(shard, self.env.now_ns(), Change(BUCKET, key, old, new, is_upload=is_upload))
+        event = self.log.add(shard, self.env.now_ns(), Change(self.name, key, old, new, is_upload=is_upload))
         return shard, event.position
 
 
@@ -277,6 +278,9 @@ def version_of(key: str, one: Stored) -> Version:
 
 
 class History:
+    timing = TIMING
+    keys = KEYS
+
     def __init__(
         self,
         seed: int,
@@ -307,8 +311,9 @@ class History:
         self.runs = 0
         """Those that came to their end."""
         self.deletions = 0
-        self.due_since: dict[tuple[str, str, str], tuple[int, int]] = {}
-        """The time, and the runs until then."""
+        self.due_since: dict[tuple[tuple[str, str, str], int], tuple[int, int]] = {}
+        """The time, and the runs until then, by what is due and the number of the object: what is written
+        under the same key later is another object."""
         self.phase = ""
         self.by: Counter[tuple[str, str]] = Counter()
         """Deletions by the part of the worker that made them."""
@@ -375,7 +380,7 @@ class History:
     def act(self, key: str = "") -> None:
         bucket, pick = self.bucket, self.random
         is_race = bool(key)
-        key = key or pick.choice(KEYS)
+        key = key or pick.choice(self.keys)
         rows = bucket.rows.get(key, [])
         kind = pick.choice(
             ("write", "write", "write", "tag", "tag", "remove", "version", "upload", "lock", "rules")
@@ -386,7 +391,7 @@ class History:
             bucket.begin_upload(key)
         elif kind == "rules":
             if is_race or pick.random() < 0.2:
-                bucket.structures = some_rules(pick, self.env.now_ns())
+                bucket.structures = self.new_rules()
         elif not rows:
             return
         elif kind == "tag" and not rows[-1].stored.marker:
@@ -400,6 +405,9 @@ class History:
             place = pick.randrange(len(rows))
             row = replace(rows[place], locked=not rows[place].locked, was_locked=True)
             bucket.rows[key] = [*rows[:place], row, *rows[place + 1 :]]
+
+    def new_rules(self) -> list[dict[str, Any]]:
+        return some_rules(self.random, self.env.now_ns())
 
     def run(self, seconds: int) -> None:
         self.bucket.structures = [some_rule(self.random, self.env.now_ns()) for _ in range(2)]
@@ -425,14 +433,24 @@ class History:
 
     # Checks.
 
-    def due(self) -> set[tuple[str, str, str]]:
-        objects = {key: [row.stored for row in rows] for key, rows in self.bucket.rows.items()}
-        found = due_now(self.bucket.structures, objects, self.bucket.uploads, self.env.now_ns(), DAY)
+    def due(self, keys: Collection[str] | None = None, in_ns: int = 0) -> set[tuple[str, str, str]]:
+        """Return what is due, of all keys or of these; now, or after a time in which nothing is changed."""
+        rows = self.bucket.rows
+        known = rows if keys is None else rows.keys() & keys
+        objects = {key: [row.stored for row in rows[key]] for key in known}
+        uploads = {one: since for one, since in self.bucket.uploads.items() if keys is None or one[0] in keys}
+        day_ns = self.timing.day_ns
+        found = due_now(self.bucket.structures, objects, uploads, self.env.now_ns() + in_ns, day_ns)
         return {one for one in found if not self.is_held(*one)}
 
     def row(self, key: str, version_id: str) -> Row | None:
         rows = self.bucket.rows.get(key, [])
         return next((row for row in rows if row.stored.version_id == version_id), None)
+
+    def number(self, key: str, version_id: str) -> int:
+        """Return the number of a version; 0 for an upload, which has a name of its own."""
+        row = self.row(key, version_id)
+        return 0 if row is None else row.number
 
     def is_held(self, what: str, key: str, version_id: str) -> bool:
         row = self.row(key, version_id)
@@ -441,14 +459,15 @@ class History:
     def deleted(self, what: str, key: str, version_id: str) -> None:
         self.deletions += 1
         self.by[self.phase, what] += 1
-        if (what, key, version_id) not in self.due():
+        if (what, key, version_id) not in self.due({key}):
             raise Violation(f"{what} {key} {version_id} is not due")
 
     def check_due(self) -> None:
         """What stays due for longer than its bound was forgotten."""
         now_ns = self.env.now_ns()
-        self.due_since = {one: self.due_since.get(one, (now_ns, self.runs)) for one in self.due()}
-        for one, (since_ns, runs) in self.due_since.items():
+        objects = [(one, self.number(one[1], one[2])) for one in self.due()]
+        self.due_since = {one: self.due_since.get(one, (now_ns, self.runs)) for one in objects}
+        for (one, _), (since_ns, runs) in self.due_since.items():
             if now_ns - since_ns > self.bound_ns(*one) and self.runs >= runs + self.lag + 3:
                 raise Violation(f"{one} has been due for {(now_ns - since_ns) / S} s")
 
@@ -478,13 +497,14 @@ class History:
         # Of plain ages only: a tag, a removal or a newer version is what the near cursor is for.
         if rule.tags or Kind.EXPIRATION_DAYS not in rule.kinds() or is_pending:
             return
-        action = f"{BUCKET}/{rule.hash.hex()}/{Kind.EXPIRATION_DAYS.value}"
+        action = f"{self.bucket.name}/{rule.hash.hex()}/{Kind.EXPIRATION_DAYS.value}"
         for key, rows in self.bucket.rows.items():
             row = rows[-1] if rows else None
             if row is None or row.stored.marker or not row.is_original or row.was_locked:
                 continue
-            delay_ns = (rule.expiration_days or 0) * DAY
-            applies = due_at(rule, Kind.EXPIRATION_DAYS, version_of(key, row.stored), TIMING) is not None
+            delay_ns = (rule.expiration_days or 0) * self.timing.day_ns
+            version = version_of(key, row.stored)
+            applies = due_at(rule, Kind.EXPIRATION_DAYS, version, self.timing) is not None
             is_its = cursor.key == cursors.ages_key(delay_ns, row.place[0])
             if not (applies and is_its and action in cursor.serves):
                 continue

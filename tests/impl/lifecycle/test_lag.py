@@ -1,5 +1,7 @@
 """A stream that falls behind is left to scans before the log loses what it has not read, and not before."""
 
+import logging
+
 import pytest
 
 from fencepost.impl.lifecycle import cursors
@@ -206,3 +208,18 @@ def test_a_gate_is_of_one_action() -> None:
     given = behind(0, {**EVERYTHING, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 60}})
     modes = {key: one.mode for key, one in given.worker.records.bucket(BUCKET).actions.items()}
     assert sorted(mode.value for mode in modes.values()) == ["event_driven", "scan_only"]
+
+
+def test_a_lag_is_in_the_log_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    given = behind(0.6 * ALLOWED / S)
+    lags = Lags(given.worker)
+    with caplog.at_level(logging.WARNING, "fencepost.lifecycle"):
+        for _ in range(2):
+            lags.act()
+        (late,) = caplog.messages
+        assert "12 s behind, 60 % of what the log leaves it" in late
+        assert cursors.ages_key(DAY, "x") in late
+        given.work()
+        for _ in range(2):
+            lags.act()
+    assert [one.partition(" has ")[2] for one in caplog.messages[1:]] == ["caught up"]

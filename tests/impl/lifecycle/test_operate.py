@@ -5,10 +5,12 @@ import pytest
 from fencepost.impl.lifecycle.blockers import Blocker, StreamKind
 from fencepost.impl.lifecycle.cursors import before
 from fencepost.impl.lifecycle.operate import Refused
-from fencepost.impl.lifecycle.policy import Degraded, Mode
+from fencepost.impl.lifecycle.policy import ActionKey, Degraded, Mode
+from fencepost.impl.lifecycle.records import HOUR_NS, Cadence
+from fencepost.impl.lifecycle.status import status_of
 from fencepost.impl.lifecycle.worker import Handled
 
-from .given import BUCKET, DAY, START, TIMING, Given, S
+from .given import BUCKET, DAY, EVERYTHING, START, TIMING, Given, S
 
 
 def blocked(*keys: str) -> tuple[Given, Blocker]:
@@ -216,3 +218,62 @@ def test_a_pause_is_no_way_around_the_acceptance_of_a_loss() -> None:
     given.operator.unpause(BUCKET)
     given.works(2)
     assert state(given) == (Mode.SCAN_ONLY, Degraded.LOST_LOG)
+
+
+def began(given: Given) -> int | None:
+    """When the last walk of the bucket began."""
+    given.work()
+    return given.worker.records.bucket(BUCKET).walked_ns
+
+
+def test_walks_begin_as_often_as_an_operator_wants_for_an_action() -> None:
+    given = Given()
+    first = began(given)
+    (rule,) = given.bucket.rules(BUCKET)
+    (action,) = rule.actions()
+    given.env.sleep(2 * DAY / S)
+    assert began(given) == first, "by default a walk begins after a week"
+    assert given.operator.set_cadence(BUCKET, action, Cadence(2 * DAY))
+    assert not given.operator.set_cadence(BUCKET, action, Cadence(2 * DAY))
+    second = began(given)
+    assert second == given.env.now_ns() > (first or 0)
+    given.env.sleep(2 * DAY / S - 1)
+    assert began(given) == second
+    (shown,) = status_of(given.worker, "here").buckets[0].actions
+    assert (shown.walk_every_s, shown.walk_hours) == (2 * DAY / S, ())
+    assert given.operator.set_cadence(BUCKET, action, Cadence())
+    given.env.sleep(2)
+    assert began(given) == second
+
+
+def test_walks_of_an_action_begin_in_its_hours_and_first_ones_at_once() -> None:
+    given = Given()
+    hour = given.env.now_ns() // HOUR_NS % 24
+    (action,) = given.bucket.rules(BUCKET)[0].actions()
+    given.operator.set_cadence(BUCKET, action, Cadence(DAY, ((hour + 1) % 24,)))
+    first = began(given)
+    assert first == given.env.now_ns(), "the walk with which an action begins waits for no hour"
+    given.env.sleep(DAY / S)
+    assert began(given) == first
+    given.operator.run_now(BUCKET)
+    assert (second := began(given)) != first, "nor does one by hand"
+    given.env.sleep(3600)
+    assert began(given) != second
+
+
+def test_the_cadence_of_a_bucket_is_of_the_actions_that_have_none() -> None:
+    given = Given({**EVERYTHING, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}})
+    one, other = given.bucket.rules(BUCKET)[0].actions()
+    given.operator.set_cadence(BUCKET, None, Cadence(3 * DAY))
+    given.operator.set_cadence(BUCKET, one, Cadence(50 * DAY))
+    state = given.worker.records.bucket(BUCKET)
+    assert (state.cadence(str(one)).every_ns, state.cadence(str(other)).every_ns) == (50 * DAY, 3 * DAY)
+    first = began(given)
+    given.env.sleep(3 * DAY / S)
+    assert began(given) != first
+
+
+def test_an_action_that_no_rule_has_gets_no_cadence() -> None:
+    given = Given()
+    with pytest.raises(Refused, match="no rule"):
+        given.operator.set_cadence(BUCKET, ActionKey(b"12345678", "expiration-days"), Cadence(DAY))

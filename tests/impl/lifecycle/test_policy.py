@@ -183,7 +183,7 @@ def plain_rules() -> st.SearchStrategy[dict[str, Any]]:
         lambda n, newer: {"NoncurrentDays": n, **newer},
         days,
         st.fixed_dictionaries({}, optional={"NewerNoncurrentVersions": st.integers(1, 2)}),
-    )
+    ) | st.integers(1, 2).map(lambda n: {"NewerNoncurrentVersions": n})
     return st.builds(
         lambda wanted, status, actions: {"Status": status, "Filter": wanted, **actions},
         filters,

@@ -1,7 +1,8 @@
 """A worker that is paused at any request, goes on when another one has taken over, and changes nothing then.
 
 Its cursors and walks are refused; what else it writes is harmless. So everything that is due is deleted in
-the end, nothing else is, and no stream waits for an operator.
+the end, nothing else is, and no stream waits for an operator. The other one releases the lease of a walk that
+ends. A worker that takes that lease afterwards has an epoch of its own, so it may walk.
 """
 
 import json
@@ -11,18 +12,21 @@ from dataclasses import replace
 import pytest
 
 from fencepost.impl.lease import Fenced
+from fencepost.impl.lifecycle.documents import named
 from fencepost.impl.lifecycle.leases import Leases
 from fencepost.impl.lifecycle.worker import Worker
 from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import Outcome, Put, R, Request
 
-from .given import DAY, EVERYTHING, Given, S
+from .given import BUCKET, DAY, EVERYTHING, Given, S
 from .history import TAG
 
 TAGGED = {"Status": "Enabled", "Filter": {"Tag": {"Key": "t", "Value": "1"}}, "Expiration": {"Days": 3}}
 LATER = {"Status": "Enabled", "Filter": {"Prefix": "a"}, "Expiration": {"Days": 2}}
 LASTS_S = 3.0
+HOLDER = "first"
+"""The worker that is paused."""
 
 
 class Paused(Layer):
@@ -35,19 +39,34 @@ class Paused(Layer):
         self.count = 0
         self.written: list[str] = []
         """The objects that it wrote after that."""
+        self.unleased: list[str] = []
+        """Of these, the cursors and walks whose lease another worker had taken last."""
 
     def send(self, request: Request[R]) -> R:
         self.count += 1
         if self.count == self.at:
             self.meanwhile()
-        before = self.inner.contents().get(request.subject, b"{}")
+        contents = self.inner.contents()
         reply: R = self.inner.send(request)
         if self.count >= self.at and not request.reads and reply.outcome is Outcome.DONE:
-            self.written.append(f"{request.kind} {request.subject} {is_rewind(before, request)}")
+            before = contents.get(request.subject, b"{}")
+            written = f"{request.kind} {request.subject} {is_rewind(before, request)}"
+            self.written.append(written)
+            stream = moved_stream(request.subject)
+            lease = json.loads(contents.get(named("leases", stream), b"{}"))
+            if stream and not written.endswith("rewound") and lease.get("holder") != HOLDER:
+                self.unleased.append(written)
         return reply
 
     def send_all(self, requests: object) -> list[object]:
         return [self.send(request) for request in requests]  # type: ignore[attr-defined]  # a sequence of them
+
+
+def moved_stream(subject: str) -> str:
+    """Return the stream that a document has the place of; empty for other documents."""
+    if "/cursors/" in subject:
+        return subject
+    return f"walk/{BUCKET}" if "/buckets/" in subject else ""
 
 
 def is_rewind(before: bytes, request: Request[R]) -> str:
@@ -79,7 +98,7 @@ def begun(meanwhile: Callable[[Given], None], *, stops: bool) -> Callable[[int],
 
     def run(at: int) -> tuple[Given, Paused]:
         given = Given(EVERYTHING, TAGGED)
-        first = leased(given, "first")
+        first = leased(given, HOLDER)
         given.work(first)
         for key in ("a", "b", "c"):
             given.env.sleep(1)
@@ -97,7 +116,7 @@ def begun(meanwhile: Callable[[Given], None], *, stops: bool) -> Callable[[int],
         given.bucket.structures.append(LATER)
         given.env.sleep(1)
         # The same process: its leases go with it.
-        slow = leased(given, "first", paused)
+        slow = leased(given, HOLDER, paused)
         check_due(given)
         given.work(slow)
         return given, paused
@@ -133,18 +152,19 @@ def changed(given: Given) -> None:
 
 @pytest.mark.parametrize("stops", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_fenced_worker_moves_no_cursor_and_no_walk(stops: bool) -> None:
+    released = False
     for given, paused in every_pause(begun(changed, stops=stops)):
-        written = [what for what in paused.written if not what.endswith("rewound")]
-        moved = [what for what in written if "/cursors/" in what or "/buckets/" in what]
-        assert moved == [], f"paused before request {paused.at}"
+        assert paused.unleased == [], f"paused before request {paused.at}"
         assert_worked_off(given)
+        released |= any("/buckets/" in what for what in paused.written)
+    assert released is not stops, "only the lease of a walk that ended can be taken"
 
 
 @pytest.mark.parametrize("what", ["cursors", "buckets"])
 def test_without_epochs_a_fenced_worker_moves_both(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Leases, "epoch", lambda *_: None)
     runs = every_pause(begun(changed, stops=True))
-    assert any(f"/{what}/" in one for _, paused in runs for one in paused.written)
+    assert any(f"/{what}/" in one for _, paused in runs for one in paused.unleased)
 
 
 def test_a_worker_that_holds_its_leases_is_not_disturbed() -> None:

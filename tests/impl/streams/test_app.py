@@ -8,7 +8,8 @@ import pytest
 
 from fencepost.impl.environment import SeededEnvironment
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.streams import Configuration, Node, Reaper, Refused, Settings
+from fencepost.impl.store.requests import Delete, Outcome
+from fencepost.impl.streams import Configuration, Node, Reaper, Refused, Settings, app
 from fencepost.impl.streams.app import StreamServer
 
 from .counting import Counting
@@ -170,3 +171,33 @@ def test_a_stream_that_is_reaped_while_it_is_read_is_missing_and_not_damaged(ser
 
     server.node.segment = reaped  # type: ignore[method-assign]  # what happens in between
     assert ask(server, "GET", "/s?offset=-1").status == 404
+
+
+class Undeletable(MemoryStore):
+    """A store that refuses deletions for now."""
+
+    is_busy = True
+
+    def send(self, request: Any) -> Any:
+        if self.is_busy and isinstance(request, Delete):
+            return request.ends(Outcome.THROTTLED, "SlowDown")
+        return super().send(request)
+
+
+def test_a_creation_that_waits_for_retention_may_come_back_a_second_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The name is deleted and its data are not gone: the client tries again, and gets the new stream."""
+    monkeypatch.setattr(app, "BUSY_S", 0.0)
+    env = SeededEnvironment()
+    store = Undeletable(env=env)
+    server = StreamServer(Node(store, env, Settings(backoff_s=0.0)))
+    server.node.create("/s", Configuration("text/plain"), b"old")
+    server.node.delete("/s")
+    answer = ask(server, "PUT", "/s", content_type="text/plain")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    assert b"retention_in_progress" in answer.body
+    store.is_busy = False
+    assert ask(server, "PUT", "/s", content_type="text/plain").status == 201
+    assert ask(server, "GET", "/s?offset=-1").body == b""
+    server.close()

@@ -1,13 +1,20 @@
 """The sweeper reaps as many streams as the store can, and asks nothing that cannot succeed."""
 
+from typing import Any
+
 import pytest
 
 from fencepost.impl.environment import SeededEnvironment
+from fencepost.impl.http.metrics import Metrics
+from fencepost.impl.store.interface import Layer
 from fencepost.impl.store.memory import MemoryStore
-from fencepost.impl.streams import Configuration, Node, Reaper, Settings
+from fencepost.impl.store.requests import ANYTHING, Delete, Put
+from fencepost.impl.streams import Configuration, Node, Reaper, RetentionError, Settings, Trouble
+from fencepost.impl.streams.background import Background
 from fencepost.impl.streams.retention import Times
 
 from .counting import Counting
+from .nodes import NAME, TEXT, append, everything, node_of
 
 STREAMS = 10
 
@@ -100,3 +107,77 @@ def test_a_failure_of_one_reap_leaves_the_others_alone() -> None:
     env.sleep(2)
     assert list(reaper.sweep()) == []
     assert store.inner.contents() == {}
+
+
+class Returning(Layer):
+    """A store in which a segment that is deleted comes back, so many times, as late uploads do."""
+
+    def __init__(self, inner: MemoryStore, times: int) -> None:
+        super().__init__(inner)
+        self.times = times
+
+    def send(self, request: Any) -> Any:
+        reply = self.inner.send(request)
+        if isinstance(request, Delete) and request.key.endswith(".seg") and self.times:
+            self.times -= 1
+            self.inner.send(Put(request.key, b"late", ANYTHING))
+        return reply
+
+
+@pytest.mark.parametrize(("times", "ends"), [(4, True), (5, False)])
+def test_a_reap_ends_after_so_many_listings(times: int, ends: bool) -> None:
+    """Uploads that go on for ever must not keep one reap busy for ever; it is tried again later."""
+    env = SeededEnvironment()
+    inner = MemoryStore(env=env)
+    node = node_of(Returning(inner, times), env, list_passes=5)
+    node.create(NAME, TEXT, b"data")
+    node.delete(NAME)
+    ((name, incarnation),) = node.state.flagged().items()
+    reaper = Reaper(node)
+    if ends:
+        reaper.reap(name, incarnation)
+    else:
+        with pytest.raises(RetentionError, match="appears again and again") as found:
+            reaper.reap(name, incarnation)
+        assert found.value.kind is Trouble.PREFIX
+        assert node.state.flagged() == {name: incarnation}
+        reaper.reap(name, incarnation)
+    assert inner.contents() == {}
+
+
+def test_a_reap_drops_what_the_cache_has_of_the_stream() -> None:
+    env = SeededEnvironment()
+    node = node_of(MemoryStore(env=env), env)
+    node.create(NAME, TEXT, b"old")
+    append(node, b" data")
+    assert everything(node) == b"old data"
+    assert node._cached > 0
+    node.delete(NAME)
+    ((name, incarnation),) = node.state.flagged().items()
+    Reaper(node).reap(name, incarnation)
+    assert node._cached == 0
+
+
+def test_without_sweeps_nothing_is_flagged_reaped_or_scanned() -> None:
+    node, store, env = deleted(sweep_s=0.0)
+    env.sleep(10**6)
+    before = store.inner.contents()
+    metrics = Metrics()
+    Background(node, metrics).close()
+    assert store.inner.contents() == before
+    assert b"fencepost_streams_retention_streams_reaped 0.0" in metrics.exposition()
+
+
+def test_scans_reaps_and_deletions_are_histograms_of_the_server() -> None:
+    env = SeededEnvironment()
+    node = node_of(MemoryStore(env=env), env, sweep_s=0.0, scan_s=3600.0)
+    node.create(NAME, TEXT, b"data")
+    node.delete(NAME)
+    metrics = Metrics()
+    background = Background(node, metrics)
+    background.close()
+    with pytest.raises(StopIteration):
+        next(Reaper(node, times=background.reaper.times).sweep())
+    shown = metrics.exposition().decode()
+    for name, count in (("scan", 1), ("reap", 1), ("delete", 2)):
+        assert f"fencepost_streams_retention_{name}_seconds_count {count}.0" in shown

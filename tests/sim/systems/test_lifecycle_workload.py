@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from fencepost.results import to_json
 from fencepost.sim.scenarios import Order, load, perform
 
@@ -33,3 +35,17 @@ def test_following_costs_the_same_however_many_objects_there_are_and_a_walk_does
     # Of 10,000 objects more: ten listings, in each of two or three walks.
     assert 2 * 10 <= listings <= 3 * 10
     assert abs(requests(also) - requests(followed)) <= 0.6 * listings  # of the walk with which it begins
+
+
+def test_a_walk_takes_what_its_listings_take_divided_by_its_workers() -> None:
+    """As the formula has it, whatever the number of keys; and each object that is due is deleted once."""
+    sweeps = ("writers=1,2", "parameters.keys=1e7", "parameters.as_one=10")
+    found = [one["counters"] for one in runs("lifecycle-walk", *sweeps)]
+    one, two, *_, due, due_of_two = found
+    assert (one["lists"], one["expired"]) == (10_001, 0)
+    assert one["formula_hours"] == pytest.approx(10_000 * 0.02 / 3600, abs=1e-4)
+    assert one["hours"] > two["hours"] > one["hours"] / 2
+    assert two["least_share"] > 0.4
+    assert due["expired"] == due_of_two["expired"] == 1_000
+    assert due["hours"] > one["hours"]
+    assert all(0 < each["hours_over"] < 0.15 and each["dollars_over"] < 0.1 for each in found)
