@@ -26,7 +26,7 @@ from fencepost.sim.replay.parts import Part, plan
 from fencepost.sim.replay.spark import Recipe
 from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
-from fencepost.sim.trace.grouping import Grouping
+from fencepost.sim.trace.grouping import Grouping, find_grouping
 from tests.properties.refinement import maps
 from tests.sim.replay.test_skewed import night
 from tests.trust.test_continuity_mutations import mutants
@@ -156,7 +156,7 @@ def test_clocks_explain_the_same_rejections(
 ) -> None:
     """A run of two recorders is undecided here and there if another order of their clocks is accepted."""
     write_parquet(tmp_path / "1.parquet", table_of(night(clock, shift_ms)))
-    files, by = [tmp_path / "1.parquet"], QueueMap.runs
+    files, by = [tmp_path / "1.parquet"], find_grouping(None, QueueMap.runs, QueueMap.keys)
     here, there = compared(session, tmp_path, files, by, QueueMap, skew_ns=skew_ns)
     assert there == here
     assert (here["verdict"], here["runs"]) == (expected, 1)
