@@ -11,7 +11,7 @@ import functools
 KEPT = 256 << 20
 """Freed bytes at the end of the heap that the process keeps."""
 _MAPPED = 32 << 20
-"""A block of so many bytes still has pages of its own, which go back when it is freed. The limit of glibc."""
+"""A block of so many bytes still has pages of its own, which go back when it is freed."""
 _GROWTH = 64 << 20
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """Parameters of `mallopt`, from glibc's malloc.h."""

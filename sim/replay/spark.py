@@ -364,8 +364,9 @@ class _Task:
         row = _row(self.outcome)
         row["files"] = [self._path.name] if self._writer is not None else []
         row["clock_of"], row["several_counters"] = self.clock_of, self._several_counters
-        has_labels = self._recipe.counted and isinstance(self._judge, Judge)
-        row["labels"] = sorted(taken_labels(self._judge.walk)) if has_labels else []
+        row["labels"] = []
+        if self._recipe.counted and isinstance(self._judge, Judge):
+            row["labels"] = sorted(taken_labels(self._judge.walk))
         return pa.RecordBatch.from_pydict({"sums": [json.dumps(row)]})
 
 

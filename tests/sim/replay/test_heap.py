@@ -10,7 +10,7 @@ from fencepost.sim.replay.heap import keep_freed_memory
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the settings are those of glibc")
 def test_glibc_accepts_every_setting() -> None:
-    """A value beyond a limit of glibc is ignored, and each column faults its pages in again."""
+    """Without the settings each column faults its pages in again."""
     assert keep_freed_memory.__wrapped__()
 
 
