@@ -203,8 +203,6 @@ def _check_traces(options: Mapping[str, Any]) -> None:
     if options["layout"] is not None:
         raise BadRequest("--layout belongs to logs: --from access-log, access-json, cloudtrail, ...")
     _checked_promises(options["promises"])
-    if options["skew_s"] is not None and options["engine"] == "spark":
-        raise BadRequest("--skew needs --engine local, which judges rejected runs again")
     if options["model"] is None:
         for name in ("settings", "slots", "skew_s", "coverage", "gaps"):
             if options[name]:
@@ -440,12 +438,11 @@ def _locally(
             if options["coverage"] or options["gaps"]:
                 judge.driven = DrivenTransitions(judge.automaton, _covering(judge.automaton.refinement))
         file = folder / "verdicts.parquet"
-        skew_ns = None if options["skew_s"] is None else round(options["skew_s"] * 1e9)
         outcome = replay(
             judge,
             found.parts,
             claims=_claims(options),
-            skew_ns=skew_ns,
+            skew_ns=_skew_ns(options),
             clocks=found.clocks,
             verdicts=file,
             progress=show,
@@ -470,7 +467,7 @@ def _following(
     judge: Judge | NoModel = NoModel(whole=by == "run")
     if refinement is not None:
         judge = Judge(Automaton(refinement(), slots=options["slots"] or SLOTS), whole=by == "run")
-    claims, skew = _claims(options), options["skew_s"]
+    claims, skew_ns = _claims(options), _skew_ns(options)
     growing = Growing([Path(place) for place in options["traces"]], by, folder / "follow")
 
     def judged(part: Any, verdicts: Path) -> Outcome:
@@ -478,7 +475,7 @@ def _following(
             judge,
             [part],
             claims=claims,
-            skew_ns=None if skew is None else round(skew * 1e9),
+            skew_ns=skew_ns,
             clocks=growing.clocks,
             verdicts=verdicts,
             workers=1,
@@ -530,6 +527,10 @@ def _covering(refinement: Any) -> Any:
     return found
 
 
+def _skew_ns(options: Mapping[str, Any]) -> int | None:
+    return None if options["skew_s"] is None else round(options["skew_s"] * 1e9)
+
+
 def _on_spark(
     options: Mapping[str, Any], files: list[Path], refinement: Any, by: Any, folder: Path
 ) -> "tuple[Outcome, float]":
@@ -546,6 +547,7 @@ def _on_spark(
             whole=by == "run",
             token=f"{by} {begun}",
             claims=_claims(options),
+            skew_ns=_skew_ns(options),
         )
         return replay(session, recipe, files, by, folder / "verdicts.parquet"), started
 

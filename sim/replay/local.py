@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from fencepost.sim.replay.continuity import EXTRA as CONTINUITY_EXTRA
 from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
+from fencepost.sim.replay.heap import keep_freed_memory
 from fencepost.sim.replay.judging import ACCEPTED, REJECTED, UNDECIDED, Judge, NoModel
 from fencepost.sim.replay.parts import NO_CLOCKS, UNNAMED_GAP, Clocks, Part, clocks_of, load
 from fencepost.sim.replay.result import LabelCoverage, ReplayResult, RunVerdict
@@ -149,10 +150,36 @@ class Outcome:
         return "undecided" if is_open or not is_judged else "holds"
 
 
-def columns_read(*, counted: bool) -> tuple[str, ...]:
+def columns_read(judge: Judge | NoModel, *, counted: bool) -> tuple[str, ...]:
     """The columns of a trace that are read; `counted` with statistics."""
     extra = (*CONTINUITY_EXTRA, *(STATISTICS_EXTRA if counted else ()))
+    extra += RETRIES if isinstance(judge, NoModel) else ()
     return tuple(dict.fromkeys((*COLUMNS, *extra)))
+
+
+def judged(
+    judge: Judge | NoModel,
+    table: pa.Table,
+    *,
+    claims: Claims,
+    counted: bool,
+    skew_ns: int | None,
+    clocks: Mapping[str, str],
+) -> tuple[pa.Table, Outcome]:
+    """The verdicts on the runs of a part that is in order, and their sums. Every engine judges by this."""
+    outcome = Outcome()
+    if not len(table):
+        return VERDICTS.empty_table(), outcome
+    seen = events(table)
+    if counted:
+        outcome.statistics = statistics(seen, table)
+    outcome.continuity = continuity(seen, table, claims, as_recorded=judge.whole)
+    verdicts = judge.verdicts(seen)
+    if isinstance(judge, Judge):
+        verdicts = reconsidered(table, verdicts, judge, skew_ns, clocks)
+    outcome.count(verdicts)
+    outcome.clocks = clocks_of(table)
+    return verdicts, outcome
 
 
 def replay(
@@ -172,32 +199,23 @@ def replay(
     `skew_ns` bounds the difference of clocks; None takes what the recorders show, see `skewed`. `clocks` are
     those of processes.
     """
+    keep_freed_memory()
     outcome = Outcome(not_judged=judge.not_judged, claims=claims, has_model=isinstance(judge, Judge))
     workers = workers or os.cpu_count() or 1
-    columns = columns_read(counted=counted)
-    if isinstance(judge, NoModel):
-        columns = (*columns, *RETRIES)
+    columns = columns_read(judge, counted=counted)
 
-    def work(part: Part) -> tuple[pa.Table, Continuity, Statistics, Clocks, list[Problem]]:
+    def work(part: Part) -> tuple[pa.Table, Outcome]:
         problems: list[Problem] = []
         table = load(part, columns, problems.append)
-        seen = events(table)
-        found = statistics(seen, table) if counted else Statistics()
-        objects = continuity(seen, table, claims, as_recorded=judge.whole)
-        verdicts = judge.verdicts(seen)
-        if isinstance(judge, Judge):
-            verdicts = reconsidered(table, verdicts, judge, skew_ns, clocks)
-        return verdicts, objects, found, clocks_of(table), problems
+        found, sums = judged(judge, table, claims=claims, counted=counted, skew_ns=skew_ns, clocks=clocks)
+        sums.problems = problems
+        return found, sums
 
     # The largest first, so that a giant run does not begin last.
     waiting = sorted(parts, key=lambda part: -part.events)
     with ThreadPoolExecutor(workers) as pool, _Table(verdicts) as table:
-        for found, objects, counts, noted, problems in pool.map(work, waiting):
-            outcome.count(found)
-            outcome.clocks = outcome.clocks.joined(noted)
-            outcome.continuity.add(objects)
-            outcome.statistics.add(counts)
-            outcome.problems += problems
+        for found, sums in pool.map(work, waiting):
+            outcome.add(sums)
             table.write(found)
             if progress is not None:
                 progress(outcome)

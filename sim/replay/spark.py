@@ -1,69 +1,77 @@
 """The Spark engine: the same verdicts on parts, wherever they are; events never come to the driver.
 
-Files whose row groups hold whole runs are not moved. Each part is a task that reads its row groups itself,
-the largest first, so that a giant run among a million small ones begins at once and keeps one core. All other
-files are read by tasks, one a file, dealt by run with Spark's shuffle, sorted within partitions, and judged
-as they stream by, some hundred thousand events of whole runs at a time.
+Files whose row groups hold whole runs are not moved, and no row of them passes through the JVM. A task has
+the names of some row groups, reads them itself, and judges them with the code of the local engine. The
+largest parts come first, so that a giant run among a million small ones begins at once and keeps one core.
+All other files are read by tasks, one a file, dealt by run with Spark's shuffle, sorted within partitions,
+and judged as they stream by, some hundred thousand events of whole runs at a time.
 
-Tasks return a table: a row a run, and a row a task with its sums as JSON. It is written before anything is
-read from it, so that a task that ran twice counts once. Spark writes the two kinds of rows into two folders;
-that of the runs becomes the table of verdicts.
+A task writes its table of verdicts to a file that is its own, and returns the name of the file and its sums.
+Spark gives the driver one result of each task, however often the task ran. Only the files of these results
+become the table of verdicts, so a task whose executor was lost counts once.
 
-Workers read files under the names by which the driver found them: on a cluster, in a shared folder.
+Tasks read and write files under the names by which the driver found them: on a cluster, in a shared folder.
 """
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fencepost.impl.recording.files import BEGIN
 from fencepost.properties.refinement import Automaton, Refinement
 from fencepost.properties.refinement.grouping import LinkedRuns
-from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
+from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity
 from fencepost.sim.replay.coverage import label_coverage, taken_labels
+from fencepost.sim.replay.heap import keep_freed_memory
 from fencepost.sim.replay.judging import Judge, NoModel
-from fencepost.sim.replay.local import Outcome, columns_read
+from fencepost.sim.replay.local import Outcome, columns_read, judged
 from fencepost.sim.replay.parts import (
     EVENTS_A_PART,
+    SEVERAL_COUNTERS,
     UNNAMED_GAP,
     Clocks,
     Part,
-    clocks_of,
     completed_only,
+    has_kind,
     has_unnamed_gap,
     in_order,
     in_parts,
     load,
+    noted_clocks,
 )
-from fencepost.sim.replay.statistics import Statistics, statistics
+from fencepost.sim.replay.statistics import Statistics
 from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.spark.session import ship
-from fencepost.sim.trace.columns import events
 from fencepost.sim.trace.grouping import LINK, Grouping, grouped, halfway
 from fencepost.sim.trace.reading import batches
 from fencepost.sim.trace.schema import SCHEMA, Problem, completed
 
 _SQL = {pa.string(): "string", pa.int64(): "long"}
-_WHAT, _VERDICT, _SUMS_OF_A_TASK = "what", "verdict", "sums"
-_SCHEMA = VERDICTS.append(pa.field(_WHAT, pa.string()))
-SUMMED = ", ".join(f"{field.name} {_SQL[field.type]}" for field in _SCHEMA)
-"""Rows of both kinds. A row of the sums of a task has them in `reason`."""
+SUMS = "sums string"
+"""A row a task: its sums, as JSON."""
 EVENTS = ", ".join(f"{field.name} {_SQL[field.type]}" for field in SCHEMA)
 _DAMAGE = "fencepost-problem"
 """The phase of a row that is not an event but a problem in reading, in its `key`, `note` and `size`;
 without a key, the number of events that belong to no run."""
+_CLOCK = "fencepost-clock"
+"""The phase of a row that names the clock, in `note`, of a process."""
+EVENTS_A_TASK = 1 << 22
+"""Events of a task that has more than one part. A task costs a tenth of a second of a core by itself."""
+TASKS_A_CORE = 4
+"""Tasks for each core, at least, where there are so many parts: the last ones end at about the same time."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a worker needs to make the same judge."""
+    """Everything a worker needs to make the same judge, and to judge as the local engine does."""
 
     refinement: Callable[[], Refinement] | None
     """None judges continuity alone."""
@@ -74,6 +82,10 @@ class Recipe:
     token: str
     """Of one replay: workers survive tasks, and keep what they have computed."""
     claims: Claims = NO_CLAIMS
+    skew_ns: int | None = None
+    """As in `local.replay`."""
+    clocks: Mapping[str, str] = field(default_factory=dict)
+    """The clock of each process, as its recorder names it."""
 
     def judge(self) -> Judge | NoModel:
         if self.refinement is None:
@@ -83,10 +95,6 @@ class Recipe:
             _JUDGES[self.token] = Judge(Automaton(self.refinement(), slots=self.slots), self.whole)
         return _JUDGES[self.token]
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return columns_read(counted=self.counted)
-
 
 _JUDGES: dict[str, Judge] = {}
 
@@ -95,50 +103,73 @@ def replay(session: Any, recipe: Recipe, files: list[Path], by: Grouping, verdic
     """Verdicts on all runs of the files; their table is the folder `verdicts`."""
     if recipe.refinement is not None:
         ship(recipe.refinement)
-    files, verdicts = (
-        [path.absolute() for path in files],
-        verdicts.absolute(),
-    )  # workers have another working directory
+    # Workers have another working directory.
+    files, verdicts = [path.absolute() for path in files], verdicts.absolute()
+    folder = verdicts.with_name(f"{verdicts.name}.new")
     problems: list[Problem] = []
     plan = in_parts(files, by, problems.append, EVENTS_A_PART)
-    if plan is None:
-        found = _shuffled(session, recipe, files, by)
-    else:
-        parts = tuple(sorted(plan.parts, key=lambda part: -part.events))
-        numbers = session.range(0, len(parts), 1, max(1, len(parts)))
-        found = numbers.mapInArrow(JudgeParts(recipe, parts), SUMMED)
-    folder = verdicts.with_name(f"{verdicts.name}.new")
-    found.write.mode("overwrite").partitionBy(_WHAT).parquet(str(folder))
-    rows = session.read.schema(SUMMED).parquet(str(folder)).where(f"{_WHAT} = '{_SUMS_OF_A_TASK}'")
-    outcome = Outcome(problems=problems, claims=recipe.claims)
-    labels: set[int] = set()
-    for row in rows.select("reason").collect():
-        summary = json.loads(row.reason)
-        labels |= set(summary.get("labels", ()))
-        _add(outcome, summary)
-    _keep_verdicts(folder, verdicts)
+    try:
+        if plan is None:
+            results = _shuffled(session, recipe, files, by, _empty(folder))
+        else:
+            tasks = in_tasks(plan.parts, session.sparkContext.defaultParallelism)
+            numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
+            found = numbers.mapInArrow(JudgeParts(recipe, tasks, str(_empty(folder))), SUMS)
+            results = [json.loads(row.sums) for row in found.collect()]
+        keep_verdicts(folder, [name for one in results for name in one["files"]], verdicts)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     judge = recipe.judge()
+    outcome = Outcome(problems=problems, claims=recipe.claims)
+    for one in results:
+        outcome.add(_outcome_of(one))
     outcome.not_judged, outcome.has_model = judge.not_judged, isinstance(judge, Judge)
     if recipe.counted and isinstance(judge, Judge):
+        labels = {label for one in results for label in one["labels"]}
         outcome.coverage = label_coverage(judge.automaton, labels)
     return outcome
 
 
-def _keep_verdicts(folder: Path, verdicts: Path) -> None:
-    """Make the table of verdicts of what was written, and remove the rest."""
-    made = folder / f"{_WHAT}={_VERDICT}"
+def _empty(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def keep_verdicts(folder: Path, files: list[str], verdicts: Path) -> None:
+    """Make the table of verdicts of these files of a folder."""
+    kept = folder / "kept"
+    kept.mkdir()
+    for name in files:
+        (folder / name).rename(kept / name)
     if verdicts.is_dir():
         shutil.rmtree(verdicts)
     else:
         verdicts.unlink(missing_ok=True)
-    if made.is_dir():
-        made.rename(verdicts)
+    if files:
+        kept.rename(verdicts)
     else:  # there are no runs
         pq.write_table(VERDICTS.empty_table(), verdicts)
-    shutil.rmtree(folder)
 
 
-def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: Grouping) -> Any:
+def in_tasks(parts: Iterable[Part], cores: int) -> tuple[tuple[Part, ...], ...]:
+    """The parts of each task, the largest parts first; a part of more events than a task has is alone."""
+    parts = sorted(parts, key=lambda part: -part.events)
+    wanted = min(EVENTS_A_TASK, -(-sum(part.events for part in parts) // (cores * TASKS_A_CORE)))
+    tasks: list[tuple[Part, ...]] = []
+    waiting: list[Part] = []
+    for part in parts:
+        waiting.append(part)
+        if sum(one.events for one in waiting) >= wanted:
+            tasks.append(tuple(waiting))
+            waiting = []
+    return (*tasks, tuple(waiting)) if waiting else tuple(tasks)
+
+
+def _shuffled(
+    session: Any, recipe: Recipe, files: list[Path], by: Grouping, folder: Path
+) -> list[dict[str, Any]]:
+    """Deal the events by run, and judge them. Runs of several clocks are judged when all clocks are known."""
     paths = tuple(map(str, files))
     numbers = session.range(0, len(paths), 1, len(paths))
     if isinstance(by, LinkedRuns):
@@ -148,7 +179,18 @@ def _shuffled(session: Any, recipe: Recipe, files: list[Path], by: Grouping) -> 
     size = sum(path.stat().st_size for path in files)
     count = max(session.sparkContext.defaultParallelism, min(1000, size // (16 << 20)))
     dealt = read.repartition(count, "run").sortWithinPartitions("run", "seq")
-    return dealt.mapInArrow(JudgeStream(recipe), SUMMED)
+
+    def results(recipe: Recipe) -> list[dict[str, Any]]:
+        found = dealt.mapInArrow(JudgeStream(recipe, str(folder)), SUMS)
+        return [json.loads(row.sums) for row in found.collect()]
+
+    found = results(recipe)
+    clocks = {name: clock for one in found for name, clock in one["clock_of"].items()}
+    # Events of several counters are in the order of their clocks, which may explain what is not accepted.
+    is_open = any(one["several_counters"] and one["accepted"] < one["runs"] for one in found)
+    if is_open and clocks and (recipe.skew_ns is not None or len(set(clocks.values())) > 1):
+        found = results(replace(recipe, clocks=clocks))
+    return found
 
 
 def _joined(read: Any) -> Any:
@@ -170,17 +212,20 @@ def _joined(read: Any) -> Any:
 
 @dataclass(frozen=True)
 class JudgeParts:
-    """Tasks by number: read a part, judge it."""
+    """Tasks by number: read the parts one after the other, and judge each."""
 
     recipe: Recipe
-    parts: tuple[Part, ...]
+    tasks: tuple[tuple[Part, ...], ...]
+    folder: str
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in rows:
-            for number in batch.column("id").to_pylist():
-                problems: list[Problem] = []
-                table = load(self.parts[number], self.recipe.columns, problems.append)
-                yield from _judged(self.recipe, table, problems)
+        with _Task(self.recipe, self.folder) as task:
+            for batch in rows:
+                for number in batch.column("id").to_pylist():
+                    for part in self.tasks[number]:
+                        problems: list[Problem] = []
+                        task.judge(load(part, task.columns, problems.append), problems)
+        yield task.result()
 
 
 @dataclass(frozen=True)
@@ -197,10 +242,15 @@ class ReadFiles:
 
     def _read(self, path: Path) -> Iterator[pa.RecordBatch]:
         problems: list[Problem] = []
+        clocks: dict[str, str] = {}
         left_out = 0
         schema = SCHEMA.append(pa.field(LINK, pa.string())) if isinstance(self.by, LinkedRuns) else SCHEMA
         for table in batches([path], problems.append):
             table = completed(table)
+            if has_kind(table, BEGIN):
+                clocks.update(noted_clocks(table))
+                if self.by != "run":
+                    table = table.filter(pc.not_equal(table["kind"].cast(pa.string()), BEGIN))
             if self.by != "run" and has_unnamed_gap(table):
                 problems.append(Problem("the trace", UNNAMED_GAP))
             table, rest = (
@@ -214,6 +264,10 @@ class ReadFiles:
         ]
         if left_out:
             damage.append({"run": str(path), "phase": _DAMAGE, "key": "", "size": left_out})
+        damage += [
+            {"run": str(path), "phase": _CLOCK, "process": name, "note": clock}
+            for name, clock in clocks.items()
+        ]
         yield from pa.Table.from_pylist([{LINK: "", **row} for row in damage], schema=schema).to_batches()
 
 
@@ -222,31 +276,37 @@ class JudgeStream:
     """A partition in order: whole runs are cut from it as they come, and judged."""
 
     recipe: Recipe
+    folder: str
 
     def __call__(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.RecordBatch] = []
-        for batch in rows:
-            waiting.append(batch)
-            if sum(map(len, waiting)) >= EVENTS_A_PART:
-                table = pa.Table.from_batches(waiting)
-                cut = _last_run(table)
-                if cut:
-                    yield from self._judged(table.slice(0, cut))
-                waiting = table.slice(cut).combine_chunks().to_batches()
-        if waiting:
-            yield from self._judged(pa.Table.from_batches(waiting))
+        with _Task(self.recipe, self.folder) as task:
+            for batch in rows:
+                waiting.append(batch)
+                if sum(map(len, waiting)) >= EVENTS_A_PART:
+                    table = pa.Table.from_batches(waiting)
+                    cut = _last_run(table)
+                    if cut:
+                        _judge_rows(task, table.slice(0, cut))
+                    waiting = table.slice(cut).combine_chunks().to_batches()
+            if waiting:
+                _judge_rows(task, pa.Table.from_batches(waiting))
+        yield task.result()
 
-    def _judged(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        damage = table.filter(pc.equal(table["phase"], _DAMAGE))
-        problems, left_out = [], 0
-        for row in damage.to_pylist():
-            if row["key"]:
-                problems.append(Problem(row["key"], row["note"], row["size"] or 0))
-            else:
-                left_out += row["size"]
-        table = table.filter(pc.not_equal(table["phase"], _DAMAGE))
-        table = in_order(completed_only(table, self.recipe.columns)) if len(table) else table
-        yield from _judged(self.recipe, table, problems, left_out)
+
+def _judge_rows(task: "_Task", table: pa.Table) -> None:
+    """Judge rows of whole runs, some of which are no events."""
+    problems = []
+    for row in table.filter(pc.equal(table["phase"], _DAMAGE)).to_pylist():
+        if row["key"]:
+            problems.append(Problem(row["key"], row["note"], row["size"] or 0))
+        else:
+            task.outcome.left_out += row["size"]
+    for row in table.filter(pc.equal(table["phase"], _CLOCK)).to_pylist():
+        task.clock_of[row["process"]] = row["note"]
+    table = table.filter(pc.invert(pc.is_in(table["phase"], value_set=pa.array([_DAMAGE, _CLOCK]))))
+    table = in_order(completed_only(table, task.columns)) if len(table) else table
+    task.judge(table, problems)
 
 
 def _last_run(table: pa.Table) -> int:
@@ -255,26 +315,59 @@ def _last_run(table: pa.Table) -> int:
     return int(np.flatnonzero(runs == runs[-1])[0]) if len(runs) else 0
 
 
-def _judged(
-    recipe: Recipe, table: pa.Table, problems: list[Problem], left_out: int = 0
-) -> Iterator[pa.RecordBatch]:
-    judge = recipe.judge()
-    outcome = Outcome(problems=problems, left_out=left_out)
-    if len(table):
-        seen = events(table)
-        verdicts = judge.verdicts(seen)
-        outcome.count(verdicts)
-        outcome.clocks = clocks_of(table)
-        outcome.continuity = continuity(seen, table, recipe.claims, as_recorded=recipe.whole)
-        if recipe.counted:
-            outcome.statistics = statistics(seen, table)
-        what = pa.repeat(_VERDICT, len(verdicts))
-        yield from verdicts.append_column(_WHAT, what).combine_chunks().to_batches()
-    row = _row(outcome)
-    if recipe.counted and isinstance(judge, Judge) and judge.walk.grown():
-        row["labels"] = sorted(taken_labels(judge.walk))
-    sums = {_WHAT: _SUMS_OF_A_TASK, "reason": json.dumps(row)}
-    yield from pa.Table.from_pylist([sums], schema=_SCHEMA).to_batches()
+class _Task:
+    """The sums of a task of Spark, and the file of its verdicts. A task that runs again has another file."""
+
+    def __init__(self, recipe: Recipe, folder: str) -> None:
+        from pyspark import TaskContext
+
+        keep_freed_memory()
+        self._recipe = recipe
+        self._judge = recipe.judge()
+        self.columns = columns_read(self._judge, counted=recipe.counted)
+        self.outcome = Outcome()
+        self.clock_of: dict[str, str] = {}
+        self._several_counters = False
+        task = TaskContext.get()
+        assert task is not None, "tasks run on Spark"
+        self._path = Path(folder, f"part-{task.partitionId():05d}-{task.taskAttemptId()}.parquet")
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def judge(self, table: pa.Table, problems: list[Problem]) -> None:
+        """Judge the runs of a part that is in order."""
+        self._several_counters |= SEVERAL_COUNTERS in table.column_names
+        recipe = self._recipe
+        verdicts, sums = judged(
+            self._judge,
+            table,
+            claims=recipe.claims,
+            counted=recipe.counted,
+            skew_ns=recipe.skew_ns,
+            clocks=recipe.clocks,
+        )
+        sums.problems = problems
+        self.outcome.add(sums)
+        if len(verdicts):
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._path, VERDICTS)
+            self._writer.write_table(verdicts)
+
+    def result(self) -> pa.RecordBatch:
+        """The row of sums."""
+        row = _row(self.outcome)
+        row["files"] = [self._path.name] if self._writer is not None else []
+        row["clock_of"], row["several_counters"] = self.clock_of, self._several_counters
+        row["labels"] = []
+        if self._recipe.counted and isinstance(self._judge, Judge):
+            row["labels"] = sorted(taken_labels(self._judge.walk))
+        return pa.RecordBatch.from_pydict({"sums": [json.dumps(row)]})
 
 
 _SUMS = ("runs", "events", "read", "accepted", "rejected", "undecided", "left_out")
@@ -291,11 +384,12 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _add(outcome: Outcome, row: dict[str, Any]) -> None:
-    for name in _SUMS:
-        setattr(outcome, name, getattr(outcome, name) + row[name])
-    outcome.remember(pa.Table.from_pylist(row["not_accepted"], schema=VERDICTS))
-    outcome.continuity.add(Continuity(**row["continuity"]))
-    outcome.statistics.add(Statistics.from_row(row["statistics"]))
-    outcome.clocks = outcome.clocks.joined(Clocks(**row["clocks"]))
-    outcome.problems += [Problem(*problem) for problem in row["problems"]]
+def _outcome_of(row: dict[str, Any]) -> Outcome:
+    """The sums of a task, as `_row` made them."""
+    return Outcome(
+        **{name: row[name] for name in (*_SUMS, "not_accepted")},
+        continuity=Continuity(**row["continuity"]),
+        statistics=Statistics.from_row(row["statistics"]),
+        clocks=Clocks(**row["clocks"]),
+        problems=[Problem(where, what, lines) for where, what, lines in row["problems"]],
+    )

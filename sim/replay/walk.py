@@ -45,7 +45,6 @@ class VectorisedWalk:
         self.automaton = automaton
         self._lock = lock or threading.Lock()
         self._taken = np.zeros((8, 8), np.bool_)
-        self._count = 0
 
     def follow(self, symbols: I64, starts: I64, lengths: I64) -> Ends:
         """Follow runs whose symbols begin at `starts` and are `lengths` many."""
@@ -82,11 +81,6 @@ class VectorisedWalk:
     def taken(self) -> Mask:
         """Which symbols were read in which sets."""
         return self._taken
-
-    def grown(self) -> bool:
-        """Return true if more was taken since the last call."""
-        before, self._count = self._count, int(self._taken.sum())
-        return self._count > before
 
     def _mark(self, sets: I64, symbols: I64) -> None:
         self._room(len(self.automaton), len(self.automaton.symbols))

@@ -32,6 +32,8 @@ from .streams_kills import Client, together
 ROOT = Path(__file__).parent.parent.parent
 ENV = SystemEnvironment()
 SECONDS_MAX = 300
+WRITES_A_LIFE = 8
+"""Writes that are answered before the object server is killed again."""
 HORIZON_S = 6
 """For which a collector relies on a blob."""
 
@@ -274,8 +276,13 @@ def objects(folder: Path, mutant: str) -> Path:
         clients = [_ObjectsClient(made.addresses[0], seed, done) for seed in range(4)]
 
         def kill() -> None:
+            """Kill the server after so many more answered writes, however slow the machine is."""
+            ends = ENV.monotonic_ns() + SECONDS_MAX * 10**9
             for number in range(4):
                 done.wait(1.0)
+                wanted = WRITES_A_LIFE * (number + 1)
+                while sum(client.writes for client in clients) < wanted and not done.wait(0.05):
+                    assert ENV.monotonic_ns() < ends, made.log(0)
                 made.restart(0, signal.SIGTERM if number == 3 else signal.SIGKILL)
             done.set()
 
@@ -292,6 +299,8 @@ class _ObjectsClient:
         from tests.impl.objects.serving import client
 
         self._client, self._dice, self._done = client(address), random.Random(seed), done
+        self.writes = 0
+        """Writes of objects that were answered with success."""
 
     def run(self) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -311,15 +320,19 @@ class _ObjectsClient:
                 client.create_bucket(Bucket="shared")
             case 1 | 2:
                 client.put_object(**place, Body=body, IfNoneMatch="*")
+                self.writes += 1
             case 3:
                 client.put_object(**place, Body=body)
+                self.writes += 1
             case 4:
                 etag = client.head_object(**place)["ETag"]
                 client.put_object(**place, Body=body, IfMatch=etag)
+                self.writes += 1
             case 5:
                 client.delete_object(**place)
             case _:
                 self._upload(place, body)
+                self.writes += 1
 
     def _upload(self, place: dict[str, str], body: bytes) -> None:
         upload = {**place, "UploadId": self._client.create_multipart_upload(**place)["UploadId"]}

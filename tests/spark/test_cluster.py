@@ -51,9 +51,10 @@ def test_replay_on_a_cluster(master: str, tmp_path: Path) -> None:
         assert there[key] == here[key], key
 
 
-def test_a_giant_run_and_a_killed_executor_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ext", ["jsonl", "parquet"])
+def test_a_giant_run_and_a_killed_executor_change_nothing(tmp_path: Path, ext: str) -> None:
     """One run has most of the events. An executor is killed; the other judges its parts again, and no run is
-    there twice.
+    there twice. Lines are shuffled; row groups that hold whole runs are judged where they are.
     """
     (tmp_path / "lock_map.py").write_text(MAP)
     small = [replace(event, run=f"run-{n:03d}") for n in range(200) for event in traced(GOOD)]
@@ -61,9 +62,16 @@ def test_a_giant_run_and_a_killed_executor_change_nothing(tmp_path: Path) -> Non
         replace(event, run="run-100-giant", seq=seq)
         for seq, event in enumerate(event for _ in range(10_000) for event in traced(GOOD))
     ]
-    write_json_lines(tmp_path / "giant.jsonl", table_of(giant))
-    write_json_lines(tmp_path / "small.jsonl", table_of([*small, *traced(BAD)]))
-    words = ["replay", "giant.jsonl", "small.jsonl", "--model", "lock_map.py:LockMap"]
+    bad = [replace(event, run="trace") for event in traced(BAD)]
+    if ext == "jsonl":
+        write_json_lines(tmp_path / "giant.jsonl", table_of(giant))
+        write_json_lines(tmp_path / "small.jsonl", table_of([*small, *bad]))
+        traces = ["giant.jsonl", "small.jsonl"]
+    else:
+        whole = sorted([*giant, *small, *bad], key=lambda event: (event.run, event.seq))
+        write_parquet(tmp_path / "all.parquet", table_of(whole), rows=5_000)
+        traces = ["all.parquet"]
+    words = ["replay", *traces, "--model", "lock_map.py:LockMap"]
     words += ["--runs", "run"]
     ended, here, _ = ran(*words, "--out", "here", folder=tmp_path)
     with cluster_and_workers(tmp_path) as (master, workers):

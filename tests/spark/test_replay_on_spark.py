@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fencepost.examples.work_queue.refinement import QueueMap
 from fencepost.impl.store.events import Event
 from fencepost.model import Model
 from fencepost.model.create_only_lock import CreateOnlyLock
@@ -20,12 +22,13 @@ from fencepost.sim.replay import spark as on_spark
 from fencepost.sim.replay.judging import Judge
 from fencepost.sim.replay.local import Outcome
 from fencepost.sim.replay.local import replay as replay_here
-from fencepost.sim.replay.parts import plan
+from fencepost.sim.replay.parts import Part, plan
 from fencepost.sim.replay.spark import Recipe
 from fencepost.sim.replay.tables import VERDICTS
 from fencepost.sim.trace import table_of, write_json_lines, write_parquet
-from fencepost.sim.trace.grouping import Grouping
+from fencepost.sim.trace.grouping import Grouping, find_grouping
 from tests.properties.refinement import maps
+from tests.sim.replay.test_skewed import night
 from tests.trust.test_continuity_mutations import mutants
 from tests.trust.test_replay_requests import FULL, changed, committed, offers, where
 
@@ -69,18 +72,22 @@ def compared(
     files: list[Path],
     by: Grouping = "run",
     refinement: Callable[[], Refinement] = refinement,
+    *,
+    skew_ns: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     problems: list[Any] = []
     parts = tmp_path / "parts"
     parts.mkdir()
     found = plan(files, by, parts, problems.append)
     judge = Judge(Automaton(refinement(), slots=4), by == "run")
-    here = replay_here(judge, found.parts, verdicts=tmp_path / "verdicts-here")
+    here = replay_here(
+        judge, found.parts, verdicts=tmp_path / "verdicts-here", skew_ns=skew_ns, clocks=found.clocks
+    )
     here.problems += problems
     here.left_out += found.left_out
     on_spark.ship(refinement)
     on_spark.ship(maps.LockMap)
-    recipe = Recipe(refinement, 4, counted=True, whole=by == "run", token=str(tmp_path))
+    recipe = Recipe(refinement, 4, counted=True, whole=by == "run", token=str(tmp_path), skew_ns=skew_ns)
     there = on_spark.replay(session, recipe, files, by, tmp_path / "verdicts")
     return summary(here), summary(there)
 
@@ -110,6 +117,49 @@ def test_the_same_verdicts(session: Any, tmp_path: Path, lay: Callable[[Path], l
     assert tables[0].schema.remove_metadata() == VERDICTS
     assert tables[0].to_pylist() == tables[1].to_pylist()
     assert (len(tables[0]), tables[0]["verdict"].to_pylist().count("accepted")) == (305, 302)
+
+
+def test_a_file_that_a_lost_task_left_behind_is_not_read(tmp_path: Path) -> None:
+    """A task whose executor was lost has written its runs too; they must not be there twice."""
+    folder, kept = tmp_path / "v.new", tmp_path / "v"
+    folder.mkdir()
+    row = {field.name: "" if field.type == pa.string() else 0 for field in VERDICTS}
+    for attempt in (3, 7):
+        table = pa.Table.from_pylist([{**row, "run": "run-1"}], schema=VERDICTS)
+        pq.write_table(table, folder / f"part-00000-{attempt}.parquet")
+    on_spark.keep_verdicts(folder, ["part-00000-7.parquet"], kept)
+    assert [path.name for path in kept.iterdir()] == ["part-00000-7.parquet"]
+    assert len(pq.read_table(kept)) == 1
+
+
+def test_tasks_take_the_largest_parts_first_and_each_part_once() -> None:
+    """A giant run that begins last would keep one core busy alone at the end."""
+    sizes = [7, 90, 1, 3, 5, 2, 4, 6, 8]
+    parts = [Part(((f"{size}", (0,)),), size) for size in sizes]
+    tasks = on_spark.in_tasks(parts, cores=2)
+    assert tasks[0] == (parts[1],)
+    assert sorted(part.events for task in tasks for part in task) == sorted(sizes)
+    assert [sum(part.events for part in task) for task in tasks] == [90, 21, 15]
+    assert on_spark.in_tasks([], cores=2) == ()
+
+
+@pytest.mark.parametrize(
+    ("clock", "shift_ms", "skew_ns", "expected"),
+    [
+        ("a", -30, None, "violated"),
+        ("b", -30, None, "undecided"),
+        ("b", -5000, 10**10, "undecided"),
+    ],
+)
+def test_clocks_explain_the_same_rejections(
+    session: Any, tmp_path: Path, clock: str, shift_ms: int, skew_ns: int | None, expected: str
+) -> None:
+    """A run of two recorders is undecided here and there if another order of their clocks is accepted."""
+    write_parquet(tmp_path / "1.parquet", table_of(night(clock, shift_ms)))
+    files, by = [tmp_path / "1.parquet"], find_grouping(None, QueueMap.runs, QueueMap.keys)
+    here, there = compared(session, tmp_path, files, by, QueueMap, skew_ns=skew_ns)
+    assert there == here
+    assert (here["verdict"], here["runs"]) == (expected, 1)
 
 
 def test_runs_named_anew(session: Any, tmp_path: Path) -> None:

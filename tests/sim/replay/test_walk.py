@@ -63,5 +63,3 @@ def test_the_transitions_taken_are_remembered() -> None:
     taken = {(int(one), int(symbol)) for one, symbol in np.argwhere(walk.taken())}
     held = walk.automaton.step(START, take)
     assert taken == {(START, take), (held, give)}
-    assert walk.grown()
-    assert not walk.grown()
