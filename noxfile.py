@@ -51,7 +51,7 @@ BENCHMARKS = (
 )
 TYPED = (
     *("model", "impl", "properties", "sim", "reports"),
-    *("commands", "comparing", "pytest_plugin", "results", "store", "testing"),
+    *("catalog", "commands", "comparing", "ingest", "pytest_plugin", "results", "store", "testing"),
 )
 QUICK = "not slow and not server and not spark"
 DEEPER = "(slow or deeper) and not server and not spark"

@@ -308,7 +308,8 @@ class Publish(Machine):
 
     def holds_manifests(s, w: int, id_: int) -> Truth:
         """The sidecar of the plan holds this manifest: the writer may still create the id."""
-        return s.plan[w].sidecar & s.reaches(w, id_)
+        staged: Truth = s.plan[w].sidecar
+        return staged & s.reaches(w, id_)
 
     @without("manifests-held-for-plans", replaces=holds_manifests)
     def holds_nothing(s, w: int, id_: int) -> bool:
