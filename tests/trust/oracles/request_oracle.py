@@ -394,7 +394,7 @@ class RequestOracle:
         condition: Any,
         aborts: bool,
     ) -> Iterator[State]:
-        stage, number = process.part or ("create", self._unused(state))
+        stage, number, *again = process.part or ("create", self._unused(state))
         requests: dict[str, tuple[Op, str]] = {
             "create": (("create", number, key), "part"),
             "part": (("part", number, body), "abort" if aborts else "complete"),
@@ -402,7 +402,12 @@ class RequestOracle:
             "abort": (("abort", number), ""),
         }
         request, following = requests[stage]
-        for reached, reply, _ in self._outcomes(state, index, process, request):
+        twice = None if again else self._spent(state, "duplicated")
+        if twice is not None:
+            landed = self._answered(twice, self._bound(request, process), index)[0]
+            repeated = self._unused(landed) if stage == "create" else number  # the first one stays open
+            yield self._with(landed, index, process._replace(part=(stage, repeated, "again")))
+        for reached, reply, _ in self._outcomes(state, index, process, request, faults=not again):
             if reply == ("done",) and following:
                 yield self._with(reached, index, process._replace(part=(following, number)))
             else:
