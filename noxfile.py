@@ -57,7 +57,7 @@ QUICK = "not slow and not server and not spark"
 DEEPER = "(slow or deeper) and not server and not spark"
 SCHEMAS = {
     "github-workflows": (".github/workflows/ci.yml", ".github/workflows/release.yml", "docs/ci/github.yml"),
-    "github-issue-forms": (".github/ISSUE_TEMPLATE/defect.yml", ".github/ISSUE_TEMPLATE/wrong-verdict.yml"),
+    "github-issue-forms": (".github/ISSUE_TEMPLATE/defect.yml", ".github/ISSUE_TEMPLATE/verdict.yml"),
     "github-issue-config": (".github/ISSUE_TEMPLATE/config.yml",),
     "gitlab-ci": ("docs/ci/gitlab.yml",),
     "citation-file-format": ("CITATION.cff",),

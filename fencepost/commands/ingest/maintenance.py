@@ -390,7 +390,8 @@ def gc(url: str, dry_run: bool, **options: Any) -> Result:
     EVERY,
     click.option(
         "--days",
-        type=click.FloatRange(0, min_open=True),
+        metavar="DAYS",
+        type=click.IntRange(1),
         required=True,
         help="Days after its acceptance for which a batch is kept.",
     ),
@@ -405,7 +406,7 @@ def gc(url: str, dry_run: bool, **options: Any) -> Result:
     settings_options,
 )
 def lock(
-    url: str, every_s: float | None, days: float, mode: str, all_: bool, **options: Any
+    url: str, every_s: float | None, days: int, mode: str, all_: bool, **options: Any
 ) -> Iterator[Result]:
     """Set the retention of Object Lock on the manifests and blobs of accepted batches. The bucket has to have
     versions and Object Lock.

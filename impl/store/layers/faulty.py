@@ -63,17 +63,22 @@ class _Late:
 class Faulty(Layer):
     def __init__(self, inner: Store, faults: Sequence[Fault], env: Environment | None = None) -> None:
         super().__init__(inner)
-        unable = {fault.effect for fault in faults} - EFFECTS
-        if unable:
-            raise BadScript(f"a store layer has no {min(unable)}; use the object server for tests")
-        self._faults = tuple(faults)
-        self._left = [fault.times for fault in self._faults]
-        self._fitted = [0] * len(self._faults)
         self._env = env or inner.env
         self._dice = self._env.stream("faults")
         self._late: list[_Late] = []
         self._lock = threading.Lock()
         self.struck: list[tuple[Fault, Request[Any]]] = []
+        self.inject(faults)
+
+    def inject(self, faults: Sequence[Fault]) -> None:
+        """Replace the faults, for the requests from now on; what is late stays late."""
+        unable = {fault.effect for fault in faults} - EFFECTS
+        if unable:
+            raise BadScript(f"a store layer has no {min(unable)}; use the object server for tests")
+        with self._lock:
+            self._faults = tuple(faults)
+            self._left = [fault.times for fault in self._faults]
+            self._fitted = [0] * len(self._faults)
 
     def send(self, request: Request[R]) -> R:
         reply: R = self.send_all([request])[0]

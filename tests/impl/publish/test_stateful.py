@@ -69,8 +69,7 @@ class Writer:
         self.catalog = Catalog.open(self.script, mode=mode, author=name)
 
     def arm(self, effect: Effect, family: str) -> None:
-        fault = Fault(effect, kinds={"put"}, prefix=family, times=1, delay=10**6)
-        self.faulty._faults, self.faulty._left = (fault,), [1]
+        self.faulty.inject([Fault(effect, kinds={"put"}, prefix=family, times=1, delay=10**6)])
 
 
 class Publishing(RuleBasedStateMachine):

@@ -31,7 +31,7 @@ def test_a_lost_reply_anywhere_is_survived(family: str, effect: Effect, times: i
     fault = Fault(effect, kinds={"put"}, prefix=family, times=times, delay=3)
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty)
-    faulty._faults, faulty._left = (fault,), [times]
+    faulty.inject([fault])
     assert isinstance(add(catalog), Published)
     assert faulty.struck
     faulty.land_all()
@@ -47,8 +47,7 @@ def test_refused_requests_are_sent_again(family: str, effect: Effect) -> None:
     store = graph()
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty)
-    faulty._faults = (Fault(effect, kinds={"put"}, prefix=family, times=2),)
-    faulty._left = [2]
+    faulty.inject([Fault(effect, kinds={"put"}, prefix=family, times=2)])
     assert isinstance(add(catalog), Published)
     assert len(faulty.struck) == 2
 
@@ -59,13 +58,12 @@ def test_a_create_without_an_answer_is_unknown_until_settled(family: str, lands:
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty, author="waiting")
     effect = Effect.LATE if lands else Effect.REQUEST_LOST
-    faulty._faults = (Fault(effect, kinds={"put"}, prefix=family, delay=10**9),)
-    faulty._left = [None]
+    faulty.inject([Fault(effect, kinds={"put"}, prefix=family, delay=10**9)])
     ended = add(catalog)
     assert isinstance(ended, Unknown)
     assert "it is unknown whether" in ended.why
     assert isinstance(catalog.settle(ended), Unknown)
-    faulty._faults = ()
+    faulty.inject([])
     faulty.land_all()
     if family == MANIFEST and lands:
         assert isinstance(catalog.settle(ended), Published)
@@ -82,7 +80,7 @@ def test_no_answer_before_any_head_moved_is_a_clean_error(family: str) -> None:
     store = graph()
     faulty = Faulty(store, [])
     catalog = Catalog.open(faulty)
-    faulty._faults, faulty._left = (Fault(Effect.LATE, kinds={"put"}, prefix=family, delay=10**9),), [None]
+    faulty.inject([Fault(Effect.LATE, kinds={"put"}, prefix=family, delay=10**9)])
     with pytest.raises(StoreUnavailable, match="nothing was published"):
         add(catalog)
     faulty.land_all()
