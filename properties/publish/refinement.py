@@ -55,15 +55,19 @@ KINDS = {
 }
 """The machine's kind of a plan, by the sorts of the tables that it moves and that it only reads."""
 REQUEST_RULES = RequestRules(
-    keys=(Keys("fragment", r"(?:.*/)?data/[^/]+/(?P<plan>[^/-]+)-[^/]+"),),
+    keys=(
+        Keys("fragment", r"(?:.*/)?data/[^/]+/(?P<plan>[^/-]+)-[^/]+"),
+        Keys("retirement", r"(?:.*/)?retired/.*"),
+    ),
     conditions={
         "sidecar": ("absent",),
+        "retirement": ("absent",),
         "version": ("absent",),
         "manifest": ("absent",),
         "fragment": ("absent",),
         "boundary": ("absent", "matches"),
     },
-    kept=("boundary",),
+    kept=("boundary", "retirement"),
     staged=Staged("sidecar", "fragments", "fragment", then="version", unless="undo", owner="plan"),
     freed=Freed("fragment", by="manifest", name="kind", value="sweep"),
     confirmed=Confirmed(

@@ -55,7 +55,7 @@ def test_the_first_violation_counts_where_the_model_finds_a_later_one() -> None:
     alone allows the deletion, and rejects a manifest that is created twice much later.
     """
     overtaken = 0
-    for run in driven(20, ("takeover",)):
+    for run in driven(60, ("takeover",)):
         made = plant("sidecar-until-settled", run, random_choice(7))
         if made is None:
             continue
@@ -74,7 +74,7 @@ def test_the_first_violation_counts_where_the_model_finds_a_later_one() -> None:
         assert model_alone["verdict"] == "rejected"
         if model_alone["seq"] != made.at:
             overtaken += 1
-            assert model_alone["seq"] == len(made.events)
+            assert made.at < model_alone["seq"] <= len(made.events)
             assert "neither wrote nor read" in whole["reason"]
     assert overtaken
 
