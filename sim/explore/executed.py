@@ -7,6 +7,7 @@ as they are.
 
 import ast
 import builtins
+import functools
 import sys
 import types
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ def recording(program: Any, sites: Sites) -> Iterator[None]:
             if is_library_file(file):
                 continue  # for example a wrapper that a decorator of the library gave the name of its module
             if file not in files:
-                files[file] = _compiled(file)
+                files[file] = _compiled(file, relative(file), _changed_at(file))
             code = files[file].get(code_place(function.__code__))
             if code is not None and function.__code__ is not code:
                 changed.append((function, function.__code__))
@@ -72,13 +73,24 @@ def _count(code: types.CodeType, sites: Sites) -> None:
                     sites.lines.setdefault(file, {})[line] = one.co_name
 
 
-def _compiled(file: str) -> dict[Any, types.CodeType]:
-    """Return the functions of a file, compiled again."""
+def _changed_at(file: str) -> int:
+    try:
+        return Path(file).stat().st_mtime_ns
+    except (OSError, ValueError):
+        return 0
+
+
+@functools.lru_cache(4096)
+def _compiled(file: str, name: str, _changed_at: int) -> dict[Any, types.CodeType]:
+    """Return the functions of a file, compiled again.
+
+    `--mutate` audits a program many times, and each audit looks at all modules of the user.
+    """
     try:
         tree = ast.parse(Path(file).read_bytes(), file)
     except (OSError, SyntaxError, ValueError):
         return {}
-    inserter = _Inserter(relative(file))
+    inserter = _Inserter(name)
     module = compile(ast.fix_missing_locations(inserter.visit(tree)), file, "exec", dont_inherit=True)
     return {code_place(code): code for code in nested_codes(module)}
 
