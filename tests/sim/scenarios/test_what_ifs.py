@@ -46,12 +46,23 @@ def test_a_long_window_trades_time_for_money_not_for_throughput() -> None:
 
 
 def test_near_saturation_the_tail_multiplies_before_the_median_tells() -> None:
-    found = runs("cap-tail", "store.in_flight=unlimited,16,12", "duration=10 s")
-    wide, narrow, narrower = found["unlimited"], found[16], found[12]
-    assert narrow["operations"]["accept"]["p50"] < 1.3 * wide["operations"]["accept"]["p50"]
-    assert narrow["saturation"]["store"] > 0.7
-    assert narrower["operations"]["accept"]["p99"] > 2.5 * wide["operations"]["accept"]["p99"]
-    assert narrower["saturation"]["store"] > 0.9
+    found = runs("cap-tail", "store.in_flight=unlimited,16,10,9,7")
+    median, tail = (
+        {
+            cap: run["operations"]["accept"][name] / found["unlimited"]["operations"]["accept"][name]
+            for cap, run in found.items()
+        }
+        for name in ("p50", "p99")
+    )
+    taken = {cap: run["saturation"]["store"] for cap, run in found.items() if cap != "unlimited"}
+    assert median[16] == pytest.approx(1, rel=0.05), "a wide cap costs nothing"
+    assert tail[16] == pytest.approx(1, rel=0.05)
+    assert 0.7 < taken[10] < 0.9
+    assert median[10] < 1.2 < 1.8 < tail[10]
+    assert taken[9] > 0.9
+    assert tail[9] > 2.5
+    assert found[7]["throughput"] < 0.95 * found["unlimited"]["throughput"], "arrivals exceed capacity"
+    assert median[7] > 10
 
 
 def test_an_uncompacted_catalog_is_a_straight_line_over_history() -> None:
