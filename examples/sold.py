@@ -2,7 +2,7 @@ from botocore.exceptions import ClientError
 
 
 def sell(s3):
-    """Add one to a number in an object: nobody's write is overwritten, thanks to If-Match."""
+    """Add one to a number in an object. If-Match protects the writes of others."""
     while True:
         found = s3.get_object(Bucket="shop", Key="sold")
         total = int(found["Body"].read()) + 1

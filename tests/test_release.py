@@ -1,4 +1,4 @@
-"""What a release asks for before it builds anything. `nox -s release` does the rest."""
+"""The conditions of a release, before anything is built. `nox -s release` does the rest."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What docs/site.py makes of links, notebooks and versions. `nox -s docs` builds the site itself."""
+"""Links, notebooks and versions as docs/site.py changes them. `nox -s docs` builds the site itself."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""What a server for tests needs beside the operations: a folder that goes away, keys, and a quick start."""
+"""The needs of a server for tests beside the operations: a folder that goes away, keys, and a quick start."""
 
 import os
 import subprocess

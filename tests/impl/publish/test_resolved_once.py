@@ -26,7 +26,7 @@ def founded(tables: int) -> MemoryStore:
 
 
 def reads(store: Metered, act: Any) -> Counter[str]:
-    """The objects that `act` received, by kind. It asks for a newer manifest once at the most."""
+    """The objects that `act` received, by kind. A newer manifest is requested once at the most."""
     with store.operation("act") as cost:
         act()
     got = [sent for sent in cost.sent if sent.kind == "get"]
