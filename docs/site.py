@@ -22,7 +22,8 @@ _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 
 
 LAYERS = ("examples", "impl", "model", "properties", "reports", "sim")
-_folder = tempfile.TemporaryDirectory(prefix="fencepost-site-")
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""Removed with the process."""
 
 
 def version() -> str:
@@ -36,7 +37,8 @@ def version() -> str:
 def on_config(config: Any) -> None:
     """Build into a folder of the version, and show mkdocstrings the package as it is imported."""
     config.site_dir = str(Path(config.site_dir) / version())
-    package = Path(_folder.name) / "fencepost"
+    _folders.append(tempfile.TemporaryDirectory(prefix="fencepost-site-"))
+    package = Path(_folders[-1].name) / "fencepost"
     package.mkdir()
     for file in (ROOT / "fencepost").iterdir():
         (package / file.name).symlink_to(file)

@@ -35,7 +35,7 @@ def recording(program: Any, sites: Sites) -> Iterator[None]:
             if is_library_file(file):
                 continue  # for example a wrapper that a decorator of the library gave the name of its module
             if file not in files:
-                files[file] = _compiled(file, relative(file), _changed_at(file))
+                files[file] = _compiled(file, relative(file), _modified_ns(file))
             code = files[file].get(code_place(function.__code__))
             if code is not None and function.__code__ is not code:
                 changed.append((function, function.__code__))
@@ -73,7 +73,7 @@ def _count(code: types.CodeType, sites: Sites) -> None:
                     sites.lines.setdefault(file, {})[line] = one.co_name
 
 
-def _changed_at(file: str) -> int:
+def _modified_ns(file: str) -> int:
     try:
         return Path(file).stat().st_mtime_ns
     except (OSError, ValueError):
@@ -81,7 +81,7 @@ def _changed_at(file: str) -> int:
 
 
 @functools.lru_cache(4096)
-def _compiled(file: str, name: str, _changed_at: int) -> dict[Any, types.CodeType]:
+def _compiled(file: str, name: str, _stamp: int) -> dict[Any, types.CodeType]:
     """Return the functions of a file, compiled again.
 
     `--mutate` audits a program many times, and each audit looks at all modules of the user.
