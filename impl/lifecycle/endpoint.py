@@ -179,7 +179,7 @@ class EndpointTarget:
                 else one
                 for one in live
             )
-        return Standing(live, uploads, bool(self._versioning))
+        return Standing(live, uploads, bool(self._versioning), self._store.now_ns())
 
     def _live(self, rows: Rows, *, has_tags: bool) -> tuple[Live, ...]:
         """Versions of one key, with their tags if these matter."""
@@ -267,7 +267,7 @@ class EndpointTarget:
                 break
         started = self._uploads_between(prefix, after, until) if has_uploads else []
         for upload in started:
-            before = shown.get(upload.key, Standing((), (), bool(self._versioning)))
+            before = shown.get(upload.key, Standing((), (), bool(self._versioning), self._store.now_ns()))
             shown[upload.key] = replace(before, uploads=(*before.uploads, _of_upload(upload)))
         if len(self._uploads_shown) > UPLOADS_MAX:
             self._uploads_shown.clear()
@@ -275,7 +275,8 @@ class EndpointTarget:
         return [Listed(key, shown[key]) for key in sorted(shown)]
 
     def _shown(self, rows: Rows) -> Standing:
-        return Standing(self._live(rows, has_tags=False), (), bool(self._versioning))
+        live = self._live(rows, has_tags=False)
+        return Standing(live, (), bool(self._versioning), self._store.now_ns())
 
     def _parts(self, after: str, prefix: str, limit: int | None = None) -> Iterator[tuple[Rows, bool]]:
         """Yield what each request lists behind a key, with True for the last one."""
@@ -384,7 +385,8 @@ class EndpointTarget:
         """The versions at the key, for the guard of a deletion."""
         upload = self._uploads_shown.get((key, version_id)) if what is What.ABORT else None
         if upload is not None:
-            return Standing((), (upload,))  # it may have ended since, which the store tells
+            # It may have ended since, which the store tells.
+            return Standing((), (upload,), now_ns=self._store.now_ns())
         is_marker_written = what is What.EXPIRE and self._versioning
         return self._look(key, needs, locks_of=None if is_marker_written else version_id)
 

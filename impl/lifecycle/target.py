@@ -1,7 +1,7 @@
 """The buckets that a lifecycle works in: the versions at a key, and their deletion under a guard."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -45,6 +45,8 @@ class Standing:
     uploads: tuple[Live, ...] = ()
     is_versioned: bool = False
     """Expiring the object hides it behind a delete marker."""
+    now_ns: int | None = field(default=None, compare=False)
+    """A time that the clock of the store has reached; None if the clock of the worker is the store's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -56,6 +57,8 @@ class S3Store(Store):
         self._client: Any = None
         self._pool = Pool(connections, "s3")
         self._versions: str | None = None
+        self._dated: tuple[str, int] | None = None
+        """The last `Date` that the store sent, and our monotonic clock when it was here."""
 
     def send(self, request: Request[R]) -> R:
         check(request)
@@ -90,6 +93,24 @@ class S3Store(Store):
 
     def _sent_etag(self, etag: str) -> str:
         return f'"{etag}"' if self._quotes and not self._unquoted else etag
+
+    def now_ns(self) -> int | None:
+        """Return a time that the store's clock has reached, from its last reply; None if it tells no time."""
+        if self._dated is None:
+            return None
+        date, received_ns = self._dated
+        try:
+            sent = parsedate_to_datetime(date)
+        except ValueError:
+            return None
+        if sent.tzinfo is None:
+            return None
+        return round(sent.timestamp()) * 1_000_000_000 + self.env.monotonic_ns() - received_ns
+
+    def _keep_date(self, http_response: Any, **_: Any) -> None:
+        date = http_response.headers.get("Date")
+        if date:
+            self._dated = date, self.env.monotonic_ns()
 
     def send_all(self, requests: Sequence[Request[Any]]) -> Sequence[Any]:
         return self._pool.settle(self.send, requests)
@@ -135,6 +156,7 @@ class S3Store(Store):
             if self._client is None:
                 try:
                     self._client = make_client(self._setup)
+                    self._client.meta.events.register("after-call.s3", self._keep_date)
                 except (*LIBRARY_ERRORS, ValueError) as error:
                     kind = type(error).__name__
                     raise Unusable(

@@ -1,6 +1,7 @@
 """A bucket of an S3 endpoint as a target: what a walk finds, and what happens between guard and deletion."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -8,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fencepost.impl.context import Context, RetryPolicy
+from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.lifecycle import endpoint
 from fencepost.impl.lifecycle.endpoint import OURS, EndpointTarget
-from fencepost.impl.lifecycle.policy import SECOND_NS, Rule, What
+from fencepost.impl.lifecycle.engine import Action
+from fencepost.impl.lifecycle.expiration import Expirer
+from fencepost.impl.lifecycle.policy import SECOND_NS, Rule, Timing, What
 from fencepost.impl.lifecycle.target import Listed, Result, Standing, Unavailable, Wanted
 from fencepost.impl.store import requests as ask
 from fencepost.impl.store.requests import ListReply, ObjectInfo, Outcome
@@ -328,3 +332,88 @@ def test_the_rules_of_guards_are_read_once_a_second(plain: Made) -> None:
     assert len(reads) == 1
     target.rules(plain.bucket)
     assert len(reads) == 2
+
+
+class Ahead(SystemEnvironment):
+    """The clock of a worker that is three days ahead."""
+
+    def now_ns(self) -> int:
+        return super().now_ns() + 3 * Timing().day_ns
+
+
+@pytest.fixture
+def expirer(plain: Made) -> Expirer:
+    return Expirer(plain.target, Ahead())
+
+
+def actions(made: Made, *rules: Rule) -> list[Action]:
+    return [Action(made.bucket, key, rule, is_active=True) for rule in rules for key in rule.actions()]
+
+
+def test_a_clock_that_is_ahead_deletes_nothing_early(plain: Made, expirer: Expirer) -> None:
+    plain.put("k")
+    wanted = actions(plain, DAYS)
+    (listed,) = plain.page()
+    assert expirer.may_delete(listed, wanted) == []
+    for first in (None, listed.shown):  # looked at, and as a walk lists it
+        found = expirer.expire(plain.bucket, "k", wanted, listed=first)
+        assert (found.deleted, len(found.waiting)) == (0, 1)
+    (live,) = plain.target.standing(plain.bucket, "k").versions
+    assert expirer.delete(plain.bucket, "k", wanted[0], live, What.EXPIRE) is Result.NO_LONGER_ELIGIBLE
+    assert plain.keys() == ["k"]
+
+
+def test_a_clock_that_is_ahead_aborts_no_upload_early(
+    plain: Made, expirer: Expirer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = plain.client.create_multipart_upload(Bucket=plain.bucket, Key="k")["UploadId"]
+    listed, now_ns = endpoint._of_upload, plain.store.env.now_ns()  # moto tells no time of an upload
+    monkeypatch.setattr(endpoint, "_of_upload", lambda one: listed(replace(one, started_ns=now_ns)))
+    plain.rules = [ABORTING]
+    wanted = actions(plain, ABORTING)
+    (page,) = plain.page()
+    assert expirer.may_delete(page, wanted) == []
+    assert page.shown is not None
+    (started,) = page.shown.uploads
+    assert expirer.delete(plain.bucket, "k", wanted[0], started, What.ABORT) is Result.NO_LONGER_ELIGIBLE
+    (left,) = plain.client.list_multipart_uploads(Bucket=plain.bucket)["Uploads"]
+    assert left["UploadId"] == upload
+
+
+def test_a_clock_that_is_ahead_deletes_no_replaced_version_early(versioned: Made) -> None:
+    rule = Rule(noncurrent_days=1)
+    versioned.rules = [rule]
+    versions = {versioned.put("k"), versioned.put("k")}
+    (listed,) = versioned.page()
+    expirer = Expirer(versioned.target, Ahead())
+    assert expirer.expire_versions(versioned.bucket, [(listed, actions(versioned, rule))], "", "") == {"k"}
+    standing = versioned.target.standing(versioned.bucket, "k")
+    assert {live.version.version_id for live in standing.versions} == versions
+
+
+def test_only_what_both_clocks_call_due_is_deleted(plain: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain.put("k")
+    wanted = actions(plain, DAYS)
+    later_ns = plain.store.env.now_ns() + 3 * Timing().day_ns
+    monkeypatch.setattr(plain.store, "now_ns", lambda: later_ns)
+    assert Expirer(plain.target, SystemEnvironment()).expire(plain.bucket, "k", wanted).deleted == 0
+    assert plain.keys() == ["k"]
+    assert Expirer(plain.target, Ahead()).expire(plain.bucket, "k", wanted).deleted == 1
+    assert plain.keys() == []
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Thu, 01 Jan 2026 00:00:00"])
+def test_a_store_that_tells_no_time_is_believed_by_the_workers_clock(plain: Made, date: str) -> None:
+    response = type("Response", (), {"headers": {"Date": date}})
+    plain.store._keep_date(response)
+    assert plain.store.now_ns() is None
+
+
+def test_the_time_of_the_store_goes_on_between_its_replies(plain: Made) -> None:
+    response = type("Response", (), {"headers": {"Date": "Thu, 01 Jan 2026 00:00:00 GMT"}})
+    begin_ns = plain.store.env.monotonic_ns()
+    plain.store._keep_date(response)
+    plain.store.env.sleep(0.01)
+    told_ns = round(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * SECOND_NS
+    first, second = plain.store.now_ns(), plain.store.now_ns()
+    assert told_ns + SECOND_NS // 100 <= first <= second <= told_ns + plain.store.env.monotonic_ns() - begin_ns
