@@ -12,6 +12,7 @@ from importlib import resources
 from fencepost.reports.folder import Findings
 from fencepost.reports.page import measurements, protocols, verdicts
 from fencepost.reports.page.elements import Markup, each, join, tag
+from fencepost.reports.page.sequence import styles
 from fencepost.results import (
     AuditResult,
     CheckResult,
@@ -128,7 +129,7 @@ def _tip() -> Markup:
 
 
 def _document(title: str, body: Markup) -> str:
-    style, script = _asset("style.css"), _asset("script.js")
+    style, script = _asset("style.css") + styles(), _asset("script.js")
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"

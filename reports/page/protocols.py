@@ -442,13 +442,14 @@ def program_coverage(entry: Entry) -> Markup:
         [tag("p", verdict("undecided", finding)) for finding in data.findings],
         _gaps("Situations that never happened", never) if covered.sometimes else None,
         list(_share(data.model)) if data.model else None,
-        list(_outcomes(covered)),
+        list(_outcomes(entry)),
         folded("Replies and faults that occurred", *_counts(covered)),
     )
 
 
-def _outcomes(covered: AuditCoverage) -> Iterator[Markup]:
+def _outcomes(entry: Entry) -> Iterator[Markup]:
     """The outcomes of each request line, and the lines that no schedule executed."""
+    covered: AuditCoverage = entry.data.coverage
     columns = [name for name in NUMBERS if any(name in row.outcomes for row in covered.requests)]
     rows: list[list[Content]] = []
     for row in covered.requests:
@@ -458,10 +459,9 @@ def _outcomes(covered: AuditCoverage) -> Iterator[Markup]:
     if rows:
         possible = [count for row in covered.requests for count in row.outcomes.values()]
         met = sum(1 for count in possible if count)
-        title = f"Outcomes by request line: {met} of {plural(len(possible), 'outcome')} met"
-        yield scrolling(
-            table(title, ("line", "request", *columns), rows, numbers=".." + "n" * len(columns)), title
-        )
+        counts = f"{met} of {plural(len(possible), 'outcome')} met"
+        title = f"Outcomes by request line of {entry.title}: {counts}"
+        yield table(title, ("line", "request", *columns), rows, numbers=".." + "n" * len(columns))
     missed = [
         f"{file}:{line}"
         for file, counts in covered.executed.items()

@@ -27,12 +27,26 @@ KEYS_MAX = 7
 OTHERS = "other keys"
 SHRINKS_TO = 0.7
 """Share of its width to which a picture shrinks on a narrow screen before it scrolls."""
+WIDTHS = range(200, 2001, 100)
+"""Pixels to which pictures shrink, a class of styles each: the page allows no style of one element."""
 NAME_LENGTH = 19
 HELD_LENGTH = 30
 RAIL = 14
 """Pixels between the lane of a process and the rail of a request under way."""
 
 Event = Mapping[str, Any]
+
+
+def styles() -> str:
+    """Return the rules of the classes by which pictures keep a width on a screen."""
+    rules = "".join(f" svg.at-least-{width} {{ min-width: {width}px; }}" for width in WIDTHS)
+    return f"@media screen {{{rules} }}\n"
+
+
+def _at_least(width: float) -> str:
+    """Return the class of a picture that is so wide where it has the room."""
+    fitting = [one for one in WIDTHS if one <= width * SHRINKS_TO]
+    return f"at-least-{fitting[-1]}"
 
 
 @dataclass
@@ -251,10 +265,9 @@ class _Drawing:
             viewBox=f"0 0 {max(self._width, 320)} {self._height}",
             width=max(self._width, 320),
             height=self._height,
-            style=f"min-width: {max(self._width, 320) * SHRINKS_TO:.0f}px",
             role="img",
             aria_labelledby=f"{title} {about}",
-            class_="sequence",
+            class_=f"sequence {_at_least(max(self._width, 320))}",
         )
 
     def _x(self, process: str) -> float:

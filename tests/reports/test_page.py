@@ -15,6 +15,7 @@ from fencepost.reports.folder import Entry, Findings, read_folder
 from fencepost.reports.page.elements import VOID
 from fencepost.reports.page.page import BYTES_MAX, page
 from fencepost.reports.page.protocols import states_of
+from fencepost.reports.page.sequence import styles
 from fencepost.results import TraceStep
 from tests.commands.running import exit_of
 from tests.reports.samples import (
@@ -38,6 +39,7 @@ class Reader(HTMLParser):
         self.ids: list[str] = []
         self.links: list[str] = []
         self.fetched: list[str] = []
+        self.styled: list[str] = []
         self.text = ""
 
     def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -46,6 +48,8 @@ class Reader(HTMLParser):
         for key, value in attributes:
             if key == "id":
                 self.ids.append(value or "")
+            if key == "style":
+                self.styled.append(f"{name}: {value}")
             if key == "href":
                 self.links.append(value or "")
             if key in ("src", "srcset", "data", "action", "poster"):
@@ -83,6 +87,23 @@ def test_the_page_is_whole_and_fetches_nothing(folder: Path) -> None:
     assert "default-src &#x27;none&#x27;" in text
     assert "@import" not in text
     assert "url(http" not in text
+
+
+def test_no_element_has_a_style_of_its_own(folder: Path) -> None:
+    """The policy of the page refuses it."""
+    text = page(read_folder(folder))
+    assert read(text).styled == []
+    pictures = set(re.findall(r"at-least-\d+(?=\")", text))
+    assert pictures
+    assert pictures <= set(re.findall(r"at-least-\d+(?= {)", styles()))
+
+
+def test_no_region_is_the_whole_content_of_another(folder: Path) -> None:
+    """A table is a region already: two of one name tell nobody where they lead."""
+    region = r'<div [^>]*role="region"[^>]*>'
+    text = page(read_folder(folder))
+    assert len(re.findall(region, text)) > 10
+    assert re.findall(f"{region}{region}", text) == []
 
 
 def test_ids_are_unique(folder: Path) -> None:
@@ -430,7 +451,7 @@ def test_outcomes_are_a_table_with_what_was_never_met(tmp_path: Path) -> None:
     coverage = {**AUDIT["coverage"], "requests": [row], "executed": {"m.py": {"7": 1, "9": 0}}}
     write(tmp_path, "audit.json", {**AUDIT, "coverage": coverage})
     text = page(read_folder(tmp_path))
-    assert "Outcomes by request line: 1 of 2 outcomes met" in text
+    assert ": 1 of 2 outcomes met" in text
     assert "never" in text
     assert "m.py:9" in text
 
