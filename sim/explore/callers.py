@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from fencepost.sim.world import finalizers
 from fencepost.sim.world.located import CodeLine
 from fencepost.sim.world.sites import Chain
 
@@ -44,7 +45,8 @@ def _is_called_often(line: CodeLine) -> bool:
 def _calls(file: str) -> Counter[str]:
     """Count the calls in a file by the name of the function."""
     try:
-        tree = ast.parse(Path(file).read_bytes())
+        with finalizers.postponed():
+            tree = ast.parse(Path(file).read_bytes())
     except (OSError, SyntaxError, ValueError):
         return Counter()
     names = (

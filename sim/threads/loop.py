@@ -147,7 +147,7 @@ class Loop(base_events.BaseEventLoop):
 
     def run_until_complete(self, future: Any) -> Any:
         if self._process.crashing:
-            _drop(future)
+            _drop(future.get_coro() if isinstance(future, asyncio.Task) else future)
             refuse(self._process)
         return super().run_until_complete(future)
 

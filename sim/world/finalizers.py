@@ -13,6 +13,8 @@ older objects from time to time.
 
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from fencepost.sim.world.present import is_library_file
@@ -44,6 +46,22 @@ def let_go() -> None:
         _runs += 1
         if _runs % OLDER_RUNS == 0:
             gc.collect(2 if _runs >= ALL_RUNS and not _runs & (_runs - 1) else 1)
+
+
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Run no finalizer of a cycle during the block.
+
+    CPython 3.11 cannot parse code while it parses other code. A finalizer that warns has the lines of its
+    traceback parsed.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def collect(run: RunState) -> None:

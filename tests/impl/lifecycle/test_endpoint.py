@@ -416,4 +416,6 @@ def test_the_time_of_the_store_goes_on_between_its_replies(plain: Made) -> None:
     plain.store.env.sleep(0.01)
     told_ns = round(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * SECOND_NS
     first, second = plain.store.now_ns(), plain.store.now_ns()
-    assert told_ns + SECOND_NS // 100 <= first <= second <= told_ns + plain.store.env.monotonic_ns() - begin_ns
+    assert (
+        told_ns + SECOND_NS // 100 <= first <= second <= told_ns + plain.store.env.monotonic_ns() - begin_ns
+    )
