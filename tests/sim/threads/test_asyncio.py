@@ -5,6 +5,8 @@ If this fails, an audit of asynchronous code says "holds" of code that relies on
 
 import asyncio
 import contextvars
+import gc
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from fencepost.impl.store import ANYTHING
 from fencepost.sim.explore import Setting, audit
-from fencepost.sim.world import NO_FAULTS
+from fencepost.sim.world import NO_FAULTS, Budget
 from tests.sim.explore.test_reduced_against_plain import compare_settings
 from tests.sim.threads.test_threads import QUICK, alone
 
@@ -209,3 +211,28 @@ def test_two_processes_have_a_loop_each() -> None:
     found = audit(program, budget=NO_FAULTS, schedules=60)
     assert found.counterexamples == ()
     assert found.verdict != "error"
+
+
+@pytest.mark.parametrize("close", ["a coroutine", "a task"])
+def test_a_crash_within_a_loop_warns_of_nothing(close: str) -> None:
+    """The finally blocks of the process still run, and what they begin never ends."""
+
+    async def end() -> None:
+        await asyncio.sleep(0)
+
+    def work(store: Any) -> None:
+        with asyncio.Runner() as runner:
+            try:
+                runner.run(put(store, "k"))
+            finally:
+                if close == "a task":
+                    runner.run(end())
+                else:
+                    runner.get_loop().run_until_complete(end())
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = audit(alone(work), budget=Budget(crash=1), **QUICK)
+        gc.collect()
+    assert found.coverage.faults["crash"]
+    assert [str(one.message) for one in caught] == []
