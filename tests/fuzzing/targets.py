@@ -52,7 +52,7 @@ from fencepost.impl.streams.app import StreamServer
 from tests.fuzzing.grammar import COMMON, NUMBERS, TEXTS, Operation, Request, from_openapi
 
 ENV = SystemEnvironment()
-LIMITS = Limits(body_bytes=1 << 20, requests=1000, client_requests=1000, threads=4, body_s=5.0, header_s=5.0)
+LIMITS = Limits(body_bytes=1 << 20, requests=1000, client_requests=1000, threads=4, body_s=1.0, header_s=1.0)
 ROOT_TOKEN = "a root token of the tests"
 BUCKETS = ("bucket-one", "bucket-two", "missing-bucket")
 KEYS = ("k", "a/b", "a/c", "\u00e9", "big", "deep/" * 20 + "k")

@@ -50,7 +50,7 @@ COUNTEREXAMPLES = {
     "search-late-places": "effects-unattended",
 }
 """What breaks first without each safeguard."""
-LONG = {"parts", "rollups"}
+LONG = {"parts", "rollups", "slow", "slow-versioned"}
 """To their ends, with a crash and a lost response, these take minutes or more."""
 
 
