@@ -41,6 +41,7 @@ NAMES = {
     "no_deadlock": "--no-deadlock",
     "keep_going": "--keep-going",
 }
+COMPILED = {"numpy": False, "compiled": True}
 
 
 @click.command("check", short_help="Explore every reachable state of a model.", epilog=EPILOG)
@@ -66,7 +67,7 @@ NAMES = {
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps per random walk.  [default: 100]")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random walks.  [default: 0]")
 @click.option("--strict", is_flag=True, help="Treat an action that never fires as a violation.")
-@engine_option("How the search runs; compiled: by C, needs cc.", "compiled")
+@engine_option("How the search runs; local: by NumPy, then by C if that takes long.", *COMPILED)
 @click.option("--master", metavar="URL", help="Spark cluster.  [default: all cores of this machine]")
 @click.option("--work", metavar="DIR", help="Folder for Spark's levels, visible to all its workers.")
 @watch_option
@@ -128,7 +129,7 @@ def _run(model: Model, options: dict[str, Any], limit: int | None) -> tuple[Chec
                     resume=Path(options["resume"]) if options["resume"] else None,
                     progress=line.show,
                     explore=explore,
-                    compiled=options["engine"] == "compiled",
+                    compiled=COMPILED.get(options["engine"]),
                     **shared,
                 )
         except KeyboardInterrupt:

@@ -35,7 +35,7 @@ def check(
     exact: bool = False,
     spill: Path | None = None,
     resume: Path | None = None,
-    compiled: bool = False,
+    compiled: bool | None = None,
     progress: Callable[[Progress], None] | None = None,
     explore: Callable[..., Search] | None = None,
 ) -> CheckResult:
@@ -49,8 +49,9 @@ def check(
     full, not by a fingerprint, for 8 bytes a word and state more. `spill`, a directory, takes what does not
     fit into `memory`, which is then no bound any more. `resume`, a directory, takes the record of
     the search; a search that is recorded there already is continued. `compiled` makes a C function of each
-    action and property, for the same result in less time. `explore` is another engine, with the
-    signature of `Explorer` and a `Search` as result.
+    action and property, for the same result in less time: at once, never (False), or, by default, when the
+    search has taken as long as compiling takes and there is a C compiler. `explore` is another engine, with
+    the signature of `Explorer` and a `Search` as result.
     """
     if compiled and explore is not None:
         raise BadSettings("the compiled loop belongs to the local search: leave out either it or `explore`")
@@ -70,8 +71,8 @@ def check(
         raise BadSettings(f"memory={memory} cannot be kept: the smallest limit for this model is {least}")
     explore = explore or _explore_locally
     options: dict[str, Any] = {"bounds": bounds, "workers": workers, "exact": exact}
-    if compiled:
-        options["compiled"] = True
+    if compiled is not None and explore is _explore_locally:
+        options["compiled"] = compiled
     first = options if resume is None else {**options, "resume": resume}
     search = explore(model, **first, keep_going=keep_going, deadlocks=deadlock, progress=progress)
     notes, whole = [*search.notes], search

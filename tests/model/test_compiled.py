@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fencepost.commands.models import SHIPPED, find_machine
 from fencepost.model import (
@@ -74,12 +75,13 @@ OPTIMIZED = build.OPTIONS
 
 def measured(result: CheckResult) -> CheckResult:
     """A result without what differs from run to run."""
-    return replace(result, seconds=0.0, peak_bytes=0, notes=())
+    rows = (replace(row, proof=row.proof and replace(row.proof, seconds=0.0)) for row in result.properties)
+    return replace(result, seconds=0.0, peak_bytes=0, notes=(), properties=tuple(rows))
 
 
 def both(machine: type[Machine], sizes: dict[str, int] | None = None, **options: Any) -> CheckResult:
     """The result, which is the same with and without the compiler; everything was compiled."""
-    plain = check(machine, sizes, workers=1, **options)
+    plain = check(machine, sizes, workers=1, compiled=False, **options)
     compiled = check(machine, sizes, workers=1, compiled=True, **options)
     assert measured(compiled) == measured(plain)
     assert [note for note in compiled.notes if "NumPy" in note] == []
@@ -94,6 +96,31 @@ def test_random_machines_have_the_same_result(spec: Spec) -> None:
         if spec.second_start:
             patch.setattr(engine, "WIDEST", 0)
         both(spec.machine(), keep_going=True, exact=spec.second_start)
+
+
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(specs(), st.integers(1, 5))
+def test_random_machines_that_are_compiled_on_the_way_have_the_same_result(spec: Spec, depth: int) -> None:
+    machine = spec.machine()
+    plain = check(machine, workers=1, keep_going=True, compiled=False)
+    with pytest.MonkeyPatch.context() as patch:
+        compiled_at(depth, patch)
+        assert measured(check(machine, workers=1, keep_going=True)) == measured(plain)
+
+
+def compiled_at(depth: int, patch: pytest.MonkeyPatch) -> list[int]:
+    """Have searches be compiled before they leave this depth; the list tells those that were."""
+    switched: list[int] = []
+    in_time = explore.Explorer._compile_in_time
+
+    def switch(self: explore.Explorer, _: float) -> None:
+        at = self.search.depth
+        in_time(self, 1e9 if at >= depth else 0.0)
+        if at == depth and self._compiled is not None:
+            switched.append(at)
+
+    patch.setattr(explore.Explorer, "_compile_in_time", switch)
+    return switched
 
 
 def test_models_have_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -566,7 +593,7 @@ def test_a_constant_that_does_not_fit_is_not_covered(number: int, kind: Any) -> 
 def test_labels_beyond_what_is_compiled_in_time_stay_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MOST_EXPRESSIONS", 100)
     result = check(TwoPhase, compiled=True, keep_going=True)
-    assert measured(result) == measured(check(TwoPhase, keep_going=True))
+    assert measured(result) == measured(check(TwoPhase, keep_going=True, compiled=False))
     assert (
         result.notes[-1] == "hear_abort is computed by NumPy (not covered: more than 100 expressions in all)"
     )
@@ -578,7 +605,7 @@ def test_other_engines_of_the_search_are_kept() -> None:
     both(TwoPhase, without=["all-prepared"])
     both(TwoPhase, {"managers": 4}, max_states=700)
     threaded = check(TwoPhase, {"managers": 6}, workers=2, compiled=True)
-    assert measured(threaded) == measured(check(TwoPhase, {"managers": 6}, workers=2))
+    assert measured(threaded) == measured(check(TwoPhase, {"managers": 6}, workers=2, compiled=False))
 
 
 def test_a_search_is_continued_by_the_other_engine(tmp_path: Path) -> None:
@@ -592,7 +619,7 @@ def test_a_search_is_continued_by_the_other_engine(tmp_path: Path) -> None:
             check(TwoPhase, resume=record, compiled=way, progress=stop)
         continued = check(TwoPhase, resume=record, compiled=not way)
         assert "the first 6 levels were taken" in continued.notes[0]
-        assert measured(continued) == measured(check(TwoPhase))
+        assert measured(continued) == measured(check(TwoPhase, compiled=False))
 
 
 def test_few_states_and_successors_at_a_time_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -603,10 +630,65 @@ def test_few_states_and_successors_at_a_time_are_the_same(monkeypatch: pytest.Mo
     both(TwoPhase, max_states=150)
 
 
+@pytest.mark.parametrize("options", [{}, {"max_states": 150}, {"symmetry": True}, {"exact": True}], ids=str)
+def test_a_search_that_takes_long_is_compiled_by_itself(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """At the end of a level, without a word; the verdict and all counts stay."""
+    plain = check(TwoPhase, compiled=False, **options)
+    switched = compiled_at(3, monkeypatch)
+    found = check(TwoPhase, **options)
+    assert switched
+    assert (measured(found), found.notes) == (measured(plain), plain.notes)
+
+
+def test_a_search_is_compiled_once_it_took_as_long_as_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build, "SECONDS_A_BYTE", 1.0)
+    explorer = explore.Explorer(Model(TwoPhase))
+    explorer._compile_in_time(explore.COMPILED_AFTER_S / 2)
+    assert explorer._compile_after_s == explore.COMPILED_AFTER_S
+    explorer._compile_in_time(100.0)
+    assert explorer._compiled is None
+    needed_s = explorer._compile_after_s
+    assert needed_s > 1_000
+    explorer._compile_in_time(needed_s - 1)
+    assert explorer._compiled is None
+    explorer._compile_in_time(needed_s)
+    assert explorer._compiled is not None
+    cached = explore.Explorer(Model(TwoPhase))
+    cached._compile_in_time(explore.COMPILED_AFTER_S)
+    assert cached._compiled is not None
+
+
+def test_a_search_that_is_compiled_by_itself_names_no_part_that_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert check(Partly, compiled=True).notes
+    switched = compiled_at(1, monkeypatch)
+    assert check(Partly).notes == ()
+    assert switched
+
+
+def test_a_search_that_is_not_to_be_compiled_is_not() -> None:
+    explorer = explore.Explorer(Model(TwoPhase), compiled=False)
+    explorer._compile_in_time(1e9)
+    assert explorer._compiled is None
+
+
+def test_without_a_compiler_a_long_search_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled_at(1, monkeypatch)
+    monkeypatch.setattr(build, "_compiler", _none)
+    result = check(TwoPhase)
+    assert (measured(result), result.notes) == (measured(check(TwoPhase, compiled=False)), ())
+
+
 def test_without_a_compiler_numpy_does_the_work_and_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_compiler", _none)
     result = check(TwoPhase, compiled=True)
-    assert measured(result) == measured(check(TwoPhase))
+    assert measured(result) == measured(check(TwoPhase, compiled=False))
     assert result.notes == ("not compiled, NumPy did the work: there is no C compiler",)
 
 

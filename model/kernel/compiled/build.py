@@ -20,8 +20,20 @@ from pathlib import Path
 OPTIONS = ("-O1", "-std=c99", "-fwrapv", "-fPIC", "-shared", "-w")
 
 
+SECONDS_A_BYTE = 2e-6
+"""Processor time of the compiler for each byte of a text, about: most models take 0.1 s, the longest 1.7 s."""
+
+
 class NoCompiler(Exception):
     """There is none, or it fails."""
+
+
+class TakesLonger(Exception):
+    """The text would take longer to compile than its caller has time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the compiler takes about {seconds:.1f} s")
+        self.seconds = seconds
 
 
 @dataclass(frozen=True)
@@ -32,13 +44,18 @@ class Library:
     was_cached: bool
 
 
-def library_of(text: str) -> Library:
-    """Compile a text and load it, or load what was compiled before."""
+def library_of(text: str, within_s: float | None = None) -> Library:
+    """Compile a text and load it, or load what was compiled before.
+
+    Raises `TakesLonger` if compiling takes more than `within_s`.
+    """
     compiler, version = _compiler()
     name = sha256("\0".join([text, version, *OPTIONS]).encode()).hexdigest()[:40] + ".so"
     folder = _cache_folder()
     if folder is not None and (found := _loaded(folder / name)) is not None:
         return Library(found, was_cached=True)
+    if within_s is not None and len(text) * SECONDS_A_BYTE > within_s:
+        raise TakesLonger(len(text) * SECONDS_A_BYTE)
     with tempfile.TemporaryDirectory(prefix="fencepost-compiled-") as scratch:
         source, made = Path(scratch, "machine.c"), Path(scratch, name)
         source.write_text(text)

@@ -36,7 +36,7 @@ class Compiled:
     """The compiled parts of a model, and sentences on what they are. Threads may share it.
 
     `keep_all` leaves repetitions and unchanged states among the successors, as NumPy does: a search that
-    stops in the middle of a level then stops at the same place.
+    stops in the middle of a level then stops at the same place. Raises `TakesLonger` as `library_of` does.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Compiled:
         steps: Sequence[Property],
         *,
         keep_all: bool = False,
+        within_s: float | None = None,
     ) -> None:
         self._model = model
         self._keep_all = keep_all
@@ -87,7 +88,7 @@ class Compiled:
         for name, reason_ in left.items():
             self.notes.append(f"{name} is computed by NumPy (not covered: {reason_})")
         try:
-            library = library_of(c_text(model.words, labels, truths.values(), judged))
+            library = library_of(c_text(model.words, labels, truths.values(), judged), within_s)
         except NoCompiler as error:
             self.notes = [f"not compiled, NumPy did the work: {error}"]
             self.labels = 0

@@ -27,6 +27,7 @@ the odds that two states share one; an `exact` search compares the states as wel
 visited keys for that.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -146,6 +147,9 @@ _SMALL = 1 << 13
 _NEVER = 1 << 40
 """More states and levels than any search has."""
 
+COMPILED_AFTER_S = 0.3
+"""Seconds of a search before it is compiled by itself: most searches end before."""
+
 LEAST_MEMORY = 3 << 24
 """The smallest memory limit that a search with spilling keeps, for each word of a state."""
 
@@ -197,7 +201,7 @@ class Explorer:
         deadlocks: bool = True,
         exact: bool = False,
         resume: Path | None = None,
-        compiled: bool = False,
+        compiled: bool | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.model = model
@@ -212,6 +216,8 @@ class Explorer:
         wanted = model.properties if properties is None else properties
         self._open = [p for p in wanted if p.kind.judged is Judged.STATES]
         self._open_steps = [p for p in wanted if p.kind.judged is Judged.STEPS]
+        self._judged = (*self._open,), (*self._open_steps,)
+        """All properties of states and of steps, so that a compiled text depends on the model alone."""
         self._levels_held = self._fresh_held = 0
         self._spilled = 0
         spill = self._bounds.spill if self._bounds.memory is not None else None
@@ -220,6 +226,7 @@ class Explorer:
         self._branching = 1.0
         self._narrow_after, self._narrow_wait = 0, 1
         self._compiled = self._compile() if compiled else None
+        self._compile_after_s = COMPILED_AFTER_S if compiled is None else math.inf
 
     def run(self) -> Search:
         """Explore until there is nothing new, a property is violated, or a bound is hit."""
@@ -246,6 +253,7 @@ class Explorer:
                     self._report(level.shape[1], begun)
                     if self._must_stop():
                         break
+                self._compile_in_time(perf_counter() - begun)
                 level = self._next(level)
             else:
                 self.search.complete = not self.search.stopped_by
@@ -268,15 +276,28 @@ class Explorer:
         self._judge(outside, self.search.depth)
         return level.compress(inside, axis=1)
 
-    def _compile(self) -> "Compiled":
+    def _compile(self, within_s: float | None = None) -> "Compiled":
         from fencepost.model.kernel.compiled.engine import Compiled
 
         bounds = self._bounds
         may_stop = bounds.max_states is not None or (bounds.memory is not None and bounds.spill is None)
-        made = Compiled(self.model, self._open, self._open_steps, keep_all=may_stop)
-        self.search.notes += made.notes
+        made = Compiled(self.model, *self._judged, keep_all=may_stop, within_s=within_s)
+        if within_s is None:
+            self.search.notes += made.notes
         self.search.compiled = made
         return made
+
+    def _compile_in_time(self, seconds: float) -> None:
+        """Compile once the search has taken as long as that takes: it doubles a short search at most."""
+        if seconds < self._compile_after_s:
+            return
+        from fencepost.model.kernel.compiled.build import TakesLonger, has_compiler
+
+        self._compile_after_s = math.inf
+        try:
+            self._compiled = self._compile(seconds) if has_compiler() else None
+        except TakesLonger as found:
+            self._compile_after_s = found.seconds
 
     def _record(self) -> AbstractContextManager["Saved | None"]:
         if self._resume is None:
