@@ -349,7 +349,7 @@ SYSTEMS = {
         (
             Planted("sidecar-before-heads", r"put table/", r"move_head.*at == \"heads\""),
             Planted("create-only-manifest", r"put branch/main/manifest/", "manifest"),
-            Planted("grace-window", r"delete recovery/", r"recovery_retires", tries=4),
+            Planted("grace-window", r"delete recovery/", r"recovery_retires", tries=8),
         ),
     ),
     "ingest": System(
@@ -374,9 +374,13 @@ SYSTEMS = {
         streams,
         ("--model", "streams", "--set", "places=10", "--set", "owners=10", "--set", "lives=4"),
         (
-            Planted("owner-fence", r"put streams/.*manifest\.json", r"nothing that the model ever does"),
+            Planted(
+                "owner-fence",
+                r"put streams/.*manifest\.json",
+                f"nothing that the model ever does|{WITHOUT_CONDITION}",
+            ),
             Planted("data-before-manifest", r"delete streams/.*manifest\.json", r"has_listed_data"),
-            Planted("fresh-epoch", r"put streams/.*manifest\.json", r"swapped|created"),
+            Planted("fresh-epoch", r"put streams/.*manifest\.json", r"swapped|created", tries=4),
         ),
     ),
     "objects": System(

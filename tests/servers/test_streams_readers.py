@@ -17,7 +17,7 @@ def test_readers_that_do_not_read_cost_neither_memory_nor_time(tmp_path: Path) -
     with ours(tmp_path / "store", "store", "--connections", str(READERS + 100)) as target:
         found = silent(target, READERS, appends=3, size=4_000_000)
     assert found["memory_worst_mib"] < 400
-    assert found["healthz_p50_ms"] < 200
+    assert found["healthz_p50_ms"] < max(200, 20 * found["healthz_before_ms"])
     assert found["healthz_worst_ms"] < 3000, "on a machine that has more to do"
 
 

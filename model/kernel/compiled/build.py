@@ -21,7 +21,7 @@ OPTIONS = ("-O1", "-std=c99", "-fwrapv", "-fPIC", "-shared", "-w")
 
 
 SECONDS_A_BYTE = 2e-6
-"""Processor time of the compiler for each byte of a text, about: most models take 0.1 s, the longest 1.7 s."""
+"""Processor time of the compiler for each byte of a text, about: most models take 0.1 s, one 1.7 s."""
 
 
 class NoCompiler(Exception):
