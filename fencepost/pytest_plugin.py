@@ -8,6 +8,7 @@ Under pytest-xdist the results travel with the test reports, and the process tha
 
 import hashlib
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import pytest
 
 if TYPE_CHECKING:
     from fencepost.sim.explore.result import AuditResult
+    from fencepost.testing import Options
 
 STRATEGIES = ("portfolio", "exhaustive", "pct", "random", "hypothesis")
 KEY = "fencepost"
@@ -46,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Whether an audited test fails when time ran out before all was explored.",
     )
     group.addoption(
+        "--fencepost-profile",
+        metavar="NAME",
+        help="Options of audited tests: fast, ci, deep, or one of yours.",
+    )
+    group.addoption(
         "--fencepost-token", metavar="TOKEN", help="Replay the one schedule of the one test that is selected."
     )
     for name, text in (
@@ -54,6 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         ("seed", "the seed of audited tests"),
         ("wait_rounds", "rounds of a loop that waits, before it is held back in audited tests"),
         ("undecided", "fail or pass, when time ran out before all was explored"),
+        (
+            "profile",
+            "the profile of audited tests, unless --fencepost-profile or FENCEPOST_PROFILE names one",
+        ),
     ):
         parser.addini(f"fencepost_{name}", text, default=None)
 
@@ -81,6 +92,28 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(
                 f"fencepost_{name} = {value} in the configuration; choose from {', '.join(known)}"
             )
+
+    config.stash[_PROFILE] = _profile(config)
+
+
+_PROFILE = pytest.StashKey["Options | None"]()
+
+
+def _profile(config: pytest.Config) -> "Options | None":
+    """Return the options of the profile that the command line, the environment or the configuration names."""
+    ways = config.getoption("--fencepost-profile"), os.environ.get("FENCEPOST_PROFILE")
+    name = next(filter(None, ways), config.getini("fencepost_profile"))
+    if not name:
+        return None
+    from fencepost.commands.defaults import table_near
+    from fencepost.commands.exit_codes import BadRequest
+    from fencepost.testing import profile_of
+
+    try:
+        own = table_near(config.rootpath)[1].get("profiles", {})
+        return profile_of(name, own if isinstance(own, Mapping) else {})
+    except (BadRequest, ValueError) as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -233,6 +266,8 @@ class Present:
             wait_rounds=None if rounds is None else int(rounds),
             undecided=config.getini("fencepost_undecided"),
         )
+        if profile := config.stash[_PROFILE]:
+            self.weaker = self.weaker.under(profile)
         self.stronger = Options(
             strategy=config.getoption("--fencepost-strategy"),
             seconds=config.getoption("--fencepost-budget"),

@@ -43,6 +43,12 @@ SEARCHES = ("portfolio", "exhaustive")
 UNDECIDED = ("fail", "pass")
 TEST_SECONDS = 60.0
 """The default time limit of an exhaustive test."""
+PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "fast": {"seconds": 5.0, "undecided": "pass"},
+    "ci": {"seconds": TEST_SECONDS},
+    "deep": {"seconds": 1800.0},
+}
+"""Options of audited tests by the name of a profile; `[tool.fencepost.profiles.NAME]` changes or adds one."""
 
 
 class AuditFailed(AssertionError):
@@ -131,6 +137,24 @@ def options_of(given: Mapping[str, Any]) -> Options:
     if "promises" in rest and not isinstance(rest["promises"], str):
         rest["promises"] = tuple(rest["promises"] or ())
     return Options(faults=faults, **rest)
+
+
+def profile_of(name: str, own: Mapping[str, Any]) -> Options:
+    """Return the options of a profile, given the profiles of the project; raise ValueError for a mistake."""
+    if name not in PROFILES and name not in own:
+        known = ", ".join(dict.fromkeys((*PROFILES, *own)))
+        raise ValueError(
+            f"there is no profile {name!r}; there are {known}, and [tool.fencepost.profiles.{name}]"
+        )
+    given = own.get(name, {})
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            f"[tool.fencepost.profiles] {name} is no table; write [tool.fencepost.profiles.{name}]"
+        )
+    try:
+        return options_of({**PROFILES.get(name, {}), **given})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the profile {name!r}: {error}") from None
 
 
 def _audited(function: Callable[..., Any], options: Options) -> Callable[..., Any]:

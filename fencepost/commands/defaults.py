@@ -23,7 +23,7 @@ FILE = "pyproject.toml"
 
 def defaults(name: str, command: click.Command, folder: Path) -> Mapping[str, Any]:
     """The defaults of a command, by the names of its parameters."""
-    file, table = _table(folder)
+    file, table = table_near(folder)
     given = table.get(name, {})
     if not isinstance(given, dict):
         raise BadRequest(f"{file}: [tool.fencepost] {name} is no table; write [tool.fencepost.{name}]")
@@ -41,8 +41,8 @@ def defaults(name: str, command: click.Command, folder: Path) -> Mapping[str, An
     return found
 
 
-def _table(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    """`[tool.fencepost]` of the nearest pyproject.toml that has one, and that file."""
+def table_near(folder: Path) -> tuple[Path, Mapping[str, Any]]:
+    """Return `[tool.fencepost]` of the nearest pyproject.toml that has one, and that file."""
     for place in (folder, *folder.parents):
         file = place / FILE
         try:

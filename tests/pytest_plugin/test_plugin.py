@@ -192,6 +192,60 @@ def test_an_invalid_setting_is_one_line(
     assert says in result.stderr.str()
 
 
+def test_a_profile_is_over_the_file_and_below_the_decorator(
+    project: Run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command line chooses it, else the environment, else the file."""
+    pytester.makepyprojecttoml(
+        '[tool.pytest.ini_options]\nfencepost_profile = "mine"\nfencepost_strategy = "pct"\n'
+        '[tool.fencepost.profiles.mine]\nstrategy = "random"\nschedules = 20\n'
+        '[tool.fencepost.profiles.fast]\nstrategy = "exhaustive"\nreply_lost = 0\n'
+    )
+    plain = GOOD.replace(", crash=1", "")
+
+    def shown(text: str, *options: str) -> str:
+        return next(line for line in project(text, *options).outlines if "test_it.py::" in line)
+
+    assert "(random)" in shown(plain)
+    assert "1 crash, 1 lost request, 1 pause" in shown(plain, "--fencepost-profile=fast")
+    monkeypatch.setenv("FENCEPOST_PROFILE", "ci")
+    assert "sampled; a failure of depth 3" in shown(plain.replace("processes=2", "processes=2, schedules=20"))
+    assert "(random)" in shown(plain, "--fencepost-profile=mine")
+    decorated = plain.replace("processes=2", 'processes=2, strategy="exhaustive", reply_lost=1')
+    assert "1 lost reply or request" in shown(decorated, "--fencepost-profile=fast")
+
+
+def test_the_profiles_that_there_are_change_what_they_say() -> None:
+    assert testing.profile_of("fast", {}) == testing.Options(faults={}, seconds=5.0, undecided="pass")
+    assert testing.profile_of("fast", {"fast": {"seconds": 9, "crash": 0}}) == testing.Options(
+        faults={"crash": 0}, seconds=9, undecided="pass"
+    )
+    times = [testing.profile_of(name, {}).seconds or 0.0 for name in ("fast", "ci", "deep")]
+    assert times == sorted(times)
+    assert testing.profile_of("ci", {}).seconds == testing.TEST_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("", "there is no profile 'mine'; there are fast, ci, deep, and [tool.fencepost.profiles.mine]"),
+        ("[tool.fencepost.profiles.mine]\nsecond = 3", "the profile 'mine': audit knows no 'second'"),
+        (
+            "[tool.fencepost.profiles.mine]\nseconds = 0",
+            "the profile 'mine': seconds=0: give a number above 0",
+        ),
+        ("[tool.fencepost.profiles]\nmine = 3", "write [tool.fencepost.profiles.mine]"),
+    ],
+)
+def test_an_invalid_profile_is_one_line(
+    table: str, says: str, project: Run, pytester: pytest.Pytester
+) -> None:
+    pytester.makepyprojecttoml(f"{table}\n")
+    result = project(GOOD, "--fencepost-profile=mine")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert says in result.stderr.str()
+
+
 def test_invalid_options_are_refused(project: Run) -> None:
     for option in ("--fencepost-budget=soon", "--fencepost-budget=0", "--fencepost-strategy=x"):
         assert project(GOOD, option).ret == pytest.ExitCode.USAGE_ERROR
