@@ -22,7 +22,7 @@ from collections.abc import Iterable
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>|~!^$&]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _BLOCK = re.compile(r"^(\d*)([-+=#.)])")
 """The start of a heading, a rule or an item of a list."""
-_REFERENCE = re.compile(r"([@#])(?=\w)")
+_REFERENCE = re.compile(r"(@(?=\w|\\_)|#(?=\w))")
 _SPLIT = r"\1<!-- -->"
 """A comment between the characters of a mention: code hosts look for `@name` after they have unescaped."""
 

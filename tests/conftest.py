@@ -7,6 +7,7 @@ new seed every time and prints the blob that repeats a failure.
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
@@ -48,6 +49,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if depth.looks_further(item.path):
             item.add_marker(pytest.mark.deeper)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail a test that leaves a world open: clients of boto3 that later tests make would belong to it."""
+    yield
+    present = sys.modules.get("fencepost.sim.world.present")
+    if present is not None and (present._runs or present._aside):
+        present._runs.clear()
+        present._aside.clear()
+        pytest.fail("a world is left open", pytrace=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -245,13 +245,19 @@ def _memory(model: Model, options: dict[str, Any]) -> int | None:
 
 def _resident() -> int:
     """The bytes of memory that this process holds now; the most so far where the system gives no more."""
-    with contextlib.suppress(OSError):
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) << 10
-    return _resident_at_most()
+    return _status("VmRSS:") or _resident_at_most()
+
+
+def _status(name: str) -> int | None:
+    """A line of this process's status on Linux, in bytes."""
+    with contextlib.suppress(OSError, IndexError):
+        return int(Path("/proc/self/status").read_text().split(name)[1].split()[0]) << 10
+    return None
 
 
 def _resident_at_most() -> int:
+    if (most := _status("VmHWM:")) is not None:
+        return most  # `getrusage` has also what the process held that started this one
     import resource  # not on every system
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

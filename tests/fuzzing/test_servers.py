@@ -144,7 +144,10 @@ def test_no_request_of_very_many_makes_a_server_fail(name: str, tmp_path: Path, 
 def test_memory_does_not_grow_with_refused_requests(
     name: str, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same requests again and again leave nothing behind."""
+    """The same requests again and again leave nothing behind.
+
+    What another thread of this process allocates meanwhile counts too, but it does not every time.
+    """
     monkeypatch.setattr(logging.getLogger("uvicorn.error"), "disabled", True)  # pytest would keep every line
     with TARGETS[name](tmp_path) as target, asyncio.Runner() as runner:
         made = Attack(name, target, log)
@@ -153,15 +156,17 @@ def test_memory_does_not_grow_with_refused_requests(
             runner.run(made.run(range(count)))
         gc.collect()
         tracemalloc.start()
+        grown = []
         try:
-            before = tracemalloc.get_traced_memory()[0]
-            for _ in range(3):
-                runner.run(made.run(range(count)))
-            gc.collect()
-            after = tracemalloc.get_traced_memory()[0]
+            while len(grown) < 3 and not (grown and grown[-1] < 3 * count * GROWTH_BYTES_MAX):
+                before = tracemalloc.get_traced_memory()[0]
+                for _ in range(3):
+                    runner.run(made.run(range(count)))
+                gc.collect()
+                grown.append(tracemalloc.get_traced_memory()[0] - before)
         finally:
             tracemalloc.stop()
-    assert after - before < 3 * count * GROWTH_BYTES_MAX
+    assert grown[-1] < 3 * count * GROWTH_BYTES_MAX, grown
 
 
 def test_every_header_and_parameter_that_streams_read_is_tried() -> None:

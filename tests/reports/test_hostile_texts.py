@@ -124,7 +124,7 @@ def rendered(text: str) -> Page:
     return Page(cmarkgfm.github_flavored_markdown_to_html(text, options=Options.CMARK_OPT_UNSAFE))
 
 
-NOTIFIES = re.compile(r"[@#]\w")
+NOTIFIES = re.compile(r"@\w|#[^\W_]")
 
 
 @hostile
