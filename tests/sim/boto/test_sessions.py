@@ -16,7 +16,7 @@ import botocore.handlers
 import botocore.loaders
 import botocore.session
 import pytest
-from botocore import compat, hooks
+from botocore import hooks
 from botocore.exceptions import DataNotFoundError
 from botocore.loaders import Loader
 
@@ -264,19 +264,22 @@ def program(world: World) -> None:
         world.spawn(makes_its_own, name, name=name)
 
 
+@pytest.mark.usefixtures("nothing_kept")
 def test_a_search_of_code_that_makes_sessions_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     def searched() -> Any:
         found: set[Any] = set()
-        search = ReducedSearch(
-            Setting(program, NO_FAULTS), observe=lambda world: found.add(final_state(world))
-        )
+        setting = Setting(program, NO_FAULTS)
+        search = ReducedSearch(setting, observe=lambda world: found.add(final_state(world)))
         search.explore()
         assert search.exhausted
         return found, search.schedules, search.runs, search.steps
 
-    remembered = searched()
-    assert len(remembered[0]) == 4, "each reads one of two bodies"
-    monkeypatch.setattr(sessions, "_STAND_INS", ())
-    monkeypatch.setattr(places, "_searched", (0, 0))  # search for names again
-    assert searched() == remembered
-    assert compat.accepts_kwargs is sessions._real_accepts
+    with monkeypatch.context() as without:
+        without.setattr(sessions, "controlled", lambda: None)
+        expected = searched()
+        assert not sessions._listed
+        assert not sessions._names
+    assert len(expected[0]) == 4, "each reads one of two bodies"
+    assert searched() == expected
+    assert sessions._listed
+    assert sessions._names
