@@ -9,8 +9,8 @@ half of them go into three functions whose results nothing in a run can change:
 - the parameter of a handler that takes any keyword, found by making the handler's signature.
 
 The results of the first two are kept by their inputs, and the third is read from the function's code. Outside
-of worlds the SDK's own functions are called. So they are for loaders and handlers of other kinds, and while
-debug logs are on, which the second one writes.
+of worlds the SDK's own functions are called. So they are for loaders and handlers of other kinds, while debug
+logs are on, which the second one writes, and for folders in a program with a file system of its own.
 """
 
 import logging
@@ -40,7 +40,9 @@ def _listing(real: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """Return a method of loaders that looks into the folders of a search path once."""
 
     def stand_in(self: Any, *args: Any, **named: Any) -> list[str]:
-        if controlled() is None or type(self) is not Loader or type(self.file_loader) is not JSONFileLoader:
+        run = controlled()
+        is_usual = type(self) is Loader and type(self.file_loader) is JSONFileLoader
+        if run is None or run.files is not None or not is_usual:
             return real(self, *args, **named)
         key = (real, tuple(self.search_paths), args, tuple(sorted(named.items())))
         found = _listed.get(key)

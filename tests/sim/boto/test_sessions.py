@@ -120,6 +120,21 @@ def test_a_loader_of_another_kind_looks_for_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_kept")
+def test_folders_of_a_program_with_files_are_looked_into_each_time() -> None:
+    found: list[Any] = []
+
+    def with_files(world: World) -> None:
+        world.boto3_bucket("b")
+        world.filesystem()
+        found.append(Loader().list_available_services("service-2"))
+        world.spawn(lambda: None, name="ann")
+
+    ReducedSearch(Setting(with_files, NO_FAULTS)).explore()
+    assert "s3" in found[0]
+    assert not sessions._listed
+
+
+@pytest.mark.usefixtures("nothing_kept")
 def test_nothing_is_kept_between_worlds() -> None:
     with places.held(program):
         Loader().list_available_services("service-2")
