@@ -30,7 +30,7 @@ from botocore.utils import InstanceMetadataFetcher
 from s3transfer.utils import signal_not_transferring, signal_transferring
 
 from fencepost.impl.store.errors import Misuse
-from fencepost.sim.boto import buckets, calls, moments, serve, transfers
+from fencepost.sim.boto import buckets, calls, moments, serve, sessions, transfers
 from fencepost.sim.boto.http import Message
 from fencepost.sim.boto.listings import REGION
 from fencepost.sim.world import places
@@ -381,6 +381,7 @@ def _stand_ins() -> Iterator[tuple[Any, str, Any]]:
     yield RequestSigner, "get_auth_instance", _signer
     yield JSONFileLoader, "load_file", _load_file
     yield from transfers.stand_ins()
+    yield from sessions.stand_ins()
     files = sys.modules.get("fsspec.asyn")
     if files is not None:
         yield files, "get_loop", _no_loop(files.get_loop)
