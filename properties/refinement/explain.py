@@ -5,8 +5,9 @@ label that the event may have been, the guard that refused the last of them, and
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from fencepost.model import Label
 from fencepost.model.kernel.language.errors import FailedGuard
@@ -40,8 +41,12 @@ class Explanation:
     state: str
     """The one of them that came furthest."""
     refused: tuple[Refused, ...]
-    possible: tuple[str, ...]
-    """The labels that the model allowed events to show instead."""
+    find_possible: Callable[[], tuple[str, ...]] = field(repr=False, compare=False)
+
+    @cached_property
+    def possible(self) -> tuple[str, ...]:
+        """The labels that events could have shown instead: every label is tried, so only on demand."""
+        return self.find_possible()
 
     def sentence(self) -> str:
         if not self.refused:
@@ -73,7 +78,7 @@ def explain(automaton: Automaton, before: int, symbol: int) -> Explanation:
         candidates=rows.shape[1],
         state=show_state(automaton, rows, furthest),
         refused=tuple(dict.fromkeys(one for one, _ in refused)),
-        possible=tuple(str(label) for label in possible(automaton, rows)),
+        find_possible=lambda: tuple(str(label) for label in possible(automaton, rows)),
     )
 
 

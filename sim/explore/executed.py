@@ -30,7 +30,8 @@ def recording(program: Any, sites: Sites) -> Iterator[None]:
     files: dict[str, dict[Any, types.CodeType]] = {}
     setattr(builtins, _HOOK, sites.ran.add)
     try:
-        for function in {*functions_of(program), *_of_modules(program)}:
+        reached = {*functions_of(program)}
+        for function in {*reached, *_of_modules(program, reached)}:
             file = function.__code__.co_filename
             if is_library_file(file):
                 continue  # for example a wrapper that a decorator of the library gave the name of its module
@@ -48,19 +49,59 @@ def recording(program: Any, sites: Sites) -> Iterator[None]:
         vars(builtins).pop(_HOOK, None)
 
 
-def _of_modules(program: Any) -> Iterator[types.FunctionType]:
-    """Yield the functions of the user's modules, which programs may reach by names only."""
+def _of_modules(program: Any, reached: set[types.FunctionType]) -> Iterator[types.FunctionType]:
+    """Yield the functions of the modules that the program names, which it may reach by names only."""
+    for module in _named_modules(program, reached):
+        for value in [*vars(module).values()]:
+            # By type: `isinstance` asks the object for its class, and objects may refuse to answer.
+            owned = [*vars(value).values()] if issubclass(type(value), type) else [value]
+            for one in owned:
+                function = one.__func__ if type(one) in (staticmethod, classmethod) else one
+                if type(function) is types.FunctionType and function.__module__ == module.__name__:
+                    yield function
+
+
+def _named_modules(program: Any, reached: set[types.FunctionType]) -> Iterator[types.ModuleType]:
+    """Yield the user's modules with code that the program reaches, and those that they name, and so on.
+
+    Not every module that is loaded: a session of pytest holds those of all tests.
+    """
     own = getattr(program, "__module__", "")
-    for name, module in [*sys.modules.items()]:
+    seen = {own, *(function.__module__ for function in reached)}
+    left = sorted(map(str, seen))
+    while left:
+        name = left.pop(0)
+        module = sys.modules.get(name)
         # An audit command loads examples of ours: they are the user's only if one of them is audited.
-        if is_users(module) and (name == own or not name.startswith("fencepost.")):
-            for value in [*vars(module).values()]:
-                # By type: `isinstance` asks the object for its class, and objects may refuse to answer.
-                owned = [*vars(value).values()] if issubclass(type(value), type) else [value]
-                for one in owned:
-                    function = one.__func__ if type(one) in (staticmethod, classmethod) else one
-                    if type(function) is types.FunctionType and function.__module__ == module.__name__:
-                        yield function
+        if module is None or not is_users(module) or (name != own and name.startswith("fencepost.")):
+            continue
+        yield module
+        file = getattr(module, "__file__", None) or ""
+        named = _named(file, getattr(module, "__package__", None) or "", _modified_ns(file)) - seen
+        seen |= named
+        left += sorted(named)
+
+
+@functools.lru_cache(4096)
+def _named(file: str, package: str, _stamp: int) -> frozenset[str]:
+    """Return the modules that a file imports anywhere, and every text in it, which may name one."""
+    try:
+        tree = ast.parse(Path(file).read_bytes(), file)
+    except (OSError, SyntaxError, ValueError):
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                found.update(alias.name for alias in node.names)
+            case ast.ImportFrom():
+                above = package.split(".")[: 1 - node.level or None] if node.level else []
+                base = ".".join([*above, *([node.module] if node.module else [])])
+                found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+            case ast.Constant(value=str(text)) if all(part.isidentifier() for part in text.split(".")):
+                found.add(text)
+    # The import of a module runs the packages that it lies in.
+    return frozenset(name.rsplit(".", more)[0] for name in found for more in range(name.count(".") + 1))
 
 
 def _count(code: types.CodeType, sites: Sites) -> None:

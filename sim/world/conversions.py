@@ -8,6 +8,7 @@ real one.
 """
 
 import dis
+import operator
 import sys
 import types
 from collections.abc import Iterator
@@ -60,17 +61,31 @@ Decimal.fromhex = float.fromhex  # type: ignore[method-assign,assignment]  # as 
 
 def look(_program: Any, _reached: list[Any]) -> tuple[places.Originals, list[places.Place]]:
     """Return the names to bind in the modules that are loaded."""
-    loaded: list[object] = list(sys.modules.values())
-    found: list[places.Place] = []
-    for module in loaded:
-        if isinstance(module, types.ModuleType) and is_users(module):
-            names = vars(module)
-            found += [
-                (names, name, places.ABSENT, _NAMES[name])
-                for name in _convertible(module)
-                if name not in names
-            ]
+    found: list[places.Place] = [
+        (names, name, places.ABSENT, _NAMES[name])
+        for names, converting in _converting()
+        for name in converting
+        if name not in names
+    ]
     return {}, found
+
+
+_Converting = list[tuple[dict[str, Any], tuple[str, ...]]]
+"""Namespaces of modules, and the names to bind in each."""
+_searched: tuple[list[object], _Converting] = ([], [])
+"""The modules at the last search, and those of the user that convert."""
+
+
+def _converting() -> _Converting:
+    """Return the user's modules that convert: for every audit, and thousands of modules may be loaded."""
+    global _searched
+    loaded: list[object] = list(sys.modules.values())
+    known, found = _searched
+    if len(loaded) != len(known) or not all(map(operator.is_, loaded, known)):
+        users = (module for module in loaded if isinstance(module, types.ModuleType) and is_users(module))
+        found = [(vars(module), names) for module in users if (names := _convertible(module))]
+        _searched = (loaded, found)
+    return found
 
 
 _known: dict[int, tuple[types.ModuleType, tuple[str, ...]]] = {}

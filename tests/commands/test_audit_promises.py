@@ -1,5 +1,6 @@
 """Promises and outcome coverage as users get them: options, suspicions, tables, lcov, places in SARIF."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -129,6 +130,50 @@ def test_outcomes_have_a_denominator_by_line_of_the_caller(
     assert "DA:14,0" in lines
     assert "BRDA:8,0,1,0" in lines
     assert lines[-1] == "end_of_record"
+
+
+def test_only_modules_that_the_program_names_have_lines(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this fails, an audit in a session of pytest compiles every test, counts its lines as not executed,
+    or what a program imports inside of a function, by a text or from its package is missing.
+    """
+    (files / "parts").mkdir()
+    for name in (
+        "beside",
+        "imported_late",
+        "by_text",
+        "parts/__init__",
+        "parts/one",
+        "parts/two",
+        "parts/not",
+    ):
+        (files / f"{name}.py").write_text(f"def f():\n    return {name!r}\n")
+    (files / "parts/one.py").write_text("from . import two\n\ndef f():\n    from .two import f\n    f()\n")
+    names = ("beside", "imported_late", "by_text", "parts", "parts.one", "parts.two", "parts.not")
+    monkeypatch.syspath_prepend(str(files))
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.import_module(name)
+    added = """
+def late():
+    import imported_late, parts.one
+    importlib = __import__("importlib")
+    importlib.import_module("by_text").f()
+    imported_late.f()
+"""
+    (files / "count.py").write_text(COUNT.replace("def begin(s3):\n", "def begin(s3):\n    late()\n") + added)
+    options = ("--faults", "none", "--coverage", "out.lcov", "--json", "found.json")
+    assert exit_of("audit", "count.py:two", *options) == 0
+    executed = result_of(files / "found.json").coverage.executed
+    assert {*executed} == {
+        "count.py",
+        "imported_late.py",
+        "by_text.py",
+        "parts/__init__.py",
+        "parts/one.py",
+        "parts/two.py",
+    }
+    assert executed["by_text.py"]["2"] == executed["imported_late.py"]["2"] == 1
+    assert executed["parts/two.py"]["2"] == 0
 
 
 def test_jobs_and_one_process_count_the_same_outcomes(files: Path) -> None:

@@ -108,7 +108,7 @@ def test_an_action_that_never_fires_is_a_warning_and_under_strict_a_violation(
     ]
 
 
-LARGE = ("publish", "ingest", "streams")
+LARGE = ("publish", "ingest", "streams", "lifecycle", "lifecycle-seeding", "lifecycle-notified", "cursor")
 """tests/model explores these at their default sizes, and which of their actions fire there."""
 
 

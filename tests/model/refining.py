@@ -1,9 +1,23 @@
-"""A model with another machine in place of the one that it refines."""
+"""The proof that a model refines another machine, on its own; a model that claims to refine another one."""
 
+from collections.abc import Iterable, Mapping
 from types import FunctionType
 
-from fencepost.model import Machine, refines
+from fencepost.model import Machine, Model, refines
 from fencepost.model.kernel.language.declare import MARK
+from fencepost.model.kernel.report.result import PropertyResult
+from fencepost.model.kernel.search.explore import Explorer
+from fencepost.model.kernel.search.refinement import prove
+
+
+def refinement(
+    machine: type[Machine], sizes: Mapping[str, int] | None = None, *, without: Iterable[str] = ()
+) -> PropertyResult:
+    """Decide what the model refines, and no other property: `check` decides all of them first."""
+    model = Model(machine, sizes, without=without)
+    (declared,) = [each for each in model.properties if each.refines is not None]
+    result, *_ = prove(declared, model, lambda product: Explorer(product, deadlocks=False).run())
+    return result
 
 
 def refining(machine: type[Machine], other: type[Machine]) -> type[Machine]:

@@ -6,7 +6,7 @@ from fencepost.model import action, check
 from fencepost.model.ingest import Ingest
 from fencepost.model.ingest_observed import IngestObserved
 from tests.model.counterexamples import verdicts
-from tests.model.refining import refining
+from tests.model.refining import refinement, refining
 
 PLAIN = {"contents": 1, "horizons": 4, "versioned": 0}
 NO_TIME = {"horizons": 0}
@@ -149,7 +149,7 @@ def test_a_machine_that_allows_more_violates_a_property(machine) -> None:
     ],
 )
 def test_the_model_refines_it(sizes, pairs) -> None:
-    found = check(Ingest, sizes)["observed"]
+    found = refinement(Ingest, sizes)
     assert (found.kind, found.verdict, found.proof.distinct) == ("refinement", "holds", pairs)
 
 
@@ -168,7 +168,7 @@ AT = {
 @pytest.mark.parametrize("switch", [*Ingest.safeguards, *Ingest.assumptions])
 def test_without_a_switch_the_refinement_breaks_as_far_as_the_store_shows_it(switch) -> None:
     sizes = AT.get(switch) or Ingest.shown_at.get(switch) or NO_TIME
-    found = check(Ingest, sizes, without=[switch], keep_going=True)["observed"]
+    found = refinement(Ingest, sizes, without=[switch])
     assert found.verdict == ("holds" if switch in UNSEEN else "violated")
 
 
@@ -223,7 +223,7 @@ STRICTER = {
 
 @pytest.mark.parametrize("other", STRICTER)
 def test_the_proof_catches_a_specification_that_forbids_a_step_of_the_model(other) -> None:
-    found = check(refining(Ingest, other), NO_TIME)["observed"]
+    found = refinement(refining(Ingest, other), NO_TIME)
     assert found.verdict == "violated"
     assert STRICTER[other] in found.reason
     assert found.counterexample is not None

@@ -6,7 +6,7 @@ from fencepost.model import action, check
 from fencepost.model.streams import Streams
 from fencepost.model.streams_observed import NONE, StreamsObserved
 from tests.model.counterexamples import verdicts
-from tests.model.refining import refining
+from tests.model.refining import refinement, refining
 
 SMALL = {"epochs": 2, "troubles": 0}
 TWO_APPENDS = {"appends": 2, "epochs": 2, "lives": 1, "troubles": 1}
@@ -144,7 +144,7 @@ def test_a_machine_that_allows_more_violates_a_property(machine) -> None:
 
 @pytest.mark.parametrize("sizes", [SMALL, pytest.param(TWO_APPENDS, marks=pytest.mark.slow)])
 def test_the_model_refines_it(sizes) -> None:
-    found = check(Streams, sizes)["observed"]
+    found = refinement(Streams, sizes)
     assert (found.kind, found.verdict) == ("refinement", "holds")
     assert found.proof.distinct >= check(Streams, sizes).distinct
 
@@ -169,7 +169,7 @@ UNSEEN = {
 @pytest.mark.parametrize("switch", [*Streams.safeguards, *Streams.assumptions])
 def test_without_a_switch_the_refinement_breaks_as_far_as_the_store_shows_it(switch) -> None:
     sizes = TWO_APPENDS if switch == "producer-fence" else {"epochs": 2}
-    found = check(Streams, sizes, without=[switch], keep_going=True)["observed"]
+    found = refinement(Streams, sizes, without=[switch])
     assert found.verdict == ("holds" if switch in UNSEEN else "violated")
 
 
@@ -221,7 +221,7 @@ STRICTER = {
 @pytest.mark.parametrize("other", STRICTER)
 def test_the_proof_catches_a_specification_that_forbids_a_step_of_the_model(other) -> None:
     """The reason names the label that is refused, or the field that differs."""
-    found = check(refining(Streams, other), {"epochs": 2, "troubles": 0})["observed"]
+    found = refinement(refining(Streams, other), {"epochs": 2, "troubles": 0})
     assert found.verdict == "violated"
     assert STRICTER[other] in found.reason
     assert found.counterexample is not None

@@ -7,6 +7,7 @@ texts with fields, and methods that only describe an object.
 
 import ast
 import difflib
+import functools
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -72,7 +73,12 @@ Edit = tuple[ast.AST, str, str]
 
 def mutants(path: str, root: Path = ROOT) -> list[Mutant]:
     """All mutants of a file, in the order of its text."""
-    text = (root / path).read_text(encoding="utf-8")
+    return list(_mutants(path, (root / path).read_text(encoding="utf-8")))
+
+
+@functools.cache
+def _mutants(path: str, text: str) -> tuple[Mutant, ...]:
+    """Return the mutants of a text; a campaign needs those of each file several times."""
     tree = ast.parse(text)
     source = _Source(text)
     found: dict[tuple[str, str, str], list[Mutant]] = {}
@@ -86,7 +92,7 @@ def mutants(path: str, root: Path = ROOT) -> list[Mutant]:
             line = getattr(place, "lineno", 0)
             same.append(Mutant(path, function, rule, code, len(same), line, start, end, new))
     every = [each for same in found.values() for each in same]
-    return sorted(every, key=lambda each: (each.start, each.end, each.rule))
+    return tuple(sorted(every, key=lambda each: (each.start, each.end, each.rule)))
 
 
 def selected(every: list[Mutant], share: float, least: int, seed: int) -> list[Mutant]:

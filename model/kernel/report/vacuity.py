@@ -147,7 +147,7 @@ def _fair_to_nothing(search: Search) -> Iterator[str]:
 
 
 def _never_changes(search: Search) -> Iterator[str]:
-    still = [name for name in _still(search) if search.model.must_change(name)]
+    still = [name for name in unchanged(search) if search.model.must_change(name)]
     if still:
         yield f"the same in every reachable state, for nothing changes it: {', '.join(still)}"
 
@@ -164,7 +164,7 @@ def left_out(search: Search, *, whole: bool = True) -> dict[str, str]:
         if count
     }
     idle = [name for name in model.actions if name not in fired and not model.must_fire(name)]
-    still = [name for name in _still(search) if not model.must_change(name)] if whole else []
+    still = [name for name in unchanged(search) if not model.must_change(name)] if whole else []
     where = [(name, machine.fires_at[name]) for name in idle]
     where += [(name, machine.changes_at[name]) for name in still]
     return {name: _needed(model, at) for name, at in where}
@@ -178,8 +178,8 @@ def _needed(model: Model, where: Mapping[str, int] | str) -> str:
     return " ".join(f"--set {one}" for one in other)
 
 
-def _still(search: Search) -> list[str]:
-    """Fields whose bits are the same in all states."""
+def unchanged(search: Search) -> list[str]:
+    """Return the fields whose bits are the same in all states."""
     model = search.model
     first = search.levels[0][:, :1]
     differ = np.zeros((model.words, 1), np.uint64)
