@@ -97,6 +97,11 @@ class Snapshot:
         """The runs of the table, in order. A single run of rows is a plain Parquet file of the table."""
         return self._contents(table).runs
 
+    def count_runs(self, tables: Sequence[str]) -> dict[str, int]:
+        """Return the number of runs of these tables, without reading their rows."""
+        found = self._reader.documents({table: self._entry(table) for table in tables})
+        return {table: len(document.runs) for table, document in found.items()}
+
     def _entry(self, table: str) -> Entry:
         """The table in the manifest: every method that reads a table calls this one."""
         entry = self.manifest.tables.get(table)
@@ -500,12 +505,15 @@ class Catalog:
         self._handle.check_writable()
         return cleanup(self._handle.context, keep=keep, author=self._handle.author)
 
-    def compact(self, table: str) -> Compacted:
-        """Rewrite `table` as one fragment. The plan is like any other, so live writers may be first."""
-        runs = 0
-        for _ in range(COMPACT_ATTEMPTS):
-            runs = len(self.snapshot().runs(table))
-            if runs < 2:
+    def compact(self, table: str, *, attempts: int = COMPACT_ATTEMPTS, runs: int = 2) -> Compacted:
+        """Rewrite `table` as one fragment if it has so many runs.
+
+        The plan is like any other, so live writers may be first.
+        """
+        least, runs = runs, 0
+        for _ in range(attempts):
+            runs = self.snapshot().count_runs([table])[table]
+            if runs < least:
                 return Compacted(table, runs, True, "nothing to do")
             draft = Draft(message=f"compact {table}")
             draft.rewrite(table)
@@ -515,7 +523,7 @@ class Catalog:
                 self.refresh()
                 continue
             return Compacted(table, runs, done, "rewritten" if done else "unknown whether it was rewritten")
-        text = f"live writers were first {COMPACT_ATTEMPTS} times; try again when fewer write"
+        text = f"live writers were first {attempts} times; try again when fewer write"
         return Compacted(table, runs, False, text)
 
     def close(self) -> None:

@@ -148,7 +148,7 @@ def subcommand(
             pressure = Pressure(slow_after, refuse_after)
             with _Requests.of_command(grace_s, stuck_after_s, pressure) as requests:
                 result = act(url, **options)
-                found = {"url": url, **result.found, **requests.debt(), "storage": requests.to_json()}
+                found = {"url": url, **result.found, **requests.debt(), "storage": storage_of(requests.costs)}
             return result._replace(found=found)
 
         options = (*parameters, *waits, *limits, record_store_option, json_option)
@@ -197,13 +197,15 @@ class _Requests:
             )
         return {"debt": {**dataclasses.asdict(found), "slowed_s": slowed_s}}
 
-    def to_json(self) -> dict[str, int]:
-        return {
-            "requests": sum(cost.requests for cost in self.costs),
-            "serial_hops": sum(cost.serial_hops for cost in self.costs),
-            "bytes_sent": sum(cost.bytes_sent for cost in self.costs),
-            "bytes_received": sum(cost.bytes_received for cost in self.costs),
-        }
+
+def storage_of(costs: Sequence[Cost]) -> dict[str, int]:
+    """What a command asked of its stores, for programs."""
+    return {
+        "requests": sum(cost.requests for cost in costs),
+        "serial_hops": sum(cost.serial_hops for cost in costs),
+        "bytes_sent": sum(cost.bytes_sent for cost in costs),
+        "bytes_received": sum(cost.bytes_received for cost in costs),
+    }
 
 
 _REQUESTS: ContextVar[_Requests] = ContextVar("requests of this command")
