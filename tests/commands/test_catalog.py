@@ -356,6 +356,25 @@ def test_writers_are_slowed_and_refused_while_cleanup_lags(catalog: Run, graph: 
     assert catalog(*put, "--slow-after", "-1")[0] == 2
 
 
+def test_maintenance_runs_once_for_all_that_is_to_be_done(catalog: Run, graph: str) -> None:
+    Path("one.csv").write_text("id,name\n9,Zoe\n")
+    for _ in range(3):
+        assert catalog("put", graph, "person=one.csv", "--mode", "upsert")[0] == 0
+    limits = ("--keep", "1", "--runs", "2", "--deletes", "1", "--tables", "1")
+    found = result(catalog, "maintain", graph, "--once", *limits)
+    assert found["compacted"] == ["main/person"]
+    assert found["cleaned"]["manifests"] >= 4
+    assert found["debts"] == {"main": {"manifests": 1, "plans": 0}}
+    assert (found["lost"], found["more"]) == ([], False)
+    assert found["storage"]["requests"] > 20
+    code, out, _ = catalog("maintain", graph, "--once")
+    assert (code, out) == (0, "deleted 0 manifests, 0 versions, 0 fragments\n")
+    assert result(catalog, "verify", graph)["verdict"] == "holds"
+    code, _, err = catalog("maintain", f"{graph[:8]}/nowhere/else", "--once")
+    assert code == 2
+    assert "there is no catalog" in err
+
+
 @pytest.mark.parametrize("option", [("--grace", "0"), ("--stuck-after", "0.1")])
 def test_a_killed_writer_holds_its_tables_while_others_are_patient(
     catalog: Run, graph: str, option: tuple[str, str]

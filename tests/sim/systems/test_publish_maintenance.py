@@ -90,7 +90,7 @@ def fault(view: View, safeguards: Safeguards) -> str | None:
         return state.faults[0]
     if state.wedged:
         return state.wedged
-    shown = tuple(state.chapters[-1].tables["person"][key] for key in (1, 2, 3))
+    shown = tuple(state.chapters[-1].tables["person"].get(key) for key in (1, 2, 3))
     if shown not in (BEFORE, AFTER):
         return f"the table is {shown}"
     if view.notes("acknowledged") and shown != AFTER:
@@ -113,7 +113,7 @@ def explored(
 
 @pytest.mark.parametrize("others", ["writer", "reader"])
 def test_the_first_orders_hold(others: str) -> None:
-    found = explored(others, schedules=150)
+    found = explored(others, schedules=40)
     assert found.verdict != "violated", found.findings
 
 
@@ -121,7 +121,7 @@ def test_the_first_orders_hold(others: str) -> None:
 @pytest.mark.parametrize("others", ["writer", "reader", "maintainer", "writer reader"])
 @pytest.mark.parametrize("faults", [{}, {"crash": 1}], ids=["no faults", "a crash"])
 def test_many_orders_hold(others: str, faults: dict[str, int]) -> None:
-    found = explored(others, schedules=3000, **faults)
+    found = explored(others, schedules=1000, **faults)
     assert found.verdict != "violated", found.findings
 
 
@@ -136,13 +136,8 @@ def forgets_pins(retained: Any, versions: Any) -> list[str]:
     ]
 
 
-def forgets_fragments(retained: Any, versions: Any, fragments: Any, horizon: str) -> list[str]:
-    """Cleanup that does not look whether a fragment is older than any plan at work."""
-    return [key for key in fragments if key not in retained.fragments]
-
-
 def forgets_a_run(table: WorkingTable) -> None:
-    """Compaction that keeps the rows of the pinned runs only, and loses the newest."""
+    """Compaction that loses a row."""
     rows = table.by_key()
     rows.pop(max(rows), None)
     table.fresh, table.changes = True, dict(rows)
@@ -153,7 +148,6 @@ def forgets_a_run(table: WorkingTable) -> None:
     ("where", "name", "mutant", "others"),
     [
         (cleaning, "_superseded", forgets_pins, "writer"),
-        (cleaning, "_orphans", forgets_fragments, "writer"),
         (WorkingTable, "rewrite", forgets_a_run, "reader"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
@@ -162,13 +156,4 @@ def test_a_maintenance_that_takes_too_much_is_caught(
     monkeypatch: pytest.MonkeyPatch, where: Any, name: str, mutant: Any, others: str
 ) -> None:
     monkeypatch.setattr(where, name, mutant)
-    assert explored(others, schedules=2000).verdict == "violated"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "mutant", ["create-only-manifest", "sidecar-before-heads", "manifests-held-for-plans"]
-)
-def test_what_protects_writers_from_each_other_protects_them_from_maintenance(mutant: str) -> None:
-    faults = {"crash": 1} if mutant == "sidecar-before-heads" else {}
-    assert explored("writer", mutant, schedules=20_000, **faults).verdict == "violated"
+    assert explored(others, schedules=200).verdict == "violated"

@@ -1,0 +1,103 @@
+"""`fencepost catalog maintain` as processes that are killed at any moment, beside writers."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from fencepost.impl.publish import Catalog, verify
+
+pytestmark = pytest.mark.server
+
+WRITER = """
+import sys
+from fencepost.impl.publish import Catalog
+url, number = sys.argv[1], int(sys.argv[2])
+with Catalog.open(url, author=f"writer {number}", mode="join") as catalog:
+    for count in range(10**6):
+        key = number * 10**6 + count
+        catalog.write(lambda txn: (txn.append("a", [{"id": key}]), txn.append("b", [{"id": key, "of": key}])))
+        print(key, flush=True)
+"""
+
+
+def started(*arguments: str, out: Path | None = None) -> "subprocess.Popen[bytes]":
+    words = [sys.executable, "-m", "fencepost", "catalog", "maintain", *arguments]
+    with (out or Path(os.devnull)).open("w") as stream:
+        return subprocess.Popen(words, stdout=stream, stderr=stream)
+
+
+def founded(folder: Path) -> str:
+    url = f"file://{folder}/catalog"
+    with Catalog.open(url, create=True) as catalog, catalog.transaction() as txn:
+        txn.create_table("a", {"id": "int64"}, key="id")
+        txn.create_table("b", {"id": "int64", "of": "int64"}, key="id", edges={"of": "a"})
+    return url
+
+
+BUSY = ("--every", "0.01", "--keep", "2", "--runs", "2", "--grace", "1", "--tables", "2")
+
+
+def test_maintainers_killed_repeatedly_lose_nothing_and_refuse_no_writer(tmp_path: Path) -> None:
+    """Two maintainers at work, of which one is killed again and again, beside two writers that never fail."""
+    url = founded(tmp_path)
+    printed = [tmp_path / f"printed-{number}" for number in range(2)]
+    writers = []
+    for number, file in enumerate(printed):
+        with file.open("w") as out:
+            writers.append(subprocess.Popen([sys.executable, "-c", WRITER, url, str(number)], stdout=out))
+    dice = random.Random(7)
+    maintainers = [started(url, *BUSY) for _ in range(2)]
+    try:
+        for _ in range(int(os.environ.get("FENCEPOST_KILLS", "12"))):
+            time.sleep(1.0 + dice.random() * 2)
+            assert [child.poll() for child in writers] == [None, None], "a writer was refused"
+            assert [child.poll() for child in maintainers] == [None, None], "a maintainer ended by itself"
+            at = dice.randrange(2)
+            maintainers[at].kill()
+            maintainers[at].wait()
+            maintainers[at] = started(url, *BUSY)
+    finally:
+        for child in (*writers, *maintainers):
+            child.kill()
+            child.wait()
+    acknowledged = {int(line) for file in printed for line in file.read_text().split("\n")[:-1]}
+    assert len(acknowledged) > 20, "a run without commits proves nothing"
+    with Catalog.open(url, author="last") as catalog:
+        rows = {row["id"] for row in catalog.snapshot().rows("a")}
+        assert acknowledged <= rows
+        assert rows == {row["id"] for row in catalog.snapshot().rows("b")}
+        assert verify(catalog).faults == ()
+        assert any(manifest.author != "writer 0" for manifest in catalog.log())
+        assert catalog.debt.manifests < len(acknowledged), "it was cleaned"
+
+
+def test_sigterm_ends_it_and_its_page_shows_what_it_did(tmp_path: Path) -> None:
+    url = founded(tmp_path)
+    out = tmp_path / "out"
+    child = started(url, "--listen", "127.0.0.1:0", out=out)
+    try:
+        deadline = time.monotonic() + 120
+        while "listening on" not in out.read_text():
+            assert child.poll() is None, out.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        place = out.read_text().split("listening on ")[1].split()[0].rstrip("/")
+        text = ""
+        while 'fencepost_catalog_debt_manifests{branch="main"} 2.0' not in text:
+            assert time.monotonic() < deadline, text
+            time.sleep(0.1)
+            text = urllib.request.urlopen(f"{place}/metrics").read().decode()
+        assert "fencepost_catalog_maintain_rounds_total 1.0" in text
+        assert b'"rounds": 1' in urllib.request.urlopen(f"{place}/status.json").read().replace(b":1", b": 1")
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(timeout=60) == 0
+    finally:
+        child.kill()
+        child.wait()
