@@ -62,7 +62,10 @@ ROLES: Mapping[str, Rights] = {
         **dict.fromkeys((*_DERIVED, "manifests", "rollup", "cursors"), WRITE),
         **dict.fromkeys(("rollup-queue", "audits"), ("s3:PutObject", "s3:DeleteObject")),
     },
-    "gc": {"raw-blobs": (*_DELETES, "s3:AbortMultipartUpload"), "agreement": WRITE},
+    "gc": {
+        "raw-blobs": (*_DELETES, "s3:AbortMultipartUpload"),
+        **dict.fromkeys(("agreement", "cursors"), WRITE),
+    },
     "locker": {
         **dict.fromkeys(("accepted", "raw-blobs"), ("s3:GetObjectRetention", "s3:PutObjectRetention")),
         "cursors": WRITE,

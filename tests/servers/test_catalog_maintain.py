@@ -1,5 +1,6 @@
 """`fencepost catalog maintain` as processes that are killed at any moment, beside writers."""
 
+import json
 import os
 import random
 import signal
@@ -81,7 +82,7 @@ def test_maintainers_killed_repeatedly_lose_nothing_and_refuse_no_writer(tmp_pat
 def test_sigterm_ends_it_and_its_page_shows_what_it_did(tmp_path: Path) -> None:
     url = founded(tmp_path)
     out = tmp_path / "out"
-    child = started(url, "--listen", "127.0.0.1:0", out=out)
+    child = started(url, "--listen", "127.0.0.1:0", "--every", "1000", out=out)
     try:
         deadline = time.monotonic() + 120
         while "listening on" not in out.read_text():
@@ -90,12 +91,14 @@ def test_sigterm_ends_it_and_its_page_shows_what_it_did(tmp_path: Path) -> None:
             time.sleep(0.05)
         place = out.read_text().split("listening on ")[1].split()[0].rstrip("/")
         text = ""
-        while 'fencepost_catalog_debt_manifests{branch="main"} 2.0' not in text:
+        while 'fencepost_catalog_debt_manifests{branch="main"} 3.0' not in text:
             assert time.monotonic() < deadline, text
             time.sleep(0.1)
             text = urllib.request.urlopen(f"{place}/metrics").read().decode()
         assert "fencepost_catalog_maintain_rounds_total 1.0" in text
-        assert b'"rounds": 1' in urllib.request.urlopen(f"{place}/status.json").read().replace(b":1", b": 1")
+        status = json.loads(urllib.request.urlopen(f"{place}/status.json").read())
+        assert status["sums"]["rounds"] == 1
+        assert status["last"]["debts"]["main"]["manifests"] == 3
         child.send_signal(signal.SIGTERM)
         assert child.wait(timeout=60) == 0
     finally:
