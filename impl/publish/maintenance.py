@@ -9,16 +9,16 @@ A round compares what is there with what should be, and does a bounded part of t
 state: everything follows from the store, so a round may be killed anywhere, any number of processes may run
 rounds at once, and a new process goes on where any other was.
 
-    recover    plans whose writers are dead: by opening each branch, as every writer does
-    compact    tables of too many runs; at most `tables` in a round, in random order, so that several
-               processes begin with different ones
-    clean      what no retained manifest needs; at most `deletes` objects in a round
+    recover    Settle plans whose writers are dead, by opening each branch as every writer does.
+    compact    Rewrite tables of too many runs, at most `tables` in a round. The order is random, so that
+               several processes begin with different ones.
+    clean      Delete what no retained manifest needs, at most `deletes` objects in a round.
 
 A compaction is a commit like any other. If a writer is first, the writer wins: nothing of the compaction
 becomes visible, and a later round does it again. It holds up a writer of its table for the two hops from its
 head to its manifest. If it dies between them, writers wait for it as for any dead writer (`stuck_after_s`).
 
-It joins the writers of a branch and never claims, so it fences nobody. A table that a branch has inherited is
+It joins the writers of a branch and never claims, so it fences no writer. A table that a branch has inherited is
 left to its owner, because rewriting it on the branch would copy it.
 """
 
@@ -45,14 +45,14 @@ DELETES_MAX = 10_000
 ATTEMPTS = 2
 """Attempts of one compaction in a round, against live writers."""
 ORPHANS_EVERY_S = 3600.0
-"""How often a process looks for what dead writers left, if nothing else is to be cleaned."""
+"""Seconds after which a process looks for objects of dead writers, if nothing else is to be cleaned."""
 PINS_MAX = 100_000
 """Numbers of runs that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """What a maintainer works towards, and how much of it in one round."""
+    """The goals of a maintainer, and the limits of one round."""
 
     keep: int = KEEP
     """Manifests of each branch that are retained."""
@@ -69,7 +69,7 @@ class Goals:
 
 @dataclass(slots=True)
 class Round:
-    """What one round did."""
+    """The work of one round, or of several."""
 
     settled: int = 0
     """Plans of dead writers."""

@@ -1,8 +1,8 @@
 """Back-pressure: writers slow down, and are refused in the end, while cleanup lags behind them.
 
 A catalog that is written and never cleaned grows for ever, and its first cleanup takes very long. So a
-writer counts what waits: the manifests after the boundary of its branch, and the unfinished plans. It knows
-both already: opening lists the plans, and every commit reads the boundary beside its heads. No commit sends a
+writer counts what waits: the manifests after the boundary of its branch, and the unfinished plans. Opening
+lists the plans anyway, and every commit reads the boundary beside its heads, so no commit sends a
 request more. Only if a commit is to be slowed or refused, the writer counts again, because a cleanup may have
 run since its last commit.
 
@@ -10,7 +10,7 @@ run since its last commit.
     commit     at once               after a pause that grows with it       refused, `Overdue`
 
 This is a delay and a refusal before anything is sent: nothing of the protocol changes, and no other process
-depends on it. What reduces the debt is never slowed: recovery, cleanup, compaction, the delete of a branch.
+depends on it. Recovery, cleanup, compaction and the delete of a branch reduce the debt and are never slowed.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fencepost.impl.publish.errors import Invalid, Overdue
 
 SLOW_AFTER = 10_000
-"""Manifests and plans. Cleanup keeps 20 manifests unless told otherwise."""
+"""Manifests and plans. Cleanup keeps 20 manifests by default."""
 REFUSE_AFTER = 100_000
 SLOWEST_S = 1.0
 """The longest pause before one commit, from twice `slow_after` on."""
@@ -26,7 +26,7 @@ SLOWEST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Debt:
-    """What cleanup and recovery still have to do for one branch, as far as its reader knows."""
+    """The work that cleanup and recovery still have for one branch, as of the last reply about it."""
 
     manifests: int
     """Manifests that no cleanup has released yet, those included that it will keep."""
