@@ -2,7 +2,8 @@
 
     fencepost check docs/decisions/rejected_publish.py:ForgetsFenced
 
-Each violates a property of `Publish`; the record quotes the counterexamples. `ForgetsEnded` violates none.
+The first two violate `no_lost_write`. `ForgetsEnded` violates nothing that `Publish` keeps, and cannot be
+built: only the writer knows.
 """
 
 from fencepost.model import *
@@ -10,7 +11,7 @@ from fencepost.model.publish import Publish
 
 
 class ForgetsFenced(Publish):
-    """Cleanup deletes the record of a plan once a later epoch is claimed: its writer may not know that yet."""
+    """Cleanup deletes the record of a plan once a later epoch is claimed, which its writer may not know."""
 
     @action(w=Publish.writers)
     def forget_record(s, w: int) -> None:
@@ -28,7 +29,7 @@ class ForgetsSettled(Publish):
 
 
 class ForgetsEnded(Publish):
-    """The record goes only when its writer has ended. This holds, and nobody can see it but the writer."""
+    """The record goes only when its writer has ended, which no other process can see."""
 
     @action(w=Publish.writers)
     def forget_record(s, w: int) -> None:

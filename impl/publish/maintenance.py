@@ -18,8 +18,8 @@ A compaction is a commit like any other. If a writer is first, the writer wins: 
 becomes visible, and a later round does it again. It holds up a writer of its table for the two hops from its
 head to its manifest. If it dies between them, writers wait for it as for any dead writer (`stuck_after_s`).
 
-It joins the writers of a branch and never claims, so it fences no writer. A table that a branch has inherited is
-left to its owner, because rewriting it on the branch would copy it.
+It joins the writers of a branch and never claims, so it fences no writer. A table that a branch has inherited
+is left to its owner, because rewriting it on the branch would copy it.
 """
 
 from collections.abc import Callable, Iterator
