@@ -360,7 +360,7 @@ def test_maintenance_runs_once_for_all_that_is_to_be_done(catalog: Run, graph: s
     Path("one.csv").write_text("id,name\n9,Zoe\n")
     for _ in range(3):
         assert catalog("put", graph, "person=one.csv", "--mode", "upsert")[0] == 0
-    limits = ("--keep", "1", "--runs", "2", "--deletes", "1", "--tables", "1")
+    limits = ("--keep", "1", "--compact-from", "2", "--deletes", "1", "--tables", "1")
     found = result(catalog, "maintain", graph, "--once", *limits)
     assert found["compacted"] == ["main/person"]
     assert found["cleaned"]["manifests"] >= 4

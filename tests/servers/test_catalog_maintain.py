@@ -45,7 +45,7 @@ def founded(folder: Path) -> str:
     return url
 
 
-BUSY = ("--every", "0.2", "--keep", "2", "--runs", "4", "--grace", "1", "--tables", "2")
+BUSY = ("--every", "0.2", "--keep", "2", "--compact-from", "4", "--grace", "1", "--tables", "2")
 
 
 def test_maintainers_killed_repeatedly_lose_nothing_and_refuse_no_writer(tmp_path: Path) -> None:

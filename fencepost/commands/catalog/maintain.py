@@ -49,7 +49,8 @@ _GOALS = Goals()
             help="Manifests per branch.",
         ),
         click.option(
-            "--runs",
+            "--compact-from",
+            "runs",
             type=click.IntRange(2),
             default=_GOALS.runs,
             show_default=True,
