@@ -69,7 +69,9 @@ class MaintenanceServer(Service):
         }
         for name, text in texts.items():
             yield Family(f"{_PREFIX}{name}_total", text, (), {(): sums[name]})
-        waiting = {(name,): float(debt.manifests) for name, debt in debts.items()}
+        waiting: dict[tuple[str, ...], float] = {
+            (name,): float(debt.manifests) for name, debt in debts.items()
+        }
         yield Family(
             "fencepost_catalog_debt_manifests", "Manifests after the boundary.", ("branch",), waiting
         )
