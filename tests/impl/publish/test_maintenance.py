@@ -272,7 +272,7 @@ def test_a_limit_of_a_cleanup_leaves_the_rest_to_the_next() -> None:
     assert done.more
 
 
-@pytest.mark.parametrize("wrong", [{"keep": 0}, {"runs": 1}, {"tables": 0}, {"deletes": 0}])
-def test_goals_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+@pytest.mark.parametrize("senseless", [{"keep": 0}, {"runs": 1}, {"tables": 0}, {"deletes": 0}])
+def test_goals_that_make_no_sense_are_refused(senseless: dict[str, int]) -> None:
     with pytest.raises(Invalid, match="it is at least"):
-        Goals(**wrong)
+        Goals(**senseless)

@@ -116,10 +116,10 @@ def test_the_limits_can_be_switched_off(pressure: Pressure) -> None:
     assert catalog.slowed_s == 0
 
 
-@pytest.mark.parametrize("wrong", [{"slow_after": -1}, {"refuse_after": -1}, {"slowest_s": float("nan")}])
-def test_limits_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(Invalid, match=f"{next(iter(wrong))} is"):
-        Pressure(**wrong)
+@pytest.mark.parametrize("senseless", [{"slow_after": -1}, {"refuse_after": -1}, {"slowest_s": float("nan")}])
+def test_limits_that_make_no_sense_are_refused(senseless: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match=f"{next(iter(senseless))} is"):
+        Pressure(**senseless)
 
 
 def test_a_commit_learns_of_a_cleanup_without_a_request_more() -> None:
