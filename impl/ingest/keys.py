@@ -181,6 +181,12 @@ def raw_key(sha256: str, generation: int | None = None) -> str:
     return f"{RAW}{fan(sha256)}{'' if generation is None else f'~{generation:010d}'}.lmbatch"
 
 
+def hash_of_reference(key: str) -> str | None:
+    """The hash in a key below `BY_BLOB`; None if it is not one of ours."""
+    parts = key.removeprefix(BY_BLOB).split("/")
+    return parts[2] if len(parts) > 3 and _SHA.fullmatch(parts[2]) else None
+
+
 def parse_raw(key: str) -> tuple[str, int | None] | None:
     """The hash and generation in a blob's key; None when it is not one of ours."""
     found = _RAW.fullmatch(key)

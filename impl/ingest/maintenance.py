@@ -20,8 +20,8 @@ that no cursor finds. The full audit does, at a cost that an operator must decid
 
 A search covers every manifest that existed when it began, by the store's clock, from a margin before the last
 search. A full audit covers the same, so the first search after one checks little. A batch is checked when all
-its index objects exist and its hour is queued for the rollups. The state names the batches of the check in
-progress, so that the next step repeats it after a crash.
+its index objects exist and its hour is queued for the rollups. A step that dies in between leaves places that
+were written late, so the next step, which begins at the last saved position, checks these batches again.
 """
 
 from collections.abc import Callable, Sequence
@@ -153,8 +153,6 @@ class _State:
     """When the search began, by the store's clock; 0 until the record was read back."""
     covered_ns: int = 0
     """When the last search began that got to its end."""
-    pending: tuple[str, ...] = ()
-    """The manifests of the check in progress."""
 
 
 @dataclass(slots=True)
@@ -181,8 +179,6 @@ class Search(IngestContext):
         """Continue the search, or begin one when it is due, until its end or until `stop`."""
         result = Searched()
         state = self._read_state()
-        if state.pending:
-            self._check(state.pending, result)
         if not state.running:
             if not self._is_due(state):
                 return result
@@ -211,7 +207,7 @@ class Search(IngestContext):
         return min(SETTLED_NS, self.settings.margin_ns)
 
     def _continue(self, state: _State, stop: Stop, result: Searched) -> None:
-        state = replace(state, began_ns=state.began_ns or self._record.modified_ns, pending=())
+        state = replace(state, began_ns=state.began_ns or self._record.modified_ns)
         since_ns, until_ns = self._window(state)
         if not self._read_places(since_ns, stop):
             return
@@ -220,8 +216,6 @@ class Search(IngestContext):
             fresh = (info.key for info in page if since_ns <= info.modified_ns < until_ns)
             digests = self._places.digests if self._places is not None else set()
             for some in portions((key for key in fresh if keys.accepted_digest(key) not in digests), AT_ONCE):
-                if not self._write_state(replace(state, pending=tuple(some))):
-                    return  # another process continues it
                 self._check(some, result)
             if not page:
                 break
@@ -283,10 +277,9 @@ class Search(IngestContext):
                 position=str(fields.get("position", "")),
                 began_ns=int(fields.get("began_ns", 0)),
                 covered_ns=int(fields.get("covered_ns", 0)),
-                pending=tuple(map(str, fields.get("pending", ()))),
             )
         except (TypeError, ValueError) as error:
             raise Damaged(f"{STATE} is not the state of a search ({error}); delete it") from None
 
     def _write_state(self, state: _State) -> bool:
-        return self._record.write({**asdict(state), "pending": list(state.pending)})
+        return self._record.write(asdict(state))

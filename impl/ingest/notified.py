@@ -166,9 +166,9 @@ class Followed:
         result = Repaired()
         after = self.cursor.start()
         begins_ns = self._log.begins_ns(self._shard)
-        if begins_ns > _time(after):
+        if begins_ns > time_of_event(after):
             self._want_search(result)
-            after = f"{begins_ns:020d}"
+            after = begin_of(begins_ns)
         settled_ns = self._log.settled_ns(self._shard)
         for some in portions(self._log.events(self._shard, after, settled_ns), AT_ONCE):
             for event in some:
@@ -186,7 +186,7 @@ class Followed:
                 self._pass(f"{max(settled_ns + 1, begins_ns):020d}")
         self.cursor.save()
         if self.cursor.saved:
-            self._log.hold({self._shard: _time(self.cursor.saved)})
+            self._log.hold({self._shard: time_of_event(self.cursor.saved)})
         return result
 
     def _pass(self, position: str) -> None:
@@ -227,5 +227,11 @@ class Following:
             self.findings.add(found)
 
 
-def _time(position: str) -> int:
+def time_of_event(position: str) -> int:
+    """The time, in nanoseconds since 1970, of a position in a log."""
     return int(position[:20] or 0)
+
+
+def begin_of(time_ns: int) -> str:
+    """A position before all events from this time on."""
+    return f"{time_ns:020d}"

@@ -18,6 +18,7 @@ same for one role, as a policy of IAM:
     collector    accepts, indexes, rolls up, answers     reads; writes all but the proofs of audits
     auditor      `audit`, `reconcile`, `maintenance`     reads; writes all but batches and decisions
     gc           `gc`                                    reads; deletes blobs, aborts their uploads
+    locker       `lock`                                  reads; retains batches and blobs, writes its cursor
     reader       queries, Spark, any other reader        reads
 
 An agent has no role: it talks to collectors. So do operators, or they decide in the role of a collector.
@@ -61,10 +62,22 @@ ROLES: Mapping[str, Rights] = {
         **dict.fromkeys((*_DERIVED, "manifests", "rollup", "cursors"), WRITE),
         **dict.fromkeys(("rollup-queue", "audits"), ("s3:PutObject", "s3:DeleteObject")),
     },
-    "gc": {"raw-blobs": (*_DELETES, "s3:AbortMultipartUpload"), "agreement": WRITE},
+    "gc": {
+        "raw-blobs": (*_DELETES, "s3:AbortMultipartUpload"),
+        **dict.fromkeys(("agreement", "cursors"), WRITE),
+    },
+    "locker": {
+        **dict.fromkeys(("accepted", "raw-blobs"), ("s3:GetObjectRetention", "s3:PutObjectRetention")),
+        "cursors": WRITE,
+    },
     "reader": {},
 }
 """The rights of each role."""
+_OF_BUCKET: Mapping[str, Sequence[str]] = {
+    "gc": ("s3:ListBucketVersions", "s3:ListBucketMultipartUploads"),
+    "locker": ("s3:ListBucketVersions", "s3:GetBucketObjectLockConfiguration"),
+}
+"""What a role does with the bucket itself, beside listing its names."""
 
 
 def role_policy(role: str, bucket: str, prefix: str = "", *, partition: str = "aws") -> dict[str, Any]:
@@ -77,10 +90,9 @@ def _allowed(role: str, bucket: str, prefix: str, partition: str, principal: str
     if role not in ROLES:
         raise SettingsError(f"{role!r} is no role; choose from {', '.join(ROLES)}")
     whole, base = f"arn:{partition}:s3:::{bucket}", _base(bucket, prefix, partition)
-    lists = ["s3:ListBucket", *(["s3:ListBucketVersions"] if role == "gc" else [])]
-    uploads = ["s3:ListBucketMultipartUploads"] if role == "gc" else []
+    of_bucket = ["s3:GetBucketVersioning", "s3:ListBucket", *_OF_BUCKET.get(role, ())]
     found: list[Statement] = [
-        {"Action": ["s3:GetBucketVersioning", *lists, *uploads], "Resource": whole},
+        {"Action": of_bucket, "Resource": whole},
         {"Action": list(READ), "Resource": f"{base}*"},
         *(
             {"Action": list(actions), "Resource": f"{base}{folder}/*"}

@@ -12,12 +12,14 @@ from fencepost.impl.publish.errors import (
     Fenced,
     HeadAhead,
     Invalid,
+    Overdue,
     PublishError,
     StaleView,
     StoreUnavailable,
 )
 from fencepost.impl.publish.group_commit import GroupCommit
 from fencepost.impl.publish.planner import Draft
+from fencepost.impl.publish.pressure import Debt, Pressure
 from fencepost.impl.publish.safeguards import SAFEGUARDS, STANDARD, Safeguards
 from fencepost.impl.publish.verify import verify
 
@@ -29,12 +31,15 @@ __all__ = [
     "Conflicted",
     "Damaged",
     "Dangling",
+    "Debt",
     "Draft",
     "Fenced",
     "GroupCommit",
     "HeadAhead",
     "Invalid",
     "Mode",
+    "Overdue",
+    "Pressure",
     "PublishError",
     "PublishPlan",
     "Published",

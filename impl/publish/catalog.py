@@ -31,11 +31,13 @@ from fencepost.impl.publish.context import (
     Notice,
     delete_sidecar,
 )
-from fencepost.impl.publish.documents import Entry, Manifest, read_manifest
+from fencepost.impl.publish.documents import Entry, Manifest, PublishPlan, read_manifest
 from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView, Unchanged
 from fencepost.impl.publish.merging import base_of, merge_rows
 from fencepost.impl.publish.opening import open_branch
 from fencepost.impl.publish.planner import ALL_TABLES, Draft, Planner
+from fencepost.impl.publish.pressure import STANDARD as STANDARD_PRESSURE
+from fencepost.impl.publish.pressure import Debt, Pressure
 from fencepost.impl.publish.publisher import claim, publish
 from fencepost.impl.publish.safeguards import STANDARD, Safeguards
 from fencepost.impl.publish.scan import Scan
@@ -94,6 +96,11 @@ class Snapshot:
     def runs(self, table: str) -> Sequence[Run]:
         """The runs of the table, in order. A single run of rows is a plain Parquet file of the table."""
         return self._contents(table).runs
+
+    def count_runs(self, tables: Sequence[str]) -> dict[str, int]:
+        """Return the number of runs of these tables, without reading their rows."""
+        found = self._reader.documents({table: self._entry(table) for table in tables})
+        return {table: len(document.runs) for table, document in found.items()}
 
     def _entry(self, table: str) -> Entry:
         """The table in the manifest: every method that reads a table calls this one."""
@@ -195,9 +202,13 @@ class Compacted:
 
 
 class Catalog:
-    def __init__(self, handle: Handle, *, owns_store: bool) -> None:
+    def __init__(self, handle: Handle, *, owns_store: bool, pressure: Pressure = STANDARD_PRESSURE) -> None:
         self._handle = handle
         self._owns_store = owns_store
+        self._pressure = pressure
+        self._plans = 0
+        self.slowed_s = 0.0
+        """Seconds for which commits waited because cleanup lags."""
         self.notices: list[Notice] = []
         """The findings of the recovery at opening."""
 
@@ -214,12 +225,14 @@ class Catalog:
         stuck_after_s: float = STUCK_AFTER_S,
         safeguards: Safeguards = STANDARD,
         tables: Sequence[str] = (),
+        pressure: Pressure = STANDARD_PRESSURE,
         layer: Callable[[Store], Store] = lambda store: store,
     ) -> "Catalog":
         """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it.
 
-        Naming the `tables` that will be used saves a step of requests at the first use. `layer` may wrap the
-        store, for instance in one that counts requests.
+        Naming the `tables` that will be used saves a step of requests at the first use. `pressure` has the
+        limits from which on commits are slowed and refused because cleanup lags. `layer` may wrap the store,
+        for instance in one that counts requests.
         """
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
@@ -228,7 +241,7 @@ class Catalog:
         keys.check_name(branch, "branch")
         context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s, stuck_after_s)
         handle = Handle(context, TableReader(context), author or "somebody", Mode(mode))
-        catalog = Catalog(handle, owns_store=owns_store)
+        catalog = Catalog(handle, owns_store=owns_store, pressure=pressure)
         try:
             if create and branch == MAIN and mode != Mode.READ and context.newest() is None:
                 execute(context, handle.draft("init"), None, 0)
@@ -244,12 +257,19 @@ class Catalog:
         if handle.mode is Mode.JOIN:
             plans = open_branch(handle, tables)
             handle.join()
-            self.notices = recovery.recover(handle, plans)
+            self.notices = self._recover(plans)
             return
         handle.resolve()
         if handle.mode is Mode.CLAIM:
             claim(handle)
-            self.notices = recovery.recover(handle)  # after the claim: all plans before it are fenced
+            self.notices = self._recover()  # after the claim: all plans before it are fenced
+
+    def _recover(self, plans: Sequence[PublishPlan] | None = None) -> list[Notice]:
+        """Settle the plans of this branch; `plans` are all that have a sidecar, if already read."""
+        staged = self._handle.context.sidecars() if plans is None else plans
+        notices = recovery.recover(self._handle, staged)
+        self._plans = len(staged) - sum(notice.is_over for notice in notices)
+        return notices
 
     # Reading.
 
@@ -306,14 +326,39 @@ class Catalog:
         yield transaction
         transaction.result = self.publish(transaction)
 
+    def read_ahead(self, draft: Draft) -> None:
+        """Read what publishing `draft` is going to read, in one step of requests for all its tables."""
+        Planner(self._handle.latest, self._handle.reader, self._handle.context.safeguards).read(draft)
+
     def publish(self, draft: Draft) -> Published | Unknown:
-        result = self.publish_all([draft])[0]
-        if isinstance(result, PublishError):
-            raise result
-        return result
+        return _result(self.publish_all([draft])[0])
+
+    @property
+    def debt(self) -> Debt:
+        """What waits for cleanup on this branch, as far as this handle knows without another request."""
+        context = self._handle.context
+        return Debt(max(0, self._handle.latest.id - context.boundary_seen), self._plans)
+
+    def _wait_for_cleanup(self) -> None:
+        """Pause as long as the debt demands; raise `Overdue` if it is too high."""
+        if not self._pressure.acts(self.debt):
+            return
+        context = self._handle.context
+        context.chain.boundary.read()
+        self._plans = len(context.list_keys(keys.RECOVERY))
+        self._pressure.check(self.debt, self.branch)
+        pause_s = self._pressure.pause_s(self.debt)
+        if pause_s > 0:
+            self.slowed_s += pause_s
+            context.env.sleep(pause_s)
 
     def publish_all(self, drafts: Sequence[Draft]) -> list[Published | Unknown | PublishError]:
         """Publish drafts as one plan, as if one after another. The result of a refused draft is its error."""
+        self._handle.check_writable()
+        self._wait_for_cleanup()
+        return self._publish_now(drafts)
+
+    def _publish_now(self, drafts: Sequence[Draft]) -> list[Published | Unknown | PublishError]:
         handle = self._handle
         handle.check_writable()
         try:
@@ -367,11 +412,13 @@ class Catalog:
         if attempts < 1:
             raise Invalid(f"attempts is {attempts}; try at least once")
         attempt, obstacle = 0, None
+        self._handle.check_writable()
+        self._wait_for_cleanup()  # before the draft: a pause after it would make conflicts likely
         while True:
             transaction = self.draft(message)
             change(transaction)
             try:
-                return self.publish(transaction)
+                return _result(self._publish_now([transaction])[0])
             except StaleView:
                 before, obstacle = obstacle, self._handle.obstacle
                 if attempt >= attempts - 1 and not _passes(before, obstacle):
@@ -395,7 +442,8 @@ class Catalog:
 
     def on(self, branch: str, mode: Mode | str | None = None) -> "Catalog":
         """Another branch of the same catalog, with its own handle."""
-        catalog = Catalog(self._handle_on(branch, Mode(mode or self._handle.mode)), owns_store=False)
+        handle = self._handle_on(branch, Mode(mode or self._handle.mode))
+        catalog = Catalog(handle, owns_store=False, pressure=self._pressure)
         catalog._begin()
         return catalog
 
@@ -425,6 +473,7 @@ class Catalog:
         source = branches.to_merge(self._handle, name)
         target = self.refresh()
         if branches.is_fast_forward(target, source):
+            self._wait_for_cleanup()
             return branches.fast_forward(self._handle, target, source)
         return self.write(change, attempts=attempts, message=f"merge {name}")
 
@@ -441,7 +490,7 @@ class Catalog:
         """Settle the sidecars of this branch that belong to no live write."""
         self._handle.check_writable()
         self.refresh()
-        return recovery.recover(self._handle)
+        return self._recover()
 
     def repair(self) -> list[Notice]:
         """Claim the branch, so that no other writer is alive, and settle every sidecar."""
@@ -449,29 +498,32 @@ class Catalog:
             self._handle.check_writable()
         self._handle.resolve()
         claim(self._handle)
-        return recovery.recover(self._handle)
+        return self._recover()
 
     def cleanup(self, keep: int = KEEP) -> Cleaned:
         """Delete what the newest `keep` manifests of every branch do not need."""
         self._handle.check_writable()
         return cleanup(self._handle.context, keep=keep, author=self._handle.author)
 
-    def compact(self, table: str) -> Compacted:
-        """Rewrite `table` as one fragment. The plan is like any other, so live writers may be first."""
-        runs = 0
-        for _ in range(COMPACT_ATTEMPTS):
-            runs = len(self.snapshot().runs(table))
-            if runs < 2:
+    def compact(self, table: str, *, attempts: int = COMPACT_ATTEMPTS, runs: int = 2) -> Compacted:
+        """Rewrite `table` as one fragment if it has so many runs.
+
+        The plan is like any other, so live writers may be first.
+        """
+        least, runs = runs, 0
+        for _ in range(attempts):
+            runs = self.snapshot().count_runs([table])[table]
+            if runs < least:
                 return Compacted(table, runs, True, "nothing to do")
             draft = Draft(message=f"compact {table}")
             draft.rewrite(table)
             try:
-                done = isinstance(self.publish(draft), Published)
+                done = isinstance(_result(self._publish_now([draft])[0]), Published)
             except StaleView:
                 self.refresh()
                 continue
             return Compacted(table, runs, done, "rewritten" if done else "unknown whether it was rewritten")
-        text = f"live writers were first {COMPACT_ATTEMPTS} times; try again when fewer write"
+        text = f"live writers were first {attempts} times; try again when fewer write"
         return Compacted(table, runs, False, text)
 
     def close(self) -> None:
@@ -487,6 +539,12 @@ class Catalog:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _result(result: Published | Unknown | PublishError) -> Published | Unknown:
+    if isinstance(result, PublishError):
+        raise result
+    return result
 
 
 def _passes(before: Notice | None, now: Notice | None) -> bool:

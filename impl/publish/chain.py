@@ -37,9 +37,11 @@ SWAPS_MAX = 10
 
 
 class Boundary:
-    def __init__(self, context: Context, key: str) -> None:
+    def __init__(self, context: Context, key: str, seen: Callable[[int], None] = lambda _: None) -> None:
+        """The boundary at `key`. Every value that is read of it is passed to `seen`."""
         self.context = context
         self.key = key
+        self._seen = seen
 
     def request(self) -> Get:
         """The read, for a caller that sends it together with others."""
@@ -50,7 +52,9 @@ class Boundary:
         if reply.outcome is Outcome.MISSING:
             return 0, ""
         assert reply.info is not None
-        return int(decode(reply.body, self.key)["boundary"]), reply.info.etag
+        found = int(decode(reply.body, self.key)["boundary"])
+        self._seen(found)
+        return found, reply.info.etag
 
     def read(self) -> int:
         return self._read()[0]

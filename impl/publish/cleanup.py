@@ -9,7 +9,8 @@ before the sweep's horizon and whose base is before the sweep can never commit. 
 polite horizon. The order of the steps carries the proof: see docs/decisions/0010-publish-protocol.md.
 """
 
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fencepost.impl.environment import ulid_prefix
@@ -38,6 +39,34 @@ class Cleaned:
     fragments: int
     swept: str
     """The horizon of the sweep; empty if none was needed."""
+    left: int = 0
+    """Objects that the limits left to the next cleanup."""
+
+    @property
+    def objects(self) -> int:
+        return self.manifests + self.versions + self.fragments
+
+    def after(self, earlier: "Cleaned") -> "Cleaned":
+        """Both cleanups together."""
+        return Cleaned(
+            self.manifests + earlier.manifests,
+            self.versions + earlier.versions,
+            self.fragments + earlier.fragments,
+            self.swept or earlier.swept,
+            self.left,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one cleanup deletes. What is left is found again by the next."""
+
+    deletes: int
+    stop: Callable[[], bool]
+    """Returns True once it should end; asked before each batch."""
+
+
+UNLIMITED = Limits(sys.maxsize, lambda: False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +81,7 @@ class _Retained:
     """The manifests that writers of retired plans may still create."""
 
 
-def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
+def cleanup(context: BranchContext, *, keep: int, author: str, limits: Limits = UNLIMITED) -> Cleaned:
     """Retain the newest `keep` manifests of every branch and what they need."""
     if keep < 1:
         raise Invalid(f"keep is {keep}; the newest manifest is always retained, so keep at least 1")
@@ -73,11 +102,22 @@ def cleanup(context: BranchContext, *, keep: int, author: str) -> Cleaned:
     old = _old_manifests(context, retained)
     unpinned = [*_superseded(retained, versions), *(k for k in orphans if k.startswith(keys.TABLES))]
     unmentioned = [key for key in orphans if key.startswith(keys.DATA)]
+    left, counts = limits.deletes, list[int]()
     for gone in (old, unpinned, unmentioned):
+        allowed = gone[:left]
+        deleted = 0
         # Unconditional, which is sound: none of these names can be needed again.
-        for start in range(0, len(gone), BATCH):
-            context.store.send_all([Delete(name, ANYTHING) for name in gone[start : start + BATCH]])
-    return Cleaned(len(old), len(unpinned), len(unmentioned), horizon if orphans else "")
+        for start in range(0, len(allowed), BATCH):
+            if limits.stop():
+                break
+            batch = allowed[start : start + BATCH]
+            context.store.send_all([Delete(name, ANYTHING) for name in batch])
+            deleted += len(batch)
+        left -= deleted
+        counts.append(deleted)
+    found = len(old) + len(unpinned) + len(unmentioned)
+    manifests, versions_, fragments_ = counts
+    return Cleaned(manifests, versions_, fragments_, horizon if orphans else "", found - sum(counts))
 
 
 def _retained(context: BranchContext) -> _Retained:
@@ -88,7 +128,7 @@ def _retained(context: BranchContext) -> _Retained:
     after it is gone, because another cleanup moved on, everything is read again.
     """
     for _ in range(ATTEMPTS_MAX):
-        boundaries = _boundaries(context)
+        boundaries = branches.boundaries(context)
         staged = tuple(context.sidecars())
         # After the sidecars: a plan has its record before it loses its sidecar.
         recorded = _recorded(context)
@@ -109,13 +149,6 @@ def _retained(context: BranchContext) -> _Retained:
 def _recorded(context: BranchContext) -> frozenset[tuple[str, int]]:
     names = context.list_keys(keys.RETIRED)
     return frozenset((name.split("/")[1], id_) for name in names for id_ in keys.ids_of_record(name))
-
-
-def _boundaries(context: BranchContext) -> dict[str, int]:
-    boundaries = {name: context.on(name).chain.boundary for name in branches.names(context)}
-    replies = context.read_all([boundary.request() for boundary in boundaries.values()])
-    pairs = zip(boundaries.items(), replies, strict=True)
-    return {name: boundary.value(reply)[0] for (name, boundary), reply in pairs}
 
 
 def _manifests(context: BranchContext, boundaries: Mapping[str, int]) -> list[Manifest] | None:

@@ -4,7 +4,8 @@
     txn.limit("knows", ["src"], at_most=3)         cardinality: at most three edges from the same person
     txn.cascade("knows", "src")                    deleting a person deletes the edges from it
 
-A row with an empty value in one of the columns is not counted. Without `cascade`, an edge restricts: removing
+A row with an empty value in one of the columns is not counted. NaN equals NaN here, and 0.0 equals -0.0, as
+in a GROUP BY of SQL. Without `cascade`, an edge restricts: removing
 the row that it points at is refused. Overwriting a table never cascades.
 
 The constraints are the rows of the table `_constraints`: versioned, forked and merged like other rows.
@@ -17,6 +18,7 @@ well, so a writer that did not know the constraint is stale too. A cascade reads
 removed rows, and the plan pins what it read.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +28,8 @@ from fencepost.impl.publish.errors import Invalid
 from fencepost.impl.publish.schema import Row, Schema
 
 TABLE = "_constraints"
+_NAN = float("nan")
+"""In place of every NaN: a NaN equals itself only as the same object."""
 SCHEMA = Schema(
     (("name", "string"), ("table", "string"), ("columns", "string"), ("at_most", "int64")), "name"
 )
@@ -100,12 +104,16 @@ class Constraint:
         return next((values for values, count in counts.items() if count > self.at_most), None)
 
     def _values(self, row: Row) -> tuple[object, ...]:
-        return tuple(row[column] for column in self.columns)
+        return tuple(_NAN if _is_nan(row[column]) else row[column] for column in self.columns)
 
     def broken_text(self, values: Sequence[object]) -> str:
         which = ", ".join(f"{name} {value!r}" for name, value in zip(self.columns, values, strict=True))
         rows = "row" if self.at_most == 1 else "rows"
         return f"table {self.table}: more than {self.at_most} {rows} with {which}"
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def declared(rows: Iterable[Row]) -> list[Constraint]:

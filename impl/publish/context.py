@@ -38,10 +38,16 @@ class BranchContext(Context):
     grace_s: float = GRACE_S
     stuck_after_s: float = STUCK_AFTER_S
     retry: RetryPolicy = field(default=RETRY, kw_only=True)
+    boundary_seen: int = field(default=0, init=False)
+    """The highest boundary of this branch in any reply."""
 
     @property
     def chain(self) -> Chain:
-        return Chain(self, keys.manifests(self.branch), Boundary(self, keys.boundary(self.branch)))
+        boundary = Boundary(self, keys.boundary(self.branch), self._note_boundary)
+        return Chain(self, keys.manifests(self.branch), boundary)
+
+    def _note_boundary(self, found: int) -> None:
+        self.boundary_seen = max(self.boundary_seen, found)
 
     def on(self, branch: str) -> "BranchContext":
         return replace(self, branch=branch)

@@ -10,6 +10,7 @@
     ├── Fenced             another writer took over; final for this handle, reopen the catalog to go on
     ├── HeadAhead          the operator: the HEAD of a table is ahead of its manifest; run `repair`
     ├── StoreUnavailable   the store's operator: no answer; nothing was published
+    ├── Overdue            the catalog's operator: too much waits for cleanup; nothing was published
     └── Damaged            the operator: objects that the catalog needs were altered or removed
 
 "Perhaps published" is a result and no exception (`Unknown`), because code must act on it.
@@ -84,6 +85,10 @@ class HeadAhead(PublishError):
 
 class StoreUnavailable(PublishError):
     """The store did not answer in time, or kept refusing."""
+
+
+class Overdue(PublishError):
+    """Too much waits for cleanup. Nothing was published."""
 
 
 class Damaged(PublishError):

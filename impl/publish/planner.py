@@ -163,7 +163,7 @@ class Planner:
         """Apply `draft`, or raise why it cannot be applied and change nothing."""
         if draft.merges and self._merges:
             raise Invalid("one commit merges one branch; publish the merges one after the other")
-        self._load(self._needed(draft))
+        self.read(draft)
         before, pinned = self._tables, set(self._pinned)
         self._tables = {name: table.copy() for name, table in before.items()}
         try:
@@ -190,6 +190,10 @@ class Planner:
         return self._safeguards.reads_checked_within_group(read, changed)
 
     # One parallel read of the tables that the verbs need.
+
+    def read(self, draft: Draft) -> None:
+        """Read the tables that `draft` needs: those it names, and those that edges connect with them."""
+        self._load(self._needed(draft))
 
     def _needed(self, draft: Draft) -> set[str]:
         tables = self._snapshot.tables

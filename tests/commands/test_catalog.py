@@ -310,6 +310,71 @@ def test_the_result_counts_what_the_store_was_asked(
         assert found["bytes_received"] > 500
 
 
+def test_a_command_that_removes_takes_as_many_hops_as_one_that_adds(catalog: Run, url: str) -> None:
+    """Six and the delete of its sidecar, of a table alone; one more where edges connect it with others, which
+    the manifest names."""
+    Path("one.csv").write_text("id,name\n1,Ada\n2,Bob\n3,Cyd\n")
+    Path("more.csv").write_text("id,name\n4,Dan\n")
+    Path("edges.csv").write_text("id,of\n1,1\n2,2\n")
+    assert catalog("init", url)[0] == 0
+    assert catalog("put", url, "alone=one.csv", "--key", "id")[0] == 0
+    edge = ("--key", "id", "--edge", "points.of=person.id")
+    assert catalog("put", url, "person=one.csv", "points=edges.csv", *edge)[0] == 0
+
+    def hops(*words: str) -> int:
+        return int(result(catalog, *words)["storage"]["serial_hops"])
+
+    assert hops("put", url, "alone=more.csv") == 7
+    assert hops("delete", url, "alone", "4") == 7
+    assert hops("delete", url, "alone", "--where", "name=Cyd") == 7
+    assert hops("constrain", url, "alone", "name") == 7
+    assert hops("constrain", url, "alone", "name", "--drop") == 7
+    assert hops("drop", url, "alone") <= 7
+    assert hops("put", url, "points=edges.csv", "--mode", "upsert") == 8
+    assert hops("delete", url, "points", "1") == 8
+    assert hops("delete", url, "person", "3") == 8
+    assert hops("delete", url, "person", "2", "--cascade") == 8
+    assert hops("drop", url, "points") <= 8
+    assert result(catalog, "verify", url)["verdict"] == "holds"
+
+
+def test_writers_are_slowed_and_refused_while_cleanup_lags(catalog: Run, graph: str) -> None:
+    Path("one.csv").write_text("id,name\n9,Zoe\n")
+    put = ("put", graph, "person=one.csv", "--mode", "upsert")
+    assert result(catalog, *put)["debt"] == {"manifests": 3, "plans": 0, "slowed_s": 0}
+    code, _, err = catalog(*put, "--refuse-after", "3")
+    assert code == 3
+    assert err.count("\n") == 1
+    assert "3 manifests of branch main" in err
+    assert "fencepost catalog cleanup" in err
+    code, _, err = catalog(*put, "--slow-after", "2")
+    assert code == 0
+    assert "slowed by 1 s: 4 manifests" in err
+    assert catalog(*put, "--refuse-after", "0")[0] == 0
+    assert catalog("cleanup", graph, "--keep", "1")[0] == 0
+    assert result(catalog, *put, "--refuse-after", "3")["debt"]["manifests"] == 2
+    assert catalog(*put, "--slow-after", "-1")[0] == 2
+
+
+def test_maintenance_runs_once_for_all_that_is_to_be_done(catalog: Run, graph: str) -> None:
+    Path("one.csv").write_text("id,name\n9,Zoe\n")
+    for _ in range(3):
+        assert catalog("put", graph, "person=one.csv", "--mode", "upsert")[0] == 0
+    limits = ("--keep", "1", "--compact-from", "2", "--deletes", "1", "--tables", "1")
+    found = result(catalog, "maintain", graph, "--once", *limits)
+    assert found["compacted"] == ["main/person"]
+    assert found["cleaned"]["manifests"] >= 4
+    assert found["debts"] == {"main": {"manifests": 1, "plans": 0}}
+    assert (found["lost"], found["more"]) == ([], False)
+    assert found["storage"]["requests"] > 20
+    code, out, _ = catalog("maintain", graph, "--once")
+    assert (code, out) == (0, "deleted 0 manifests, 0 versions, 0 fragments\n")
+    assert result(catalog, "verify", graph)["verdict"] == "holds"
+    code, _, err = catalog("maintain", f"{graph[:8]}/nowhere/else", "--once")
+    assert code == 2
+    assert "there is no catalog" in err
+
+
 @pytest.mark.parametrize("option", [("--grace", "0"), ("--stuck-after", "0.1")])
 def test_a_killed_writer_holds_its_tables_while_others_are_patient(
     catalog: Run, graph: str, option: tuple[str, str]

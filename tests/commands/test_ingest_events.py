@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ import requests
 
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.http.server import Server, listener
-from fencepost.impl.ingest import keys
+from fencepost.impl.ingest import Authority, keys
 from fencepost.impl.ingest.notified import NotifiedBatches, Receiver
 from fencepost.impl.notifications.receiving import NotificationServer
 from fencepost.impl.store import Store, open_store
 from tests.commands.running import Run
-from tests.impl.ingest.given import accepted
+from tests.impl.ingest.given import SETTINGS, accepted, batch, sha256
 from tests.impl.objects.serving import client, secret, served
 
 TOKEN = "a token of sixteen or more"
@@ -122,3 +123,33 @@ def test_requests_of_a_store_are_answered_once_their_batches_are_repaired(url: s
             thread.join(30)
             service.close()
             bound.close()
+
+
+TIMES = ("--horizon", "0.1", "--landing-bound", "0.01", "--skew-bound", "0.01", "--overlap", "1")
+
+
+def test_garbage_that_the_log_names(ran: Run, url: str) -> None:
+    """No blob is listed, and each is judged once."""
+    with open_store(url) as store:
+        accepted(store, 1)
+        body = batch(9)[1]
+        orphan = Authority(store, SystemEnvironment(), "ann", SETTINGS).blobs.keep(sha256(body), body).key
+        time.sleep(0.3)
+        assert ran("ingest", "audit", "--store", url, *TIMES)[0] == 0
+        gc = ("ingest", "gc", "--store", url, "--log", "nightly", "--json", "-", *TIMES)
+        code, out, error = ran(*gc, "--dry-run")
+        assert (code, json.loads(out)["deleted"]) == (0, [orphan]), error
+        code, out, error = ran(*gc)
+        found = json.loads(out)
+        assert (code, found["deleted"], found["blobs"], found["referenced"]) == (0, [orphan], 2, 1), error
+        assert orphan not in listed(store, keys.RAW)
+        assert len(listed(store, keys.RAW)) == 1
+        assert json.loads(ran(*gc)[1])["blobs"] == 0
+
+
+def test_candidates_are_named_in_one_way(ran: Run, tmp_path: Path) -> None:
+    code, _, error = ran("ingest", "gc", "--store", f"file://{tmp_path}", "--log", "a", "--inventory", "b")
+    assert (code, error.count("\n")) == (2, 1)
+    code, _, error = ran("ingest", "gc", "--store", f"file://{tmp_path}", "--log", "a")
+    assert code == 2
+    assert "has no change log" in error

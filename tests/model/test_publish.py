@@ -1,9 +1,11 @@
 """The publish protocol's machine: what holds, what each safeguard is for, and that each property can fail."""
 
 import functools
+from pathlib import Path
 
 import pytest
 
+from fencepost.commands.models import find_machine
 from fencepost.model import action, check
 from fencepost.model.publish import Publish
 from tests.model.counterexamples import steps, verdicts
@@ -303,3 +305,24 @@ class Forgetful(Publish):
 def test_a_broken_machine_is_violated(machine, name) -> None:
     result = check(machine, {"writers": 1}, keep_going=True)
     assert result[name].verdict == "violated"
+
+
+# Rejected rules for deleting the records of retired plans (decision 0059).
+
+REJECTED = Path(__file__).parents[2] / "docs/decisions/rejected_publish.py"
+
+
+@pytest.mark.parametrize(
+    ("rule", "violates"),
+    [("ForgetsFenced", True), ("ForgetsSettled", True), ("ForgetsEnded", False)],
+)
+def test_a_record_goes_only_when_its_writer_has_ended(rule: str, violates: bool) -> None:
+    """The counterexamples need one writer: it creates a manifest on an id that cleanup has deleted."""
+    machine = find_machine(f"{REJECTED}:{rule}")
+    assert issubclass(machine, Publish)
+    result = check(machine, {"writers": 1})
+    assert ("no_lost_write" in verdicts(result)) == violates
+    if violates:
+        assert "forget_record" in " ".join(steps(result, "no_lost_write"))
+    else:
+        assert verdicts(result) == verdicts(check(Publish, {"writers": 1}))

@@ -54,7 +54,7 @@ def constrain(
         raise BadRequest("--cascade takes one column, which is an edge, and no --at-most")
     limits = not cascade and not drop
     wanted = Constraint(table, columns, None if cascade else at_most or 1)
-    with writing(url, author, branch) as catalog:
+    with writing(url, author, branch, tables=[table, TABLE_OF_ALL]) as catalog:
         draft = catalog.draft(message)
         if drop:
             tables = catalog.snapshot().tables

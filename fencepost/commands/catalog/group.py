@@ -4,9 +4,11 @@ published                                            exit 0
 a HEAD is ahead, an object is damaged                exit 1, and what to run
 the rows or names do not fit                         exit 2
 others were first or took over, or it is unknown     exit 3, and what settles it
+cleanup lags too far behind                          exit 3, and what reduces what waits
 """
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -16,6 +18,7 @@ from typing import Any
 import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
+from fencepost.commands.messages import say
 from fencepost.commands.operating import (
     AGAIN,
     Ending,
@@ -37,6 +40,8 @@ from fencepost.impl.publish import (
     Fenced,
     HeadAhead,
     Invalid,
+    Overdue,
+    Pressure,
     Published,
     StaleView,
     StoreUnavailable,
@@ -58,6 +63,7 @@ ERRORS = ErrorContract(
     lambda: (
         Ending(Invalid, Exit.BAD_REQUEST),
         Ending((StaleView, Fenced, StoreUnavailable), Exit.UNDECIDED, AGAIN),
+        Ending(Overdue, Exit.UNDECIDED),
         Ending(HeadAhead, Exit.VIOLATED, "{}: fencepost catalog repair URL".format),
         Ending(Damaged, Exit.VIOLATED),
         Ending(KeyboardInterrupt, Exit.UNDECIDED, lambda _: INTERRUPTED),
@@ -92,6 +98,24 @@ STUCK_AFTER = click.option(
     metavar="SECONDS",
     help="Wait so long for the unfinished commit of another that is in the way, then end it and go on.",
 )
+SLOW_AFTER = click.option(
+    "--slow-after",
+    "slow_after",
+    type=click.IntRange(0),
+    default=Pressure().slow_after,
+    show_default=True,
+    metavar="N",
+    help="Commit more slowly from so many manifests on that wait for cleanup; 0: never.",
+)
+REFUSE_AFTER = click.option(
+    "--refuse-after",
+    "refuse_after",
+    type=click.IntRange(0),
+    default=Pressure().refuse_after,
+    show_default=True,
+    metavar="N",
+    help="Refuse to commit from so many on; 0: never.",
+)
 AT = click.option("--at", type=click.IntRange(1), metavar="MANIFEST", help="An earlier state; see `log`.")
 
 
@@ -105,21 +129,29 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with `--grace` and `--stuck-after` if it writes, `--record` and
-    `--json`.
+    """Add a command on the catalog at URL, with `--record` and `--json`. One that writes has `--grace` and
+    `--stuck-after`, and one that commits rows, which has `--message`, the limits of `Pressure`.
     """
     waits = (GRACE, STUCK_AFTER) if AUTHOR in parameters else ()
+    limits = (SLOW_AFTER, REFUSE_AFTER) if MESSAGE in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:
         @functools.wraps(act)
         def with_url(
-            url: str, grace_s: float = GRACE_S, stuck_after_s: float = STUCK_AFTER_S, **options: Any
+            url: str,
+            grace_s: float = GRACE_S,
+            stuck_after_s: float = STUCK_AFTER_S,
+            slow_after: int = 0,
+            refuse_after: int = 0,
+            **options: Any,
         ) -> Result:
-            with _Requests.of_command(grace_s, stuck_after_s) as requests:
+            pressure = Pressure(slow_after, refuse_after)
+            with _Requests.of_command(grace_s, stuck_after_s, pressure) as requests:
                 result = act(url, **options)
-            return result._replace(found={"url": url, **result.found, "storage": requests.to_json()})
+                found = {"url": url, **result.found, **requests.debt(), "storage": storage_of(requests.costs)}
+            return result._replace(found=found)
 
-        options = (*parameters, *waits, record_store_option, json_option)
+        options = (*parameters, *waits, *limits, record_store_option, json_option)
         return add_subcommand(group, name, summary, (URL, *options), ERRORS)(with_url)
 
     return add
@@ -131,15 +163,18 @@ class _Requests:
 
     grace_s: float
     stuck_after_s: float
+    pressure: Pressure
     opened: contextlib.ExitStack
     costs: list[Cost] = field(default_factory=list)
     """A cost for each store that the command opened, one after the other."""
+    written: Catalog | None = None
+    """The catalog that the command opened for writing."""
 
     @staticmethod
     @contextlib.contextmanager
-    def of_command(grace_s: float, stuck_after_s: float) -> "Iterator[_Requests]":
+    def of_command(grace_s: float, stuck_after_s: float, pressure: Pressure) -> "Iterator[_Requests]":
         with contextlib.ExitStack() as opened:
-            requests = _Requests(grace_s, stuck_after_s, opened)
+            requests = _Requests(grace_s, stuck_after_s, pressure, opened)
             opened.callback(_REQUESTS.reset, _REQUESTS.set(requests))
             yield requests
 
@@ -149,13 +184,28 @@ class _Requests:
         self.costs.append(self.opened.enter_context(metered.operation("command")))
         return metered
 
-    def to_json(self) -> dict[str, int]:
-        return {
-            "requests": sum(cost.requests for cost in self.costs),
-            "serial_hops": sum(cost.serial_hops for cost in self.costs),
-            "bytes_sent": sum(cost.bytes_sent for cost in self.costs),
-            "bytes_received": sum(cost.bytes_received for cost in self.costs),
-        }
+    def debt(self) -> dict[str, Any]:
+        """What waits for cleanup, of a command that writes; says so to people if it slowed the command."""
+        if self.written is None:
+            return {}
+        found, slowed_s = self.written.debt, round(self.written.slowed_s, 3)
+        if slowed_s:
+            say(
+                f"slowed by {slowed_s:g} s: {found.manifests} manifests and {found.plans} unfinished plans "
+                "wait for cleanup; `fencepost catalog maintain` cleans all the time",
+                err=True,
+            )
+        return {"debt": {**dataclasses.asdict(found), "slowed_s": slowed_s}}
+
+
+def storage_of(costs: Sequence[Cost]) -> dict[str, int]:
+    """What a command asked of its stores, for programs."""
+    return {
+        "requests": sum(cost.requests for cost in costs),
+        "serial_hops": sum(cost.serial_hops for cost in costs),
+        "bytes_sent": sum(cost.bytes_sent for cost in costs),
+        "bytes_received": sum(cost.bytes_received for cost in costs),
+    }
 
 
 _REQUESTS: ContextVar[_Requests] = ContextVar("requests of this command")
@@ -192,7 +242,7 @@ def _open(
     refuse_memory(url)
     requests = _REQUESTS.get()
     try:
-        return Catalog.open(
+        catalog = Catalog.open(
             url,
             branch=branch,
             mode=mode,
@@ -201,12 +251,16 @@ def _open(
             grace_s=requests.grace_s,
             stuck_after_s=requests.stuck_after_s,
             tables=tables,
+            pressure=requests.pressure,
             layer=lambda store: requests.count(recorded_store(store, url, "publish")),
         )
     except Absent:
         if exists(url):
             raise
         raise BadRequest(f"there is no catalog at {url}; make one: fencepost catalog init {url}") from None
+    if mode != "read":
+        requests.written = catalog
+    return catalog
 
 
 def committed(

@@ -23,7 +23,7 @@ from fencepost.commands.catalog.group import (
 )
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.operating import Result
-from fencepost.impl.publish import Dangling, Snapshot, Transaction
+from fencepost.impl.publish import Catalog, Dangling, Draft, Snapshot, Transaction
 from fencepost.impl.publish.keys import check_name
 
 
@@ -200,6 +200,10 @@ def put(
     puts = Puts(rows, mode, _keys(keys, rows), _edges(edges, rows), add_columns)
     counts = {table: len(found.rows) for table, found in rows.items()}
     with writing(url, author, branch, tables=list(rows)) as catalog:
+        ahead = Draft()
+        for table in rows:
+            getattr(ahead, mode)(table, [])
+        catalog.read_ahead(ahead)
         try:
             result = catalog.write(puts.change, message=message)
         except Dangling as error:
@@ -316,7 +320,8 @@ def delete(
         removed.clear()
         removed.update(found)
 
-    with writing(url, author, branch) as catalog:
+    with writing(url, author, branch, tables=[table]) as catalog:
+        _read_ahead(catalog, table, cascade=cascade)
         result = catalog.write(change, message=message)
     count = len(removed[table])
     others = ", ".join(f"{len(gone)} of {name}" for name, gone in removed.items() if name != table)
@@ -329,6 +334,18 @@ def delete(
         removed=count,
         removed_by_table={name: len(gone) for name, gone in removed.items()},
     )
+
+
+def _read_ahead(catalog: Catalog, table: str, *, cascade: bool) -> None:
+    """Read at once what removing rows of `table` needs; with `cascade`, of all tables that it reaches."""
+    tables = catalog.snapshot().manifest.tables
+    ahead, reached = Draft(), [table]
+    for target in reached:
+        ahead.delete(target, [])
+        if cascade:
+            pointing = (name for name, entry in tables.items() if any(to == target for _, to in entry.edges))
+            reached += [name for name in pointing if name not in reached]
+    catalog.read_ahead(ahead)
 
 
 def _typed(snapshot: Snapshot, table: str, keys: Sequence[str]) -> list[Any]:
@@ -344,7 +361,10 @@ def _typed(snapshot: Snapshot, table: str, keys: Sequence[str]) -> list[Any]:
 @subcommand("drop", "Remove a table.", TABLE, BRANCH, AUTHOR, MESSAGE)
 def drop(url: str, table: str, branch: str, author: str | None, message: str) -> Result:
     """Remove TABLE with all its rows. Earlier manifests still show it until cleanup."""
-    with writing(url, author, branch) as catalog:
+    with writing(url, author, branch, tables=[table]) as catalog:
+        ahead = Draft()
+        ahead.drop_table(table)
+        catalog.read_ahead(ahead)
         result = catalog.write(lambda txn: txn.drop_table(table), message=message)
     return committed(
         result, url, branch, lambda id_: f"published as manifest {id_}: dropped {table}", table=table

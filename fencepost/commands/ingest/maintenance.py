@@ -55,6 +55,7 @@ from fencepost.impl.ingest import (
 )
 from fencepost.impl.ingest.audit import audit_agents
 from fencepost.impl.ingest.errors import StoreUnavailable
+from fencepost.impl.ingest.gc import CollectorOfLog
 from fencepost.impl.ingest.keys import agent_path, boot_path
 from fencepost.impl.ingest.locking import Locking
 from fencepost.impl.ingest.maintenance import EVERY_S, SEARCH_EVERY_S, Maintenance
@@ -364,14 +365,51 @@ def _bucket_of(url: str) -> tuple[str | None, str]:
     "Delete unreferenced blobs.",
     STORE,
     click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing."),
+    click.option(
+        "--inventory",
+        metavar="PLACE",
+        help="Look at the blobs in this inventory report only, in place of listing all; as for `audit`.",
+    ),
+    click.option(
+        "--log",
+        "source",
+        metavar="NAME",
+        help="Look only at the blobs that the change log of an object server names since the last run with "
+        "this name.",
+    ),
     settings_options,
 )
-def gc(url: str, dry_run: bool, **options: Any) -> Result:
+def gc(url: str, dry_run: bool, inventory: str | None, source: str | None, **options: Any) -> Result:
     """Delete blobs of batches that were never accepted, when they are old enough and an audit since then
     proves that nothing refers to them. Any other blob is kept.
+
+    With --inventory or --log it looks up in the store what these name, and lists no blobs. Exit code 3 if the
+    log has lost events: then run it once without.
     """
-    with opened(url) as store:
-        found = collect(store, ENV, settings_of(options), dry_run=dry_run)
+    settings = settings_of(options)
+    bucket, prefix = _bucket_of(url)
+    if inventory is not None and source is not None:
+        raise BadRequest("--inventory and --log name the blobs in two ways; give one")
+    if source is not None and bucket is None:
+        raise BadRequest(f"{url} has no change log; --log is for s3://bucket on an object server")
+    with opened(url) as store, contextlib.ExitStack() as stack:
+        if source is not None:
+            from fencepost.impl.ingest.server_log import log_of
+            from fencepost.impl.store.s3.store import S3Store
+
+            plain = stack.enter_context(open_store(url, ENV))
+            assert isinstance(plain, S3Store), "what s3:// opens"
+            log = log_of(plain, bucket or "", prefix, f"gc-{source}")
+            follows = CollectorOfLog(
+                store, ENV, settings, log=log, source=source, prefix=prefix, dry_run=dry_run
+            )
+            found = follows.once()
+        else:
+            report = None
+            if inventory is not None:
+                report = stack.enter_context(_report(inventory, url, store))
+                report.check(bucket=bucket, now_ns=ENV.now_ns())
+            found = collect(store, ENV, settings, dry_run=dry_run, report=report, prefix=prefix)
     text = (
         f"{found.blobs} blobs: {found.referenced} referenced, {found.young} too young, "
         f"{found.unproven} not covered by an audit, {found.foreign} foreign, "
@@ -379,7 +417,9 @@ def gc(url: str, dry_run: bool, **options: Any) -> Result:
     )
     if found.unclear:
         text += f", {len(found.unclear)} with an unknown outcome: run it again"
-    code = Exit.UNDECIDED if found.unclear else Exit.HOLDS
+    if found.lost:
+        text += "\nthe log has lost events: run gc once without --log, which looks at all blobs"
+    code = Exit.UNDECIDED if found.unclear or found.lost else Exit.HOLDS
     return Result(asdict(found) | {"dry_run": dry_run}, text, code)
 
 

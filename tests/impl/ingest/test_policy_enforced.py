@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -24,17 +25,22 @@ from fencepost.impl.ingest import (
 )
 from fencepost.impl.ingest import query as ask
 from fencepost.impl.ingest.context import IngestContext
+from fencepost.impl.ingest.errors import IngestError
+from fencepost.impl.ingest.locking import Locking
 from fencepost.impl.ingest.maintenance import Maintenance
 from fencepost.impl.ingest.operator import quarantine, release
 from fencepost.impl.ingest.policy import ROLES
-from fencepost.impl.store import open_store
+from fencepost.impl.store import StoreError, open_store
 from fencepost.impl.store.interface import Store
+from fencepost.impl.store.s3.details import Details, NoAnswer
+from fencepost.impl.store.s3.store import S3Store
 from tests.impl.objects.serving import client, secret, served
 
 from . import given
 from .given import LONG_S, SETTINGS, sha256
 
 BUCKET = "batches"
+LOCKED = "locked"
 ENV = SystemEnvironment()
 SMALL = replace(SETTINGS, multipart_bytes=64, part_bytes=5 * 1024 * 1024)
 FOLDERS = sorted({folder for rights in ROLES.values() for folder in rights} | {"elsewhere"})
@@ -89,6 +95,36 @@ def put_orphan(store: Store) -> str:
 
 def collects_garbage(store: Store, orphan: str) -> None:
     assert collect(store, ENV, SETTINGS).deleted == [orphan]
+
+
+def locking(store: Store, plain: Store, keep_s: float) -> Locking:
+    """The work of `fencepost ingest lock` in a role."""
+    assert isinstance(plain, S3Store)
+    details = Details(plain, LOCKED)
+    assert details.has_locks()
+
+    def retain(key: str, version: str, until_ns: int) -> bool:
+        return details.retain(f"{PREFIX}{key}", version, until_ns, "GOVERNANCE")
+
+    return Locking(store, ENV, SETTINGS, retain=retain, keep_s=keep_s)
+
+
+def locks(store: Store, url: str) -> None:
+    with open_store(url, ENV) as plain:
+        found = locking(store, plain, 1000.0).once()
+    assert (found.batches, found.missing, found.reopened) == (1, [], [])
+
+
+def locks_everything(store: Store, url: str, keep_s: float) -> None:
+    with open_store(url, ENV) as plain:
+        locking(store, plain, keep_s).everything()
+
+
+def put_locked(s3: Any, key: str, *, seconds: float = 5000.0) -> bool:
+    """Try to lock an object for longer; True if that was denied."""
+    until = datetime.fromtimestamp(ENV.now_ns() // 10**9 + seconds, UTC)
+    retention = {"Mode": "GOVERNANCE", "RetainUntilDate": until}
+    return denied(lambda: s3.put_object_retention(Bucket=LOCKED, Key=f"{PREFIX}{key}", Retention=retention))
 
 
 def work(stores: Stores) -> None:
@@ -153,6 +189,14 @@ def test_the_rights_are_those_of_the_work() -> None:
         assert writers == {"collector"}
     assert "audits" not in ROLES["collector"], "no collector proves anything to garbage collection"
     assert ROLES["reader"] == {}
+    lockers = {
+        (role, folder)
+        for role, rights in ROLES.items()
+        for folder, actions in rights.items()
+        if "s3:PutObjectRetention" in actions
+    }
+    assert lockers == {("locker", "accepted"), ("locker", "raw-blobs")}
+    assert ROLES["locker"].keys() == {"accepted", "raw-blobs", "cursors"}
 
 
 OTHERS: Mapping[str, Callable[[Any], Any]] = {
@@ -206,6 +250,82 @@ def test_on_our_server_each_role_does_its_work(stores: Stores) -> None:
     work(stores)
 
 
+@pytest.fixture(scope="module")
+def locked(server: tuple[str, dict[str, str]]) -> tuple[str, dict[str, str]]:
+    """The same server and keys, with a bucket whose versions can be locked."""
+    address, known = server
+    owner = client(address)
+    owner.create_bucket(Bucket=LOCKED, ObjectLockEnabledForBucket=True)
+    arns = {role: f"arn:aws:iam::000000000000:user/{role}" for role in ROLES}
+    policy = bucket_policy(LOCKED, PREFIX, gc_role=arns["gc"], principals=arns)
+    owner.put_bucket_policy(Bucket=LOCKED, Policy=json.dumps(policy))
+    return address, known
+
+
+def test_on_our_server_the_locker_locks_and_nobody_else_does(
+    locked: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, known = locked
+    url = f"s3://{LOCKED}/{PREFIX.rstrip('/')}?endpoint={address}"
+
+    def as_role(role: str) -> None:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", known[role])
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret(known[role]))
+
+    as_role("collector")
+    with open_store(url, ENV) as store:
+        ann = Authority(store, ENV, "ann", SETTINGS)
+        answer = ann.accept(*given.batch(1))
+        assert isinstance(answer, Accepted)
+        ann.follow_up(answer.manifest)
+    manifest = answer.manifest
+    keys_ = (manifest.key, manifest.raw_blob_key)
+    for role in (*ROLES, "nobody"):
+        refused = [put_locked(client(address, known[role]), key, seconds=10.0) for key in keys_]
+        assert refused == [role != "locker"] * 2, role
+    as_role("locker")
+    with open_store(url, ENV) as store:
+        locks(store, url)
+    owner = client(address)
+    for key in keys_:
+        found = owner.head_object(Bucket=LOCKED, Key=f"{PREFIX}{key}")
+        assert found["ObjectLockMode"] == "GOVERNANCE"
+    s3 = client(address, known["locker"])
+    for key, name in ((manifest.by_time_key, "derived"), ("elsewhere/x", "elsewhere")):
+        assert put_locked(s3, key), name
+    hold = {"Bucket": LOCKED, "Key": f"{PREFIX}{manifest.key}", "LegalHold": {"Status": "ON"}}
+    assert denied(lambda: s3.put_object_legal_hold(**hold))
+    assert denied(lambda: s3.put_object_lock_configuration(Bucket=LOCKED, ObjectLockConfiguration={}))
+    version = found["VersionId"]
+    at = {"Bucket": LOCKED, "Key": f"{PREFIX}{manifest.raw_blob_key}", "VersionId": version}
+    assert denied(lambda: s3.delete_object(**at, BypassGovernanceRetention=True))
+
+
+@pytest.mark.parametrize(
+    "missing", ["s3:PutObjectRetention", "s3:ListBucketVersions", "s3:GetBucketObjectLockConfiguration"]
+)
+def test_on_our_server_the_locker_needs_each_of_its_rights(
+    missing: str, locked: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A policy without one of them stops it: so the server looks at each."""
+    address, known = locked
+    owner = client(address)
+    before = owner.get_bucket_policy(Bucket=LOCKED)["Policy"]
+    document = json.loads(before)
+    for statement in document["Statement"]:
+        if statement["Effect"] == "Allow" and "locker" in json.dumps(statement["Principal"]):
+            statement["Action"] = [one for one in statement["Action"] if one != missing]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", known["locker"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret(known["locker"]))
+    url = f"s3://{LOCKED}/{PREFIX.rstrip('/')}?endpoint={address}"
+    owner.put_bucket_policy(Bucket=LOCKED, Policy=json.dumps(document))
+    try:
+        with open_store(url, ENV) as store, pytest.raises((StoreError, IngestError, NoAnswer)):
+            locks_everything(store, url, keep_s=10.0**6)
+    finally:
+        owner.put_bucket_policy(Bucket=LOCKED, Policy=before)
+
+
 _numbers = itertools.count()
 
 
@@ -252,7 +372,8 @@ def test_on_our_server_nobody_breaks_the_protocol(server: tuple[str, dict[str, s
     )
 
 
-# IAM, as moto has it: policies of roles, without conditions.
+# IAM, as moto has it: policies of roles, without conditions. It takes setting a retention for a put, so only
+# our server tells whether `lock` may do its work.
 
 
 @pytest.fixture(scope="module")

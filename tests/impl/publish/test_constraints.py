@@ -1,6 +1,7 @@
 """Limits on rows with the same values, and edges that cascade: no commit breaks them, alone or in a race."""
 
 import itertools
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +124,39 @@ def test_a_limit_over_two_columns_counts_pairs() -> None:
     store = founded(lambda txn: txn.limit("knows", ["src", "dst"]))
     accepted(store, lambda txn: txn.append("knows", [knows(3, 1, 3)]))
     assert "src 1, dst 2" in refused(store, lambda txn: txn.append("knows", [knows(4, 1, 2)]))
+
+
+def measured(*values: float | None) -> MemoryStore:
+    """A catalog of measurements with these values, of which no two may be equal."""
+    store = MemoryStore()
+    with Catalog.open(store, author="founder", create=True) as catalog:
+        with catalog.transaction() as txn:
+            txn.create_table("m", {"id": "int64", "x": "float64", "y": "float64"}, key="id")
+            txn.append("m", [{"id": key, "x": x, "y": 1.0} for key, x in enumerate(values)])
+        with catalog.transaction() as txn:
+            txn.limit("m", ["x", "y"])
+    return store
+
+
+NAN = float("nan")
+OTHER_NAN = struct.unpack("<d", b"\x01\x00\x00\x00\x00\x00\xf8\xff")[0]
+"""Another sign and another payload."""
+
+
+@pytest.mark.parametrize(("first", "second"), [(NAN, NAN), (NAN, OTHER_NAN), (0.0, -0.0), (1.5, 1.5)])
+def test_equal_numbers_are_equal_to_a_limit(first: float, second: float) -> None:
+    """NaN equals NaN, although no NaN equals itself as a number."""
+    store = measured(first, None, None)
+    text = refused(store, lambda txn: txn.append("m", [{"id": 9, "x": second, "y": 1.0}]))
+    assert "more than 1 row with x" in text
+    refused(store, lambda txn: txn.upsert("m", [{"id": 1, "x": second, "y": 1.0}]))
+    with Catalog.open(store, author="w", mode="join") as catalog:
+        catalog.write(lambda txn: txn.append("m", [{"id": 9, "x": second, "y": 2.0}]))
+        catalog.write(lambda txn: txn.delete("m", [0]))
+        catalog.write(lambda txn: txn.append("m", [{"id": 10, "x": second, "y": 1.0}]))
+        assert not verify(catalog).faults
+    with pytest.raises(Invalid, match="more than 1 row with x"):
+        measured(first, second)
 
 
 def test_a_limit_that_is_already_exceeded_cannot_be_declared() -> None:

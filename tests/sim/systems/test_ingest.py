@@ -152,15 +152,13 @@ def test_a_report_that_is_trusted_like_an_audit_is_found(monkeypatch: pytest.Mon
     )  # the model is the first to see
 
 
-@pytest.mark.parametrize("forgets", ["what it looks at", "the hour", "the end"])
+@pytest.mark.parametrize("forgets", ["late places", "the hour", "the end"])
 def test_a_search_that_forgets_is_found(monkeypatch: pytest.MonkeyPatch, forgets: str) -> None:
     """A batch in no index must reach its rollup as well, whichever process dies, and without an operator."""
     # The cache holds the states of a search that forgets nothing.
     monkeypatch.setattr(scenario_run, "examine", once(examine.__wrapped__))  # type: ignore[attr-defined]  # by functools
-    read = Search._read_state
-    if forgets == "what it looks at":
-        monkeypatch.setattr(Search, "_read_state", lambda self: dataclasses.replace(read(self), pending=()))
-        monkeypatch.setattr(Search, "_is_in_time", lambda *_: True)  # either of the two suffices
+    if forgets == "late places":
+        monkeypatch.setattr(Search, "_is_in_time", lambda *_: True)
     elif forgets == "the hour":
         monkeypatch.setattr(maintenance, "mark_hour", lambda *_: None)
     else:
