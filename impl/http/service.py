@@ -16,7 +16,7 @@ import http
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote_plus
@@ -32,6 +32,7 @@ from fencepost.impl.http.answers import Answers, Outgoing
 from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.metrics import CONTENT_TYPE, Metrics
 from fencepost.impl.http.refusals import Refusal, to_json
+from fencepost.impl.http.spans import Spans
 from fencepost.impl.http.targets import text_path
 from fencepost.impl.store.errors import StoreError
 
@@ -140,6 +141,8 @@ class Service:
             lambda: self.answers.memory.held,
         )
         self._log = logging.getLogger(f"fencepost.{name}")
+        self.spans: Spans | None = None
+        """Exports a span for each request; closed by whoever made it."""
         self._unavailable = unavailable
         self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix=name)
         self._readiness = _Readiness(verify, unavailable, self._log)
@@ -182,9 +185,20 @@ class Service:
             pass
         finally:
             answer.close()
-            self.count(scope["method"], scope["path"], scope["query_string"], answer.status, begun)
+            self.count(
+                *(scope["method"], scope["path"], scope["query_string"], answer.status, begun),
+                scope["headers"],
+            )
 
-    def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
+    def count(
+        self,
+        method: str,
+        path: str,
+        query: bytes,
+        status: int,
+        begun: float,
+        headers: Iterable[tuple[bytes, bytes]],
+    ) -> None:
         """Count a request that began at `begun` of the performance counter."""
         took_s = time.perf_counter() - begun
         counter = self._by_status.get(status)
@@ -192,6 +206,8 @@ class Service:
             counter = self._by_status[status] = self._requests.labels(str(status))
         counter.inc()
         self._durations.observe(took_s)
+        if self.spans is not None:
+            self.spans.add(method, path, status, took_s, headers)
         if self._log.isEnabledFor(logging.DEBUG):
             self._log.debug(
                 "%s %a %a %d %.1f ms", method[:20], path[:80], _shown(query), status, took_s * 1e3

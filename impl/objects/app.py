@@ -165,7 +165,7 @@ class ObjectServer(Service):
         except Exception:  # noqa: BLE001  a bug of ours: logged, and perhaps there is none on the usual way
             self._log.exception("a request could not be answered at once")
             return None
-        self.count(head.method, request.path, head.query, answer.status, begun)
+        self.count(head.method, request.path, head.query, answer.status, begun, head.headers)
         return raw
 
     def _is_s3(self, request: _Request, headers: Headers) -> bool:
@@ -189,8 +189,16 @@ class ObjectServer(Service):
             answer = codec.write(call.operation, content.values, content.status)
             return codec.Answer(answer.status, answer.headers, body)
 
-    def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
-        super().count(method, path, query, status, begun)
+    def count(
+        self,
+        method: str,
+        path: str,
+        query: bytes,
+        status: int,
+        begun: float,
+        headers: Iterable[tuple[bytes, bytes]],
+    ) -> None:
+        super().count(method, path, query, status, begun, headers)
         if self._access.isEnabledFor(logging.INFO):
             self._access.info("%s %a %d", method[:20], path[:200], status)
 
@@ -266,6 +274,9 @@ class ObjectServer(Service):
         except S3Error:
             return None
         return json.loads(text) if text else None
+
+    def location(self, bucket: str, key: str) -> str:
+        return self._buckets.location(bucket, key)
 
     def permission_of(self, fields: Mapping[str, str], bucket: str) -> form.Permission | None:
         return form.permission_of(fields, bucket, self._credentials.secret, self.now())
@@ -537,7 +548,8 @@ class _Exchange:
         body = form.FormBody(posted, Body(headers, None, length=PUT_BYTES_MAX), permission, early)
         context = self._server.act("PutObject", caller)(call.parameters)
         values = await self._store(context, body, _after_nothing(arriving))
-        status, more, content = form.answer(fields, request.bucket, values["ETag"])
+        location = self._server.location(request.bucket, fields["key"])
+        status, more, content = form.answer(fields, request.bucket, values["ETag"], location)
         headers = {"ETag": values["ETag"], **more}
         if values.get("VersionId"):
             headers["x-amz-version-id"] = values["VersionId"]
