@@ -18,7 +18,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote_plus
 
 from starlette.applications import Starlette
@@ -32,9 +32,11 @@ from fencepost.impl.http.answers import Answers, Outgoing
 from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.metrics import CONTENT_TYPE, Metrics
 from fencepost.impl.http.refusals import Refusal, to_json
-from fencepost.impl.http.spans import Spans
 from fencepost.impl.http.targets import text_path
 from fencepost.impl.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from fencepost.impl.http.spans import Spans
 
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]

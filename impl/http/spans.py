@@ -35,8 +35,7 @@ class Spans:
         url = urlsplit(endpoint)
         if url.scheme not in ("http", "https") or not url.hostname or url.query or url.username:
             raise ValueError(f"{endpoint!a} is no endpoint; give one as http://localhost:4318")
-        make = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-        self._connect = lambda: make(url.hostname or "", url.port, timeout=TIMEOUT_S)
+        self._is_https, self._host, self._port = url.scheme == "https", url.hostname, url.port
         self._path = f"{url.path.rstrip('/')}/v1/traces"
         self._bound = round(rate * (1 << 64))
         self._service = service
@@ -96,6 +95,10 @@ class Spans:
         if problem:
             lost, self._dropped = self._dropped, 0
             self._log.warning("%d spans are lost: %s", lost, problem)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        make = http.client.HTTPSConnection if self._is_https else http.client.HTTPConnection
+        return make(self._host, self._port, timeout=TIMEOUT_S)
 
     def _post(self, batch: list[dict[str, Any]]) -> str:
         """Send a batch; return why it could not be sent."""
