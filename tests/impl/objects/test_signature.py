@@ -156,6 +156,10 @@ def test_without_x_amz_date_the_date_is_the_time_of_a_request(
     assert code_of("GET", "/bucket/key", [], {**headers, **change}, now) == code
 
 
+def test_x_amz_date_overrules_the_date() -> None:
+    assert code_of("GET", "/test.txt", [], {**GET, "date": "Thu, 01 Jan 1970 00:00:00 GMT"}) == ""
+
+
 def test_a_changed_date_is_refused() -> None:
     headers, made = dated()
     second = timedelta(seconds=1 if made.second < 59 else -1)
