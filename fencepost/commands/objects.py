@@ -17,6 +17,13 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest, Exit
 from fencepost.commands.messages import say
+from fencepost.commands.objects_settings import (
+    OPERATING,
+    check_settings,
+    exported,
+    logged,
+    settings_of_buckets,
+)
 from fencepost.commands.operating import (
     Act,
     Ending,
@@ -35,7 +42,7 @@ from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
 
 ENV = SystemEnvironment()
-ROOT_TOKEN = "FENCEPOST_OBJECTS_ROOT_TOKEN"  # noqa: S105  the name of a variable
+ROOT_TOKEN, SHORT_ROOT_TOKEN = "FENCEPOST_OBJECTS_ROOT_TOKEN", "OBJECTS_ROOT_TOKEN"
 KEYS = ("FENCEPOST_OBJECTS_ACCESS_KEY", "FENCEPOST_OBJECTS_SECRET_KEY")
 DAY_NS = 86_400 * 10**9
 EPILOG = """Exit codes: 0 done, 1 the directory cannot be used, 2 the request makes no sense. Example:
@@ -63,7 +70,7 @@ FOREVER_S = 1e7
 TOKEN_FILE = click.option("--root-token-file", metavar="FILE", help="Holds the root token, and nothing else.")
 
 
-DIRECTORY = click.argument("directory", metavar="DIR")
+DIRECTORY = click.argument("directory", metavar="DIR", envvar="OBJECTS_DATA_DIR")
 SERVING: tuple[Parameter, ...] = (
     listen_option("127.0.0.1:9000"),
     click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."),
@@ -106,6 +113,8 @@ SERVING: tuple[Parameter, ...] = (
         callback=lambda _context, _option, seconds: seconds or FOREVER_S,
         default=30.0,
         show_default=True,
+        envvar="DRAIN_TIMEOUT_SECS",
+        show_envvar=True,
         help="Time to finish the requests in flight on SIGTERM; 0 for no limit.",
     ),
     click.option(
@@ -113,6 +122,7 @@ SERVING: tuple[Parameter, ...] = (
         is_flag=True,
         help="Answer no request without a signature or a token, whatever buckets and objects say.",
     ),
+    *OPERATING,
     record_option,
     fields_option,
     process_option,
@@ -137,7 +147,7 @@ for _option in reversed(SERVING):
 @subcommand(
     "serve",
     "Run the server.",
-    click.argument("directory", metavar="DIR", required=False),
+    click.argument("directory", metavar="DIR", required=False, envvar="OBJECTS_DATA_DIR"),
     *SERVING,
     *TESTING,
 )
@@ -153,12 +163,20 @@ def serve(
     if options["memory"]:
         if directory is not None:
             raise BadRequest("--memory serves no directory; leave out either")
-        return _serve_memory(listen, workers, root_token_file, options)
+        with logged(options):
+            return _serve_memory(listen, workers, root_token_file, options)
     for name in ("made", "fault_script", "fault_trace", "quirks", "stores"):
         if options[name]:
             raise BadRequest("--bucket, --fault-script, --fault-trace, --quirk and --as need --memory")
     if directory is None:
         raise BadRequest("name the directory to serve; or --memory, for tests")
+    with logged(options):
+        return _serve_directory(directory, listen, workers, root_token_file, options)
+
+
+def _serve_directory(
+    directory: str, listen: Address, workers: int, root_token_file: str | None, options: dict[str, Any]
+) -> Result:
     from fencepost.impl.http.shared_metrics import shared
     from fencepost.impl.http.workers import Workers
     from fencepost.impl.objects.buckets import Buckets
@@ -168,7 +186,8 @@ def serve(
 
     credentials = Credentials(_checked_token(root_token_file, options))
     allow_connections(options["connections"])
-    buckets, owner = Buckets(directory), Owner(directory)
+    settings = settings_of_buckets(directory, options)
+    buckets, owner = Buckets(directory, **settings), Owner(directory)
     supervised = os.environ.pop(VARIABLE, "")
     metrics = shared(Path(directory, ".objects", "metrics")) if workers > 1 else contextlib.nullcontext()
     if supervised:
@@ -206,6 +225,8 @@ def _serve_memory(
     from fencepost.impl.objects.unreliable import UnreliableServer, script_of
     from fencepost.impl.store.faults import Injector, Script
 
+    if options["index_dir"] is not None:
+        raise BadRequest("--memory keeps its index with the rest; leave out --index-dir")
     if workers != 1:
         raise BadRequest("--memory has one worker, which counts the requests; leave out --workers")
     token, local = _root_token(root_token_file), is_local(listen.host)
@@ -234,7 +255,8 @@ def _serve_memory(
         contextlib.closing(bind(listen)) as bound,
     ):
         allow_connections(options["connections"])
-        buckets = Buckets(str(folder), disk=temporary.Unflushed())
+        settings = settings_of_buckets(str(folder), options)
+        buckets = Buckets(str(folder), disk=temporary.Unflushed(), **settings)
         buckets.verify()
         for name in options["made"]:
             _make_bucket(buckets, name)
@@ -307,7 +329,7 @@ def supervise(
         values = value if isinstance(value, tuple) else () if value is None else (value,)
         for one in values:
             if isinstance(one, bool):
-                arguments += [parameter.opts[0]] * one
+                arguments += (parameter.opts if one else parameter.secondary_opts)[:1]
             else:
                 arguments += [parameter.opts[0], str(one)]
 
@@ -318,10 +340,11 @@ def supervise(
             env={**os.environ, ROOT_TOKEN: token, VARIABLE: "{},{}".format(*inherited)},
         )
 
-    with contextlib.closing(bind(listen)) as bound:
+    with logged(options), contextlib.closing(bind(listen)) as bound:
         _make(Path(directory, ".objects"))
         owner = Owner(directory)
         owner.acquire()  # says who serves, in one line, before servers are started again and again
+        settings_of_buckets(directory, options)
         _suspect_index(directory)
         owner.release()
         bound.listen(BACKLOG)
@@ -369,6 +392,7 @@ def _checked_token(root_token_file: str | None, options: dict[str, Any], known: 
     from fencepost.impl.objects.credentials import Credentials
 
     check_tls(options["certificate"], options["key"])
+    check_settings(options)
     open_tokens(options["tokens"], "objects")
     token = known or _root_token(root_token_file) or _generated()
     try:
@@ -435,7 +459,7 @@ def _serve(
         extensions=lambda: extensions_of(buckets),
         answers_unsigned=not options["private"],
     )
-    maintenance = Maintenance(buckets, refresh=service.metrics.refresh)
+    maintenance = Maintenance(buckets, refresh=service.metrics.refresh, upload_age_s=options["upload_age_s"])
 
     def listening(url: str) -> None:
         if not quiet:
@@ -455,7 +479,8 @@ def _serve(
         key=options["key"],
     )
     try:
-        server.run([bound])
+        with exported(service, options, ENV):
+            server.run([bound])
     finally:
         service.close()
         maintenance.close()
@@ -506,7 +531,7 @@ def limits_of(options: dict[str, Any]) -> Any:
 
 def _root_token(file: str | None) -> str:
     if file is None:
-        return os.environ.get(ROOT_TOKEN, "")
+        return os.environ.get(ROOT_TOKEN) or os.environ.get(SHORT_ROOT_TOKEN, "")
     try:
         return Path(file).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -26,6 +26,9 @@ from fencepost.impl.http.limits import ClientGone, Gate, Limits
 from fencepost.impl.http.memory import PIECE, Memory, cut
 from fencepost.impl.http.refusals import Refusal, to_json
 
+SLICE = 8 * PIECE
+"""The bytes that are handed over at once of a body that is in memory as a whole, where its pieces spare
+nothing: most of the time that a long answer takes is that of its pieces."""
 TURN = 2
 """The number of pieces after which others have their turn, if the client reads as fast as they are sent."""
 ABORT = "fencepost.abort"
@@ -110,7 +113,7 @@ class Outgoing:
         if len(body) <= PIECE:
             await self._send(message)
             return
-        await self._answers.send_in_pieces(self._scope, self._send, cut(body), len(body))
+        await self._answers.send_in_pieces(self._scope, self._send, cut(body, SLICE), len(body))
         if not more:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -117,7 +117,7 @@ class Memory:
         self._waiting = left
 
 
-def cut(body: bytes) -> Iterable[memoryview]:
+def cut(body: bytes, size: int = PIECE) -> Iterable[memoryview]:
     """The pieces of a body, none of which is a copy."""
     view = memoryview(body)
-    return (view[at : at + PIECE] for at in range(0, len(view), PIECE))
+    return (view[at : at + size] for at in range(0, len(view), size))

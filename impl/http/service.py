@@ -16,9 +16,9 @@ import http
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote_plus
 
 from starlette.applications import Starlette
@@ -34,6 +34,9 @@ from fencepost.impl.http.metrics import CONTENT_TYPE, Metrics
 from fencepost.impl.http.refusals import Refusal, to_json
 from fencepost.impl.http.targets import text_path
 from fencepost.impl.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from fencepost.impl.http.spans import Spans
 
 T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -140,6 +143,8 @@ class Service:
             lambda: self.answers.memory.held,
         )
         self._log = logging.getLogger(f"fencepost.{name}")
+        self.spans: Spans | None = None
+        """Exports a span for each request; closed by whoever made it."""
         self._unavailable = unavailable
         self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix=name)
         self._readiness = _Readiness(verify, unavailable, self._log)
@@ -182,9 +187,20 @@ class Service:
             pass
         finally:
             answer.close()
-            self.count(scope["method"], scope["path"], scope["query_string"], answer.status, begun)
+            self.count(
+                *(scope["method"], scope["path"], scope["query_string"], answer.status, begun),
+                scope["headers"],
+            )
 
-    def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
+    def count(
+        self,
+        method: str,
+        path: str,
+        query: bytes,
+        status: int,
+        begun: float,
+        headers: Iterable[tuple[bytes, bytes]],
+    ) -> None:
         """Count a request that began at `begun` of the performance counter."""
         took_s = time.perf_counter() - begun
         counter = self._by_status.get(status)
@@ -192,6 +208,8 @@ class Service:
             counter = self._by_status[status] = self._requests.labels(str(status))
         counter.inc()
         self._durations.observe(took_s)
+        if self.spans is not None:
+            self.spans.add(method, path, status, took_s, headers)
         if self._log.isEnabledFor(logging.DEBUG):
             self._log.debug(
                 "%s %a %a %d %.1f ms", method[:20], path[:80], _shown(query), status, took_s * 1e3

@@ -1,9 +1,9 @@
 """The server: S3 requests in, S3 responses out, over the operations on one root directory.
 
 The event loop never waits for the disk: it collects pieces of a body and hands them to a thread, and a
-thread reads the pieces of a response. So a body of any size passes in bounded memory. A small object whose
-file is in memory, which the system can say, is answered without a thread. A request takes these steps, and
-the first that fails answers with one of S3's codes:
+thread reads the pieces of a response that are not in memory, which the system can say. So a body of any
+size passes in bounded memory. A small object that is in memory is answered without a thread. A request
+takes these steps, and the first that fails answers with one of S3's codes:
 
     place      bucket and key, from the path or from the host (virtual-host style)
     codec      the operation and its parameters; parameters that are not implemented are refused
@@ -34,6 +34,7 @@ from starlette.responses import Response
 from starlette.types import Message as Event
 from starlette.types import Receive, Scope, Send
 
+from fencepost.impl.http.answers import SLICE
 from fencepost.impl.http.limits import ClientGone, Limits, TooSlow, arriving, client_watched
 from fencepost.impl.http.refusals import Refusal
 from fencepost.impl.http.service import Head, Service, json_response, raw_response
@@ -165,7 +166,7 @@ class ObjectServer(Service):
         except Exception:  # noqa: BLE001  a bug of ours: logged, and perhaps there is none on the usual way
             self._log.exception("a request could not be answered at once")
             return None
-        self.count(head.method, request.path, head.query, answer.status, begun)
+        self.count(head.method, request.path, head.query, answer.status, begun, head.headers)
         return raw
 
     def _is_s3(self, request: _Request, headers: Headers) -> bool:
@@ -189,8 +190,16 @@ class ObjectServer(Service):
             answer = codec.write(call.operation, content.values, content.status)
             return codec.Answer(answer.status, answer.headers, body)
 
-    def count(self, method: str, path: str, query: bytes, status: int, begun: float) -> None:
-        super().count(method, path, query, status, begun)
+    def count(
+        self,
+        method: str,
+        path: str,
+        query: bytes,
+        status: int,
+        begun: float,
+        headers: Iterable[tuple[bytes, bytes]],
+    ) -> None:
+        super().count(method, path, query, status, begun, headers)
         if self._access.isEnabledFor(logging.INFO):
             self._access.info("%s %a %d", method[:20], path[:200], status)
 
@@ -266,6 +275,9 @@ class ObjectServer(Service):
         except S3Error:
             return None
         return json.loads(text) if text else None
+
+    def location(self, bucket: str, key: str) -> str:
+        return self._buckets.location(bucket, key)
 
     def permission_of(self, fields: Mapping[str, str], bucket: str) -> form.Permission | None:
         return form.permission_of(fields, bucket, self._credentials.secret, self.now())
@@ -537,7 +549,8 @@ class _Exchange:
         body = form.FormBody(posted, Body(headers, None, length=PUT_BYTES_MAX), permission, early)
         context = self._server.act("PutObject", caller)(call.parameters)
         values = await self._store(context, body, _after_nothing(arriving))
-        status, more, content = form.answer(fields, request.bucket, values["ETag"])
+        location = self._server.location(request.bucket, fields["key"])
+        status, more, content = form.answer(fields, request.bucket, values["ETag"], location)
         headers = {"ETag": values["ETag"], **more}
         if values.get("VersionId"):
             headers["x-amz-version-id"] = values["VersionId"]
@@ -556,7 +569,12 @@ class _Exchange:
             at = content.start
             async with client_watched(self._receive) as has_gone:
                 while at < content.stop and not has_gone():
-                    piece = await in_thread(_read, content.fd, min(_STEP, content.stop - at), at)
+                    left = content.stop - at
+                    piece: bytes | bytearray | None = _read_at_once(content.fd, min(SLICE, left), at)
+                    if piece is None:
+                        piece = await in_thread(_read, content.fd, min(_STEP, left), at)
+                    else:
+                        await asyncio.sleep(0)  # others have their turn, however fast this client reads
                     at += len(piece)
                     await self._send(
                         {"type": "http.response.body", "body": piece, "more_body": at < content.stop}
@@ -649,16 +667,22 @@ def _read(fd: int, size: int, at: int) -> bytes:
 def _read_cached(content: Content) -> bytes:
     """The bytes of a small object that are in memory; raises `WouldWait`."""
     size = content.stop - content.start
-    if size > SMALL_BYTES_MAX or not _AT_ONCE:
-        raise WouldWait
-    body = bytearray(size)
-    try:
-        found = os.preadv(content.fd, [body], content.start, _AT_ONCE)
-    except OSError:  # not in memory, or this file system cannot say so
-        found = 0
-    if found != size:
+    body = _read_at_once(content.fd, size, content.start) if size <= SMALL_BYTES_MAX else None
+    if body is None:
         raise WouldWait
     return bytes(body)
+
+
+def _read_at_once(fd: int, size: int, at: int) -> bytearray | None:
+    """Return bytes of a file that are in memory; None if the disk would have to be waited for, or perhaps."""
+    if not _AT_ONCE:
+        return None
+    body = bytearray(size)
+    try:
+        found = os.preadv(fd, [body], at, _AT_ONCE)
+    except OSError:  # not in memory, or this file system cannot say so
+        return None
+    return body if found == size else None
 
 
 def _call(request: _Request) -> codec.Call:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from fencepost.impl.environment import Environment, SystemEnvironment
 from fencepost.impl.objects.calls import Calls
@@ -35,6 +36,7 @@ from fencepost.impl.objects.wire.errors import S3Error, refuse
 from fencepost.impl.store.errors import BrokenPromise
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.disk import WouldWait, open_cached
+from fencepost.impl.store.files.store import LINGER_MS, TEMP_AGE_S
 from fencepost.impl.store.files.versions import Keep
 from fencepost.impl.store.requests import ABSENT, ANYTHING, AbortUpload, List, Matches, Outcome
 
@@ -90,6 +92,12 @@ class Document:
 
 
 class Buckets:
+    """The buckets of one directory.
+
+    `linger_ms` and `temp_age_s` are those of every store (see `FileStore`). `url` is the address that clients
+    know the directory by, for responses that name a place; without it they name the path.
+    """
+
     def __init__(
         self,
         root: str,
@@ -97,8 +105,13 @@ class Buckets:
         disk: Disk | None = None,
         safeguards: Safeguards = STANDARD,
         new_tables: NewTables | None = None,
+        *,
+        linger_ms: float = LINGER_MS,
+        temp_age_s: float = TEMP_AGE_S,
+        url: str = "",
     ) -> None:
         self.root = str(Path(root).absolute())
+        self._linger_ms, self._temp_age_s, self._url = linger_ms, temp_age_s, url.rstrip("/")
         self.env = env or SystemEnvironment()
         self.safeguards = safeguards
         self._disk = disk
@@ -120,6 +133,10 @@ class Buckets:
         for store in (*self._stores.values(), self._documents):
             store.close()
         self.index.close()
+
+    def location(self, bucket: str, key: str) -> str:
+        """Return the address of an object, which is its path where the server knows no address."""
+        return f"{self._url}/{bucket}/{quote(key)}"
 
     # Buckets.
 
@@ -258,6 +275,8 @@ class Buckets:
                 self._stores[name] = RecordedStore(
                     *(f"{self.root}/{name}", name, self.index, self.env, self._disk, self.safeguards),
                     calls=self.calls,
+                    linger_ms=self._linger_ms,
+                    temp_age_s=self._temp_age_s,
                 )
             return self._stores[name]
 

@@ -40,7 +40,7 @@ from fencepost.impl.objects.tables import (
     file_of,
     next_key,
 )
-from fencepost.impl.store.errors import StoreError, Unusable
+from fencepost.impl.store.errors import Misuse, StoreError, Unusable
 from fencepost.impl.store.requests import List, ListReply
 
 FOLDER = ".index"
@@ -441,6 +441,35 @@ class Index:
                 (self._folder / "nodes" / self.node).rename(self._folder / "free" / self.node)
             self.forget_lock(f"log-{self.node}")
         self._start()
+
+
+def place(root: str, folder: str | None) -> None:
+    """Keep the index of `root` in `folder`, on a quicker disk for example; None leaves it where it is.
+
+    `.index` becomes a link, so that every command finds the index by the directory alone. The index has
+    events that no log file holds yet. So this raises `Misuse` instead of beginning another index, and where
+    two directories would share one.
+    """
+    link = Path(root, FOLDER).absolute()
+    is_link = link.is_symlink()
+    if folder is None and not is_link:
+        return
+    target = link.readlink() if folder is None else Path(folder).absolute()
+    if is_link and link.readlink() != target:
+        raise Misuse(f"the index of {root} is in {link.readlink()}; move that to {target}, and remove {link}")
+    if link.is_dir() and not is_link:
+        raise Misuse(f"{root} has an index; move it while no server runs: mv {link} {target}")
+    owner = target / "of"
+    text = owner.read_text() if owner.exists() else ""
+    if text and text != str(link):
+        raise Misuse(f"{target} has the index of {text}; if that was moved, write {link} into {owner}")
+    if is_link and not text:
+        raise Misuse(f"{target} has no index; mount it, or remove {link} to begin another one")
+    if not is_link:
+        for one in (target, link.parent):
+            one.mkdir(parents=True, exist_ok=True)
+        owner.write_text(str(link))
+        link.symlink_to(target)
 
 
 def _is_trusted(rows: Rows) -> bool:

@@ -15,13 +15,13 @@ from fencepost.impl.store.errors import StoreError
 INTERVAL_S = 1.0
 UPLOAD_AGE_S = 24 * 3600.0
 """The time in seconds after which an idle upload is garbage. Temporary files of dead writers are removed
-after an hour (`FileStore`)."""
+after a time of their own (`FileStore`)."""
 
 
-def collect_garbage(buckets: Buckets) -> Iterator[tuple[str, int]]:
+def collect_garbage(buckets: Buckets, upload_age_s: float = UPLOAD_AGE_S) -> Iterator[tuple[str, int]]:
     """Remove what was left behind, and report how many uploads of which bucket."""
     for name, _ in buckets.all():
-        removed = buckets.store(name).collect_garbage(buckets.safeguards.upload_age(UPLOAD_AGE_S))
+        removed = buckets.store(name).collect_garbage(buckets.safeguards.upload_age(upload_age_s))
         if removed:
             yield name, removed
 
@@ -35,8 +35,10 @@ class Maintenance:
         *,
         interval_s: float = INTERVAL_S,
         refresh: Callable[[], None] = lambda: None,
+        upload_age_s: float = UPLOAD_AGE_S,
     ) -> None:
         self._buckets = buckets
+        self._upload_age_s = upload_age_s
         self._refresh = refresh
         self._began_ns = buckets.env.now_ns()
         self._reconciled = self._collected = self._suspected = False
@@ -66,8 +68,9 @@ class Maintenance:
         self._try("remove old days of the change log", self._prune)
 
     def _collect_garbage(self) -> None:
-        for name, removed in collect_garbage(self._buckets):
-            self._log.warning("removed %d uploads of %s that were left for a day", removed, name)
+        age_s = self._upload_age_s
+        for name, removed in collect_garbage(self._buckets, age_s):
+            self._log.warning("removed %d uploads of %s that were left for %g s", removed, name, age_s)
 
     def _prune(self) -> None:
         pruned = self._buckets.log.prune_old()

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from fencepost.impl.objects import object_state
 from fencepost.impl.objects.acls import OWNER
@@ -166,9 +165,13 @@ class Multipart:
         self, p: Mapping[str, Any], etag: str, version: str, shown: Mapping[str, str]
     ) -> dict[str, Any]:
         return {
-            "Location": f"/{p['Bucket']}/{quote(p['Key'])}", "Bucket": p["Bucket"], "Key": p["Key"],
-            "ETag": quoted(etag), "VersionId": shown_version(version), **shown,
-        }  # fmt: skip
+            "Location": self.context.buckets.location(p["Bucket"], p["Key"]),
+            "Bucket": p["Bucket"],
+            "Key": p["Key"],
+            "ETag": quoted(etag),
+            "VersionId": shown_version(version),
+            **shown,
+        }
 
     def abort_multipart_upload(self, p: Mapping[str, Any]) -> dict[str, Any]:
         with self.context.store(p) as store:

@@ -22,6 +22,7 @@ from fencepost.impl.store import requests as ask
 from fencepost.impl.store.files import Disk, FileStore
 from fencepost.impl.store.files.attributes import Attributes
 from fencepost.impl.store.files.reading import Opened
+from fencepost.impl.store.files.store import LINGER_MS, TEMP_AGE_S
 from fencepost.impl.store.files.uploads import Content
 from fencepost.impl.store.files.versions import NULL, Keep
 from fencepost.impl.store.files.writing import Incoming
@@ -46,10 +47,20 @@ class RecordedStore(FileStore):
         disk: Disk | None = None,
         safeguards: Safeguards = STANDARD,
         calls: Calls | None = None,
+        linger_ms: float = LINGER_MS,
+        temp_age_s: float = TEMP_AGE_S,
     ) -> None:
         disk = disk or Disk()
         disk = guarded(disk if calls is None else RecordedDisk(disk, calls), safeguards)
-        super().__init__(path, env=env, verify_reads=False, disk=disk, remembers_uploads=True)
+        super().__init__(
+            path,
+            env=env,
+            verify_reads=False,
+            disk=disk,
+            remembers_uploads=True,
+            linger_ms=linger_ms,
+            temp_age_s=temp_age_s,
+        )
         self._calls = calls
         self._bucket = bucket
         self._index = index

@@ -2,9 +2,9 @@
 
     python -m tests.servers.ceph SUITE OUT [WORDS OF PYTEST ...]
 
-SUITE is a checkout of https://github.com/ceph/s3-tests, which no package index has; install its requirements.
-OUT gets the table, and what failed in each category. The server is `fencepost objects serve --memory`; the
-second user of the suite is a named key without rights.
+SUITE is a checkout of https://github.com/ceph/s3-tests, which no package index has; install what it requires.
+OUT gets the table, and what failed in each category; the report is beside it, as XML. The server is
+`fencepost objects serve --memory`; the second user of the suite is a named key without rights.
 
 Its exit code is 0 whatever fails: many tests are of Ceph's own, or of services that the server does not have.
 """
@@ -146,11 +146,11 @@ def _serving(tokens: Path) -> Iterator[str]:
             process.terminate()
 
 
-def run(suite: Path, words: Sequence[str]) -> ET.Element:
-    """Run the suite against a server of its own; returns its report."""
+def run(suite: Path, report: Path, words: Sequence[str]) -> None:
+    """Run the suite against a server of its own, and write its report."""
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
-        tokens, report = folder / "tokens.json", folder / "report.xml"
+        tokens = folder / "tokens.json"
         other = _fencepost("enrol", str(tokens), "other", "--grant", "/nothing=read").partition(".")[0]
         with _serving(tokens) as address:
             secrets = [_fencepost("token", key) for key in ("root", other)]
@@ -159,12 +159,12 @@ def run(suite: Path, words: Sequence[str]) -> ET.Element:
             environment = {
                 **os.environ, "S3TEST_CONF": str(folder / "conf"), "PYTHONPATH": os.pathsep.join(paths),
             }  # fmt: skip
-            options = ["-p", "tests.servers.ceph", "-p", "no:cacheprovider", "-q", f"--junitxml={report}"]
-            options += ["-W", "default", *(words or FILES)]
+            options = ["-p", "tests.servers.ceph", "-p", "no:fencepost", "-p", "no:cacheprovider", "-q"]
+            options += [f"--junitxml={report}", "-W", "default", *words]
+            options += [] if any(".py" in word for word in words) else FILES
             subprocess.run(
                 [sys.executable, "-m", "pytest", *options], cwd=suite, env=environment, check=False
             )
-        return ET.parse(report).getroot()
 
 
 def main() -> int:
@@ -172,9 +172,12 @@ def main() -> int:
     if not Path(suite, "s3tests").is_dir():
         sys.stderr.write(f"{suite} is no checkout of https://github.com/ceph/s3-tests\n")
         return 2
-    page = table(run(Path(suite), words))
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    Path(out).write_text(page)
+    path = Path(out).absolute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = path.with_suffix(".xml")
+    run(Path(suite), report, words)
+    page = table(ET.parse(report).getroot())
+    path.write_text(page)
     sys.stdout.write(page)
     return 0
 

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from tests.servers.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
 from tests.servers.fleet import free_ports
@@ -91,7 +92,11 @@ def _weed(binary: str, directory: Path, ports: list[int]) -> list[str]:
 
 @contextlib.contextmanager
 def objects_process(
-    directory: Path, workers: int, wrapper: Sequence[str] = (), verb: str = "serve"
+    directory: Path,
+    workers: int,
+    wrapper: Sequence[str] = (),
+    verb: str = "serve",
+    stderr: IO[str] | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Our object server: the process and its address."""
     from tests.impl.objects.serving import ROOT_TOKEN  # it imports the server, which others do not need
@@ -108,7 +113,11 @@ def objects_process(
     ]
     environment = {**os.environ, "FENCEPOST_OBJECTS_ROOT_TOKEN": ROOT_TOKEN}
     with subprocess.Popen(
-        [*wrapper, *command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True, env=environment
+        [*wrapper, *command, "--workers", str(workers)],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=environment,
     ) as process:
         try:
             assert process.stdout is not None

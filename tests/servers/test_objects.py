@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import http.client
+import json
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.handoff import request_handoff
 from fencepost.impl.objects.reconcile import reconcile
+from tests.impl.http.test_spans import collector, spans_of
 from tests.impl.objects.serving import ROOT_TOKEN, client
 from tests.servers.probes import SETTINGS, probed
 from tests.servers.processes import objects_process as serving
@@ -30,6 +32,9 @@ pytestmark = pytest.mark.server
 BUCKET = "bucket-one"
 KILLS = int(os.environ.get("FENCEPOST_KILLS", "5"))
 """500 take about 15 minutes."""
+HANDOFFS = int(os.environ.get("FENCEPOST_HANDOFFS", "10"))
+UPLOAD_S = float(os.environ.get("FENCEPOST_UPLOAD_S", "20"))
+"""How long each upload lasts that is under way at a handoff: 50 handoffs and 60 s take about 5 minutes."""
 
 
 def children(process: subprocess.Popen[str]) -> list[int]:
@@ -268,6 +273,57 @@ def test_an_upload_under_way_outlives_the_server_that_it_began_with(tmp_path: Pa
             threading.Event().wait(0.05)
 
 
+def test_no_upload_is_cut_however_often_servers_are_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upload has begun before each handoff, and arrives piece by piece while others follow."""
+    monkeypatch.setenv("DRAIN_TIMEOUT_SECS", "0")
+    piece, pieces = os.urandom(64 << 10), max(4, round(UPLOAD_S * 2))
+    body = piece * pieces
+    ended: list[tuple[int, float]] = []
+    with serving(tmp_path, 2, verb="supervise") as (_, address):
+        s3 = client(address)
+        s3.create_bucket(Bucket=BUCKET)
+
+        def trickle(upload: socket.socket) -> None:
+            began = time.monotonic()
+            for number in range(pieces):
+                upload.sendall(piece)
+                threading.Event().wait(max(0.0, began + (number + 1) * UPLOAD_S / pieces - time.monotonic()))
+            with contextlib.closing(upload), upload.makefile("rb") as answer:
+                ended.append((int(answer.readline().split()[1]), time.monotonic() - began))
+
+        threads = []
+        for number in range(HANDOFFS):
+            upload = begun(address, s3, f"slow/{number}", len(body))
+            threads.append(threading.Thread(target=trickle, args=(upload,)))
+            threads[-1].start()
+            assert request_handoff(str(tmp_path)).startswith("done ")
+            s3.put_object(Bucket=BUCKET, Key=f"meanwhile/{number}", Body=b"1")
+        for thread in threads:
+            thread.join()
+        assert [status for status, _ in ended] == [200] * HANDOFFS
+        assert min(took for _, took in ended) >= UPLOAD_S * 0.99
+        for number in range(HANDOFFS):
+            assert md5(s3.get_object(Bucket=BUCKET, Key=f"slow/{number}")["Body"].read()) == md5(body)
+
+
+def begun(address: str, s3: Any, key: str, size: int) -> socket.socket:
+    """The connection of a put that a server has begun, which `100 Continue` shows."""
+    parts = urlsplit(s3.generate_presigned_url("put_object", Params={"Bucket": BUCKET, "Key": key}))
+    head = [
+        f"PUT {parts.path}?{parts.query} HTTP/1.1",
+        f"host: {parts.netloc}",
+        f"content-length: {size}",
+        "expect: 100-continue",
+    ]
+    host, port = address.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)), timeout=120)
+    connection.sendall("\r\n".join([*head, "", ""]).encode())
+    assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
+    return connection
+
+
 def finish(upload: http.client.HTTPConnection, body: bytes) -> None:
     with contextlib.closing(upload):
         upload.send(body[32_000:])
@@ -376,17 +432,7 @@ def test_a_request_in_flight_is_finished_when_the_server_is_stopped(tmp_path: Pa
     with serving(tmp_path, 2) as (process, address):
         s3 = client(address)
         s3.create_bucket(Bucket=BUCKET)
-        url = s3.generate_presigned_url("put_object", Params={"Bucket": BUCKET, "Key": "k"})
-        host, port = address.removeprefix("http://").split(":")
-        head = [
-            f"PUT {url.removeprefix(address)} HTTP/1.1",
-            f"host: {host}:{port}",
-            f"content-length: {4 << 20}",
-            "expect: 100-continue",
-        ]
-        with socket.create_connection((host, int(port)), timeout=30) as connection:
-            connection.sendall("\r\n".join([*head, "", ""]).encode())
-            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100 ")
+        with begun(address, s3, "k", 4 << 20) as connection:
             process.send_signal(signal.SIGTERM)
             while len(children(process)) > 1:  # the other worker has no request
                 threading.Event().wait(0.05)
@@ -395,6 +441,34 @@ def test_a_request_in_flight_is_finished_when_the_server_is_stopped(tmp_path: Pa
         assert process.wait(30) == 0
     with serving(tmp_path, 1) as (_, address):
         assert client(address).head_object(Bucket=BUCKET, Key="k")["ContentLength"] == 4 << 20
+
+
+def test_the_variables_of_a_server_do_what_they_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once, in a server with workers, and in one that a supervisor starts."""
+    for verb in ("serve", "supervise"):
+        data, folder, log = tmp_path / verb, tmp_path / f"{verb}-index", tmp_path / f"{verb}.log"
+        with collector() as (endpoint, got):
+            variables = {
+                "LOG_LEVEL": "info", "ENVIRONMENT": "production", "OBJECTS_INDEX_DIR": str(folder),
+                "OBJECTS_URL": "https://objects.example.com", "SYNC_LINGER_MS": "0", "OTLP_ENABLED": "true",
+                "OTLP_ENDPOINT": endpoint, "OTLP_SAMPLE_RATE": "1", "GC_TEMP_TTL_SECS": "60",
+                "GC_MULTIPART_TTL_SECS": "60",
+            }  # fmt: skip
+            for name, value in variables.items():
+                monkeypatch.setenv(name, value)
+            with log.open("w") as stderr, serving(data, 2, verb=verb, stderr=stderr) as (_, address):
+                s3 = client(address)
+                s3.create_bucket(Bucket=BUCKET)
+                upload = s3.create_multipart_upload(Bucket=BUCKET, Key="key")["UploadId"]
+                one = {"Bucket": BUCKET, "Key": "key", "UploadId": upload}
+                etag = s3.upload_part(**one, PartNumber=1, Body=b"x")["ETag"]
+                parts = [{"PartNumber": 1, "ETag": etag}]
+                ended = s3.complete_multipart_upload(**one, MultipartUpload={"Parts": parts})
+        assert ended["Location"] == f"https://objects.example.com/{BUCKET}/key"
+        assert (data / ".index").readlink() == folder
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert f"PUT '/{BUCKET}' 200" in [line["message"] for line in lines]
+        assert [span["name"] for span in spans_of(got)].count("POST") == 2
 
 
 @pytest.mark.parametrize(

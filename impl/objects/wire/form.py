@@ -173,10 +173,11 @@ _PREFIXES = (
 )  # fmt: skip
 
 
-def answer(fields: Mapping[str, str], bucket: str, etag: str) -> tuple[int, dict[str, str], bytes]:
-    """Return the status, headers and body of the response to a form that was stored."""
+def answer(
+    fields: Mapping[str, str], bucket: str, etag: str, location: str
+) -> tuple[int, dict[str, str], bytes]:
+    """Return the status, headers and body of the response to a form that was stored at `location`."""
     key = fields["key"]
-    location = f"/{bucket}/{quote(key)}"
     redirect = fields.get("success_action_redirect") or fields.get("redirect", "")
     if redirect and urlsplit(redirect).scheme in ("http", "https") and redirect.isprintable():
         query = urlencode({"bucket": bucket, "key": key, "etag": etag})

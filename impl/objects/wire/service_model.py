@@ -15,7 +15,10 @@ from typing import Any
 _FOLDER = "data/s3/2006-03-01"
 _NAMES = {
     "locationName": "name",
-    **{name: name for name in ("flattened", "location", "payload", "streaming", "xmlAttribute")},
+    **{
+        name: name
+        for name in ("flattened", "location", "payload", "streaming", "timestampFormat", "xmlAttribute")
+    },
 }
 """The attributes of a shape that tell how it is written, and their names here."""
 

@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 
 from fencepost.impl.http.numbers import whole_number
@@ -104,7 +105,8 @@ def _verify_header(message: Message, secrets: Secrets, now: datetime) -> Signed:
     if found is None:
         refuse("AuthorizationHeaderMalformed")
     scope = read_scope(found["credential"], "AuthorizationHeaderMalformed")
-    moment = headers.get("x-amz-date", "")
+    dated = time_of(headers.get("date", "")) if "x-amz-date" not in headers else None
+    moment = f"{dated:%Y%m%dT%H%M%SZ}" if dated is not None else headers.get("x-amz-date", "")
     _check_moment(moment, scope, now)
     payload = headers.get("x-amz-content-sha256")
     if payload is None:
@@ -232,6 +234,15 @@ def read_scope(credential: str, code: str) -> Scope:
     if len(parts) != 5 or parts[3] != "s3" or parts[4] != "aws4_request" or not parts[0]:
         raise S3Error(code)
     return Scope(*parts[:3])
+
+
+def time_of(date: str) -> datetime | None:
+    """Return the time that a `Date` has; None if it has none. `-0000` is UTC."""
+    try:
+        found = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _moment(text: str) -> datetime | None:

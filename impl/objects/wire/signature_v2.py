@@ -8,8 +8,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from urllib.parse import quote
 
 from fencepost.impl.http.numbers import whole_number
@@ -23,6 +22,7 @@ from fencepost.impl.objects.wire.signature import (
     Scope,
     Secrets,
     Signed,
+    time_of,
 )
 
 _SIGNED = frozenset(
@@ -96,13 +96,8 @@ def _checked_expiry(text: str, now: datetime) -> str:
 def _checked_date(message: Message, now: datetime) -> str:
     """Return the date of the text that is signed: empty where `x-amz-date` has it."""
     given = message.headers.get("x-amz-date", message.headers.get("date", ""))
-    try:
-        moment = parsedate_to_datetime(given)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        if moment.timestamp() < 0:
-            raise ValueError(given)
-    except (ValueError, TypeError):
+    moment = time_of(given)
+    if moment is None or moment.timestamp() < 0:
         refuse("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header")
     if abs(now - moment) > SKEW:
         refuse("RequestTimeTooSkewed")

@@ -49,6 +49,7 @@ from fencepost.impl.store.requests import R, Reply, Request
 from fencepost.impl.store.validity import check
 
 LINGER_MS = 5.0
+TEMP_AGE_S = 3600.0
 _ROOT_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -68,7 +69,7 @@ class FileStore(Store):
         *,
         linger_ms: float = LINGER_MS,
         env: Environment | None = None,
-        temp_age_s: float = 3600.0,
+        temp_age_s: float = TEMP_AGE_S,
         parallel: int = 16,
         verify_reads: bool = True,
         disk: Disk | None = None,

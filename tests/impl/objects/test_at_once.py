@@ -236,6 +236,36 @@ def test_what_would_wait_is_left_to_a_thread(
         assert server.at_once(head()) is None, "the name is not in memory, or the system cannot say so"
 
 
+@pytest.mark.parametrize("memory", ["all of it", "nothing", "a part of each piece", "every other piece"])
+def test_a_long_answer_is_read_by_a_thread_where_it_is_not_in_memory(
+    two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch, memory: str
+) -> None:
+    """A piece of which a part is in memory must not be sent as the whole piece."""
+    process, body = two[0], os.urandom(3 * app.SLICE + 5)
+    process.put("large", body)
+    reads, calls, preadv, read = 0, 0, os.preadv, app._read
+
+    def counted(*place: Any) -> bytes:
+        nonlocal reads
+        reads += 1
+        return read(*place)
+
+    def from_memory(fd: int, buffers: list[bytearray], at: int, flags: int) -> int:
+        nonlocal calls
+        calls += 1
+        if memory == "nothing" or (memory == "every other piece" and calls % 2):
+            raise BlockingIOError(errno.EAGAIN, "would block")
+        found = preadv(fd, buffers, at)
+        return found - 1 if memory == "a part of each piece" else found
+
+    monkeypatch.setattr(app, "_AT_ONCE", 8)
+    monkeypatch.setattr(app, "_read", counted)
+    monkeypatch.setattr(os, "preadv", from_memory)
+    status, headers, found = usual(process, head(key="large"))
+    assert (status, headers["content-length"], found == body) == (200, str(len(body)), True)
+    assert (reads == 0) == (memory == "all of it")
+
+
 def test_a_server_that_is_full_or_stops_does_not_answer(two: tuple[Process, Process]) -> None:
     server = two[0].server
     with server.gate.enter("another"):

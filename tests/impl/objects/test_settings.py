@@ -116,6 +116,8 @@ def test_a_locked_version_stays(aws: Any, locked: str, code: Code, endpoint: str
     version = aws.put_object(**at, Body=b"1", **lock)["VersionId"]
     head = aws.head_object(**at)
     assert (head["ObjectLockMode"], head["ObjectLockRetainUntilDate"]) == ("GOVERNANCE", SOON)
+    until = head["ResponseMetadata"]["HTTPHeaders"]["x-amz-object-lock-retain-until-date"]
+    assert datetime.fromisoformat(until) == SOON  # other than all other dates of headers
     assert code(aws.delete_object, **at, VersionId=version) == "AccessDenied"
     answer = aws.delete_objects(Bucket=locked, Delete={"Objects": [{"Key": "k", "VersionId": version}]})
     assert [one["Code"] for one in answer["Errors"]] == ["AccessDenied"]

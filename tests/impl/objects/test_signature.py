@@ -1,6 +1,7 @@
 """Signatures against AWS's published examples and against the SDK's own signer; every change is noticed."""
 
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -122,6 +123,48 @@ def test_any_key_signs_as_the_sdk_signs_it(key: str) -> None:
     headers = {"host": "127.0.0.1:9000", **{name.lower(): value for name, value in request.headers.items()}}
     now = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     assert verify(Message("GET", f"/bucket/{key}", [], headers), secrets, now).scope.access_key == KEY
+
+
+def dated() -> tuple[dict[str, str], datetime]:
+    """Return headers that the SDK signed where a program had set `Date`, and their time."""
+    request = AWSRequest("GET", "http://127.0.0.1:9000/bucket/key")
+    request.headers["Date"] = "a date that the SDK replaces"
+    S3SigV4Auth(Credentials(KEY, SECRET), "s3", "us-east-1").add_auth(request)
+    headers = {"host": "127.0.0.1:9000", **{name.lower(): value for name, value in request.headers.items()}}
+    assert "x-amz-date" not in headers
+    return headers, parsedate_to_datetime(headers["date"]).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds", "code"),
+    [
+        ({}, 0, ""),
+        ({}, 899, ""),
+        ({}, 901, "RequestTimeTooSkewed"),
+        ({"date": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0, "AccessDenied"),
+        ({"date": "yesterday"}, 0, "AccessDenied"),
+        ({"date": ""}, 0, "AccessDenied"),
+        ({"x-amz-date": ""}, 0, "AccessDenied"),
+        ({"x-amz-date": "a date"}, 0, "AccessDenied"),
+    ],
+)
+def test_without_x_amz_date_the_date_is_the_time_of_a_request(
+    change: dict[str, str], seconds: int, code: str
+) -> None:
+    headers, made = dated()
+    now = made + timedelta(seconds=seconds)
+    assert code_of("GET", "/bucket/key", [], {**headers, **change}, now) == code
+
+
+def test_x_amz_date_overrules_the_date() -> None:
+    assert code_of("GET", "/test.txt", [], {**GET, "date": "Thu, 01 Jan 1970 00:00:00 GMT"}) == ""
+
+
+def test_a_changed_date_is_refused() -> None:
+    headers, made = dated()
+    second = timedelta(seconds=1 if made.second < 59 else -1)
+    headers["date"] = format_datetime(made + second, usegmt=True)
+    assert code_of("GET", "/bucket/key", [], headers, made) == "SignatureDoesNotMatch"
 
 
 def presigned(expires: int) -> tuple[list[tuple[str, str]], datetime]:

@@ -68,7 +68,6 @@ def compare(ours: Shape, theirs: Any, place: str, seen: frozenset[str] = frozens
     assert ours.required_members == theirs.required_members, place
     unread = (
         "xmlNamespace",
-        "timestampFormat",
         "contextParam",
         "eventpayload",
         "eventstream",
