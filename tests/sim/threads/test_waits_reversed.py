@@ -90,3 +90,45 @@ def test_a_thread_that_waits_for_a_while_gets_the_lock_or_gives_up(search: Searc
         (-1, 0),
         (0, -1),
     }
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_wait_below_a_state_met_again_is_reversed_with_the_path_that_met_it(search: Search) -> None:
+    """Two puts of the same content leave one state in both orders, so what follows is explored once.
+
+    Where the thread came first, the process writes something else, and the order of the puts matters. Only
+    the thread's wait, in the summary of that state, has it tried before the lock on the second path.
+    """
+
+    def process(store: Any) -> bool:
+        lock, came = threading.Lock(), list[int]()
+
+        def come() -> None:
+            with lock:
+                came.append(1)
+
+        thread = threading.Thread(target=come)
+        thread.start()
+        with lock:
+            first = not came
+            store.put("k", b"same" if first else b"late", when=ANYTHING)
+        thread.join()
+        return first
+
+    def put(store: Any, key: str) -> None:
+        store.put(key, b"same", when=ANYTHING)
+
+    def program(world: World) -> None:
+        world.configure(ticks=0)
+        store = world.store()
+        world.spawn(put, store, "k", name="a", restart=False)
+        world.spawn(put, store, "other", name="b", restart=False)
+        world.spawn(process, store, name="p")
+
+    found = set[tuple[bool, bytes]]()
+
+    def observe(world: World) -> None:
+        found.add((world.processes[2].result, world.run.bucket.body("k")))
+
+    search(Setting(program, NO_FAULTS), first_only=False, observe=observe).explore()
+    assert found == {(True, b"same"), (False, b"late"), (False, b"same")}
