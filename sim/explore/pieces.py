@@ -23,6 +23,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
+from itertools import count
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -49,6 +50,8 @@ PIECES_FIRST = 16
 """Pieces at the beginning. Fixed, so that pieces do not depend on the number of workers."""
 RUNS_FIRST, RUNS_MAX = 250, 2_000
 """Runs after which a piece is cut: one of the beginning, and any."""
+RESTARTS_MAX = 50
+"""Times that all pieces start over, at most, because a worker learnt something."""
 SAVE_S = 30.0
 """Seconds between two saves of a search that has a checkpoint."""
 
@@ -160,12 +163,23 @@ class Together:
             self.whole.stack.clear()
 
     def explore(self, stop: Stop) -> ReducedSearch:
-        """Explore to the end, the first failure, or until `stop` says so; the sum of all pieces."""
+        """Explore to the end, the first failure, or until `stop` says so; the sum of all pieces.
+
+        Workers with other code may learn again and again what this process cannot take up. Where pieces would
+        start over with nothing new, or too often, this process explores alone: it learns from its own runs.
+        """
         timed: int | None = self.whole.timed
         if self.whole.exhausted:
             return self.whole
-        while timed is not None:
+        before: Any = None
+        for restarts in count():
             adopt(self.setting, knowledge_of(self.setting))
+            known = timed, knowledge_of(self.setting)
+            if known == before or restarts > RESTARTS_MAX:
+                self.whole = ReducedSearch(self.setting, timed=timed)
+                self.whole.explore(stop)
+                return self.whole
+            before = known
             pieces = [Piece(tuple(order), share, data) for order, share, data in self.whole.left]
             if not pieces:
                 self.whole = ReducedSearch(self.setting, timed=timed)
@@ -178,6 +192,8 @@ class Together:
             finally:
                 workers.close()
             self.whole.left = []
+            if timed is None:
+                break
         self._end()
         return self.whole
 

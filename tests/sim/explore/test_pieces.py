@@ -314,6 +314,40 @@ def test_a_piece_that_learns_something_has_all_pieces_start_over(monkeypatch: py
     assert (found.schedules, found.exhausted) == (known.schedules, True)
 
 
+class Stale(Disorderly):
+    """Workers that learn something in every piece; `news`: each time something else."""
+
+    begun = 0
+
+    def __init__(self, setting: Setting, *, news: bool) -> None:
+        super().__init__(setting, Random(1))
+        Stale.begun += 1
+        self._loops = [f"loop {Stale.begun}"] if news else []
+
+    def take(self, timeout_s: float) -> list[Any]:
+        ((order, report), *_) = super().take(timeout_s)
+        known = report["knowledge"]
+        endless, starving = known["loops"]
+        known = {**known, "loops": [sorted({*endless, *self._loops}), starving]}
+        return [(order, {**report, "stale": True, "knowledge": known})]
+
+
+@pytest.mark.parametrize(("news", "begun"), [(False, 1), (True, 4)])
+def test_pieces_do_not_start_over_for_ever(news: bool, begun: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process explores what is left, and decides the same."""
+    monkeypatch.setattr(pieces, "RESTARTS_MAX", 3)
+    monkeypatch.setattr(Stale, "begun", 0)
+    setting = Setting(partial(rivals, fails=True), NO_FAULTS)
+    whole = Together(setting, 2, STAMPED, pool=lambda setting, _: Stale(setting, news=news)).explore(
+        lambda _: Stale.begun > 9
+    )
+    alone = ReducedSearch(Setting(partial(rivals, fails=True), NO_FAULTS), timed=STAMPED)
+    alone.explore()
+    assert Stale.begun == begun
+    assert [failure.choices for failure in whole.failures] == [one.choices for one in alone.failures]
+    assert whole.failures
+
+
 def late_write(world: World) -> None:
     """Only a pause between the two readings breaks the promise, and pieces begin after the second."""
     store = world.store()
