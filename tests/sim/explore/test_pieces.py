@@ -142,6 +142,7 @@ def test_what_sleeps_in_a_piece_wakes_at_the_first_listing() -> None:
     """Another piece explores what sleeps, so this one is the first to list anything."""
 
     def program(world: World) -> None:
+        world.configure(stamped=False, ticks=0)  # nor does it wake when time passes
         store = world.store()
         world.spawn(store.put, "a/x", b"", when=ANYTHING, name="writer")
         world.spawn(store.put, "flag", b"", when=ANYTHING, name="other")
