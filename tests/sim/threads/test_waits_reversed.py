@@ -82,9 +82,20 @@ def test_a_holder_comes_before_every_earlier_one() -> None:
     assert found == {(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)}
 
 
+def hold_and_look_at_the_clock(lock: Any, store: Any, order: list[Any], me: int) -> None:
+    """Every step of the holder depends on the time, as the wait does."""
+    store.env.monotonic_ns()
+    with lock:
+        store.put("k", b"", when=ANYTHING)
+        store.env.monotonic_ns()
+        order.append(me)
+    store.env.monotonic_ns()
+
+
+@pytest.mark.parametrize("holds", [hold, hold_and_look_at_the_clock])
 @pytest.mark.parametrize("search", SEARCHES)
-def test_a_thread_that_waits_for_a_while_gets_the_lock_or_gives_up(search: Search) -> None:
-    assert orders(threading.Lock, (hold, hold_for_a_while), search=search) == {
+def test_a_thread_that_waits_for_a_while_gets_the_lock_or_gives_up(search: Search, holds: Use) -> None:
+    assert orders(threading.Lock, (holds, hold_for_a_while), search=search) == {
         (0, 1),
         (1, 0),
         (-1, 0),
