@@ -168,7 +168,7 @@ class Together:
         Workers with other code may learn again and again what this process cannot take up. Where pieces would
         start over with nothing new, or too often, this process explores alone: it learns from its own runs.
         """
-        timed: int | None = self.whole.timed
+        timed = self.whole.timed
         if self.whole.exhausted:
             return self.whole
         before: Any = None
@@ -179,21 +179,22 @@ class Together:
                 self.whole = ReducedSearch(self.setting, timed=timed)
                 self.whole.explore(stop)
                 return self.whole
-            before = known
             pieces = [Piece(tuple(order), share, data) for order, share, data in self.whole.left]
             if not pieces:
+                before = known
                 self.whole = ReducedSearch(self.setting, timed=timed)
                 found = split(self.whole, PIECES_FIRST)
                 pieces = [Piece((at,), 1 / len(found), data) for at, data in enumerate(found)]
             self._begin(pieces)
             workers = self._pool(self.setting, knowledge_of(self.setting))
             try:
-                timed = self._explore(workers, stop)
+                again = self._explore(workers, stop)
             finally:
                 workers.close()
             self.whole.left = []
-            if timed is None:
+            if again is None:
                 break
+            timed = again
         self._end()
         return self.whole
 
