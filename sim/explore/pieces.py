@@ -165,8 +165,8 @@ class Together:
     def explore(self, stop: Stop) -> ReducedSearch:
         """Explore to the end, the first failure, or until `stop` says so; the sum of all pieces.
 
-        Workers with other code may learn again and again what this process cannot take up. Where pieces would
-        start over with nothing new, or too often, this process explores alone: it learns from its own runs.
+        Workers with other code may report again and again what this process cannot take up. Where all pieces
+        would start over with nothing new, or too often, this process explores everything alone.
         """
         timed = self.whole.timed
         if self.whole.exhausted:

@@ -137,7 +137,7 @@ def test_a_listing_that_was_met_after_a_state_was_kept_races_with_what_follows_t
 ) -> None:
     """The state is met first by a process that lists nothing, and notes the same as one that finds nothing.
 
-    What comes after it was known before anything was listed.
+    The step that comes after the state was taken there before anything was listed.
     """
 
     def program(world: World) -> None:
