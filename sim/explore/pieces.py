@@ -23,6 +23,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
+from itertools import count
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -49,6 +50,8 @@ PIECES_FIRST = 16
 """Pieces at the beginning. Fixed, so that pieces do not depend on the number of workers."""
 RUNS_FIRST, RUNS_MAX = 250, 2_000
 """Runs after which a piece is cut: one of the beginning, and any."""
+RESTARTS_MAX = 50
+"""Times that all pieces start over, at most, because a worker learnt something."""
 SAVE_S = 30.0
 """Seconds between two saves of a search that has a checkpoint."""
 
@@ -160,24 +163,38 @@ class Together:
             self.whole.stack.clear()
 
     def explore(self, stop: Stop) -> ReducedSearch:
-        """Explore to the end, the first failure, or until `stop` says so; the sum of all pieces."""
-        timed: int | None = self.whole.timed
+        """Explore to the end, the first failure, or until `stop` says so; the sum of all pieces.
+
+        Workers with other code may report again and again what this process cannot take up. Where all pieces
+        would start over with nothing new, or too often, this process explores everything alone.
+        """
+        timed = self.whole.timed
         if self.whole.exhausted:
             return self.whole
-        while timed is not None:
+        before: Any = None
+        for restarts in count():
             adopt(self.setting, knowledge_of(self.setting))
+            known = timed, knowledge_of(self.setting)
+            if known == before or restarts > RESTARTS_MAX:
+                self.whole = ReducedSearch(self.setting, timed=timed)
+                self.whole.explore(stop)
+                return self.whole
             pieces = [Piece(tuple(order), share, data) for order, share, data in self.whole.left]
             if not pieces:
+                before = known
                 self.whole = ReducedSearch(self.setting, timed=timed)
                 found = split(self.whole, PIECES_FIRST)
                 pieces = [Piece((at,), 1 / len(found), data) for at, data in enumerate(found)]
             self._begin(pieces)
             workers = self._pool(self.setting, knowledge_of(self.setting))
             try:
-                timed = self._explore(workers, stop)
+                again = self._explore(workers, stop)
             finally:
                 workers.close()
             self.whole.left = []
+            if again is None:
+                break
+            timed = again
         self._end()
         return self.whole
 

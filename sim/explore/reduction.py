@@ -25,7 +25,7 @@ from typing import Any
 from fencepost.sim.explore.runs import Choice
 from fencepost.sim.faults import ALTERNATIVES
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, Budget
-from fencepost.sim.world.footprints import CLOCK, Footprint, conflict
+from fencepost.sim.world.footprints import Footprint, conflict
 from fencepost.sim.world.loops import IN_VAIN
 from fencepost.sim.world.record import StepRecord
 
@@ -167,15 +167,16 @@ class RaceTracker:
 
     def reverse_waits(self, place: int, choice: Choice, before: int, touched: Footprint) -> None:
         """Have a step that waited tried before each step that may have taken what it waited for, or released
-        it; and have it give up there.
+        it.
+
+        A bounded wait needs no more to give up there. Time is let pass just before it, and the race of the
+        wait with a step of the holder has that step of the clock tried before the holder's.
         """
         for earlier in range(place - 1, -1, -1):
             node = self._stack[earlier]
             if before >> earlier & 1 or node.actor == choice[0] or not conflict(touched, (node.r, node.w)):
                 continue
             self.reverse(earlier, place, choice, before)
-            if touched[0] & CLOCK and CLOCK_ACTOR in node.alternatives:
-                node.backtrack.add(CLOCK_ACTOR)
 
     def take_in(self, actor: int, r: int, w: int, past: int) -> None:
         """Have the step tried that `actor` would take after the end of a run that was cut."""

@@ -318,7 +318,7 @@ def _ready(steps: Sequence[Step], places: Sequence[int], progress: Progress) -> 
             break
         found.append(places[place])
         bound = min(bound, step.end)
-    return [at for at in found if steps[at].begin <= bound], bound
+    return found, bound
 
 
 def _opened(steps: Sequence[Step], places: Sequence[int], bound: int) -> Iterator[int]:

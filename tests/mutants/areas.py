@@ -104,7 +104,10 @@ AREAS: Mapping[str, Area] = {
     "reduction": Area(
         "partial order reduction of schedules: races, sleep sets, and the order of runs",
         {
-            "sim/explore/reduction.py": ("tests/sim/threads/test_waits_reversed.py",),
+            "sim/explore/reduction.py": (
+                f"{_EXPLORE}steps_by_rule.py",
+                "tests/sim/threads/test_waits_reversed.py",
+            ),
             "sim/explore/reduced.py": (
                 f"{_EXPLORE}steps_by_rule.py",
                 f"{_EXPLORE}merging.py",
@@ -126,7 +129,11 @@ AREAS: Mapping[str, Area] = {
     "states": Area(
         "states of a program that are met again",
         {
-            "sim/explore/states.py": (f"{_EXPLORE}merging.py", "tests/sim/threads/test_waits_reversed.py"),
+            "sim/explore/states.py": (
+                f"{_EXPLORE}steps_by_rule.py",
+                f"{_EXPLORE}merging.py",
+                "tests/sim/threads/test_waits_reversed.py",
+            ),
             "sim/explore/identity.py": (f"{_EXPLORE}identity.py", f"{_EXPLORE}audit.py"),
             "sim/world/check_state.py": (f"{_TRUST}monitors.py",),
         },

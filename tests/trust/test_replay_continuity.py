@@ -5,14 +5,14 @@ store that did nothing wrong.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from random import Random
 from typing import Any
 
 import pytest
 
 from fencepost.impl.store.events import Event
-from fencepost.sim.replay.continuity import Claims, Continuity, continuity
+from fencepost.sim.replay.continuity import NO_CLAIMS, Claims, Continuity, continuity
 from fencepost.sim.replay.parts import in_order
 from fencepost.sim.replay.register import NONE, Need, Register, Step
 from fencepost.sim.trace import table_of
@@ -145,6 +145,92 @@ def test_lives_of_a_process_follow_each_other_although_each_counts_from_the_begi
 def test_a_finding_has_the_name_of_what_happened(rule: str, last: list[str]) -> None:
     run = history("p 0 put o absent done e1", "p 0 put o matches:e1 done e2", *last)
     assert rules(judged(run)) == [rule]
+
+
+def landed(*requests: str) -> list[Event]:
+    """The same by a recorder that sees each request land."""
+    made = []
+    for asked, answer in zip(*[iter(history(*requests))] * 2, strict=True):
+        land = replace(answer, phase="landed", condition=asked.condition)
+        made += [asked, land, answer]
+    return [replace(event, seq=at) for at, event in enumerate(made)]
+
+
+FIRST = "p 0 put o absent done e1"
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (history(FIRST, "p 0 delete o anything done -", "p 0 get o - past-end -"), ["wrong-condition"]),
+        (history(FIRST, "p 0 get o - past-end -"), []),
+        (history(FIRST, "p 0 delete o anything missing -", "p 0 get o - done e1"), []),
+        (landed(FIRST, "p 0 delete o anything done -", "p 0 put o absent exists -"), ["wrong-condition"]),
+        (history(FIRST, "p 0 delete o anything done -", "p 0 put o absent exists -"), []),
+    ],
+    ids=[
+        "a range of no object",
+        "a range past the end",
+        "a delete without a condition tells nothing",
+        "a request that landed once was not repeated",
+        "a client may have repeated its request",
+    ],
+)
+def test_an_answer_needs_what_the_table_says(run: list[Event], expected: list[str]) -> None:
+    assert rules(judged(run)) == expected
+
+
+def with_version(run: list[Event], kind: str) -> list[Event]:
+    """The run, where the last request of this kind names a version."""
+    at = max(at for at, event in enumerate(run) if (event.phase, event.kind) == ("request", kind))
+    return [replace(event, version="v1") if place == at else event for place, event in enumerate(run)]
+
+
+def test_a_read_of_a_named_version_tells_nothing_of_the_present_one() -> None:
+    run = history(FIRST, "p 0 put o matches:e1 done e2", "p 0 get o - done e1")
+    assert rules(judged(run)) == ["stale-read"]
+    assert rules(judged(with_version(run, "get"))) == []
+
+
+def test_an_object_with_a_deleted_version_is_not_judged() -> None:
+    run = history(FIRST, "p 0 delete o - done -", "p 0 get o - done e1")
+    assert rules(judged(run)) == ["read-of-deleted"]
+    found = judged(with_version(run, "delete"))
+    assert (found.findings, found.judged) == ([], 0)
+    assert found.unjudged == {"are of objects with deleted versions, or of unknown kinds of requests": 3}
+
+
+def test_the_body_of_an_etag_is_the_one_that_was_put() -> None:
+    run = history(FIRST, "p 0 get o - done e1")
+    bodies = ["h1", "", "", "h1"]
+    assert rules(judged([replace(event, hash=body) for event, body in zip(run, bodies, strict=True)])) == []
+    bodies[3] = "h2"
+    found = judged([replace(event, hash=body) for event, body in zip(run, bodies, strict=True)])
+    assert rules(found) == ["other-body"]
+
+
+@pytest.mark.parametrize("changed", ["outcome", "etag", "hash"])
+def test_an_answer_is_what_landed(changed: str) -> None:
+    run = [replace(event, hash="h1" if event.phase != "request" else "") for event in landed(FIRST)]
+    assert rules(judged(run)) == []
+    values = {"outcome": "exists", "etag": "e2", "hash": "h2"}
+    assert rules(judged([*run[:2], replace(run[2], **{changed: values[changed]})])) == ["other-answer"]
+
+
+def test_what_is_not_decided_in_one_part_is_not_decided_in_all() -> None:
+    """If this fails, a replay of several parts holds although one of them was given up."""
+    counts = {one.name: 2 + at for at, one in enumerate(fields(Continuity)) if one.type is int}
+    assert set(counts) >= {"judged", "undecided", "found"}
+    whole = Continuity(judged=1)
+    whole.add(Continuity(**counts))
+    assert vars(whole) == {**vars(Continuity()), **counts, "judged": counts["judged"] + 1}
+    for sums, verdict in [
+        (Continuity(judged=1), "holds"),
+        (Continuity(), "undecided"),
+        (Continuity(judged=1, undecided=1), "undecided"),
+        (Continuity(judged=1, undecided=1, found=1), "violated"),
+    ]:
+        assert sums.result(NO_CLAIMS).verdict == verdict
 
 
 def test_a_process_alone_explains_nothing_by_its_own_writes() -> None:

@@ -104,6 +104,17 @@ BROKEN: dict[str, Case] = {
         ],
         {"k": b"[]"},
     ),
+    "an update since its writer looked, whose earlier request landed late": (
+        "register",
+        [
+            Observation(SENT, "ann", "ann", key="k", number=7, asked=WRITE),
+            *(put("bob", "k", b'["b"]'), read("ann", "k", b'["b"]')),
+            *(read("cid", "k", b'["b"]'), put("cid", "k", b'["b", "c"]')),
+            put("ann", "k", b"[]", number=7, late=True, acknowledged=False),
+            *(put("dan", "k", b'["d"]', acknowledged=False), put("ann", "k", b'["b", "a"]')),
+        ],
+        {},
+    ),
     "two count from the same number": (
         "register",
         [read("ann", "k", b"0"), read("bob", "k", b"0"), put("bob", "k", b"1"), put("ann", "k", b"1")],
@@ -395,6 +406,11 @@ BROKEN: dict[str, Case] = {
     ),
 }
 FINE: dict[str, Case] = {
+    "a lock that somebody held before the recording began": (
+        "lock=k",
+        [refused("ann", "k", b"ann"), end("ann")],
+        {},
+    ),
     "a swap": (
         "register",
         [
@@ -584,6 +600,85 @@ def test_a_broken_run_is_found(case: Case) -> None:
 def test_a_good_run_is_no_false_alarm(case: Case) -> None:
     text, seen, objects = case
     assert judged(text, seen, objects) is None
+
+
+D_1 = {"m": b'["d/1"]', "d/1": b""}
+FOLLOWED = [put("ann", "m", b"[]"), delete("ann", "d/1")]
+MARKED = [crash("ann"), crash("bob")]
+TOLD_APART: dict[str, tuple[str, dict[str, bytes], list[Observation], list[Observation], Observation]] = {
+    "what a reader has seen": (
+        "log=log/,reader=bob",
+        {},
+        [read("bob", "log/2", None), LOG_1],
+        [LOG_1, read("bob", "log/1", b"a")],
+        end("bob"),
+    ),
+    "a record that was acknowledged the second time": (
+        "log=log/,reader=bob",
+        {},
+        [read("bob", "log/2", None), replace(LOG_1, acknowledged=False), LOG_1],
+        [read("bob", "log/2", None), *[replace(LOG_1, acknowledged=False)] * 2],
+        end("bob"),
+    ),
+    "the last state of a job": (
+        "queue=jobs/",
+        {},
+        [put("ann", "jobs/1", b'{"state": "done"}'), put("ann", "jobs/1", b"{}")],
+        [put("ann", "jobs/1", b'{"state": "open"}'), put("ann", "jobs/1", b"{}")],
+        put("bob", "jobs/1", b'{"state": "open"}'),
+    ),
+    "when a name was read": (
+        "references=m,data=d/,grace=20",
+        D_1,
+        [read("bob", "m", b'["d/1"]'), *FOLLOWED],
+        FOLLOWED,
+        read("bob", "d/1", None, t_ns=5 * 10**9),
+    ),
+    "what was deleted": (
+        "references=m,data=d/",
+        {},
+        [put("ann", "d/1", b""), delete("ann", "d/1")],
+        [],
+        put("ann", "m", b'["d/1"]'),
+    ),
+    "what a marker stands for": (
+        "manifest=t/done",
+        {},
+        [put("ann", "t/a", b""), put("ann", "t/done", b""), *MARKED],
+        [put("bob", "t/a", b""), put("ann", "t/done", b""), *MARKED],
+        delete("cid", "t/a"),
+    ),
+    "who looked, and did not only write": (
+        "register",
+        {},
+        [put("ann", "k", b"1"), read("ann", "k", b"1"), put("bob", "k", b"2")],
+        [put("ann", "k", b"1"), put("bob", "k", b"2")],
+        put("ann", "k", b"3"),
+    ),
+    "a holder that has ended, and did not crash": (
+        "lock=k",
+        {},
+        [put("ann", "k", b"ann", "absent"), end("ann")],
+        [put("ann", "k", b"ann", "absent"), crash("ann")],
+        read("bob", "k", b"ann"),
+    ),
+}
+"""A promise, what exists, and two beginnings, of which only the first is broken by what follows."""
+
+
+@pytest.mark.parametrize("case", TOLD_APART)
+def test_two_beginnings_with_different_ends_leave_two_states(case: str) -> None:
+    """A process may forget what it did, so a search compares no more than the objects and the state."""
+    text, objects, broken, good, then = TOLD_APART[case]
+    states = []
+    for seen in (broken, good):
+        promise = parse(text)
+        promise.begin({key: (body, digest_of(body)) for key, body in objects.items()})
+        assert not any(map(promise.observe, seen))
+        states.append(promise.state())
+        reason = promise.observe(then) or promise.finish(whole=True)
+        assert bool(reason) == (seen is broken), reason
+    assert states[0] != states[1]
 
 
 def test_versions_since_a_refused_write_are_in_the_state() -> None:

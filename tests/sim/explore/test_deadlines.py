@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.sim.explore import AuditRequest, Setting, audit
 from fencepost.sim.explore.pieces import Together
 from fencepost.sim.explore.reporting import run_token
-from fencepost.sim.world import NO_FAULTS, World, places
+from fencepost.sim.world import NO_FAULTS, World, places, times
 from fencepost.sim.world.deadlines import GROWTHS_MAX, LENGTHS_MAX, Deadlines, Lengths
 
 PAUSE = replace(NO_FAULTS, pause=1)
@@ -318,3 +319,26 @@ def test_a_deadline_that_keeps_growing_is_followed_a_few_times() -> None:
         lengths.learn(("a.py", 1), 10**9 << power)
     longest = 10**9 << GROWTHS_MAX
     assert lengths.groups() == [(longest, longest)]
+
+
+def test_the_longest_distance_that_any_process_learnt_counts() -> None:
+    site = ("file", 1, 2, 3, 0)
+    short, long = Lengths(10**18), Lengths(10**18)
+    short.learn(site, 10 * 10**9)
+    long.learn(site, 20 * 10**9)
+    for one, other in ((short, long), (long, short)):
+        one.add(other.packed())
+        assert one.groups() == [(20 * 10**9, 20 * 10**9)]
+
+
+@pytest.mark.parametrize("factors", list(product((-1.0, 1.0, 2.0), repeat=3)))
+def test_time_before_a_moment_moves_it_and_all_later_ones(factors: tuple[float, ...]) -> None:
+    """The quantity grows by the sum of their factors; this decides which deadlines a comparison has."""
+    terms = tuple((times.Source(at, None), factor) for at, factor in enumerate(factors))
+    expected = {sum(factors[at:]) for at in range(len(factors))} - {0.0}
+    assert set(times._movable(terms)) == expected
+
+
+def test_only_clocks_with_a_date_may_be_wrong() -> None:
+    sources = [times.Source(1, 7), times.Source(2, 7), times.Source(3, times._STEADY), times.Source(4, None)]
+    assert times._of_clocks(tuple((one, 2.0) for one in sources)) == [4.0]

@@ -138,6 +138,20 @@ def test_a_listing_that_another_piece_met_first_is_a_listing_in_every_piece() ->
     assert by_pieces(setting, 2) == by_plain(setting)
 
 
+def test_what_sleeps_in_a_piece_wakes_at_the_first_listing() -> None:
+    """Another piece explores what sleeps, so this one is the first to list anything."""
+
+    def program(world: World) -> None:
+        world.configure(stamped=False, ticks=0)  # nor does it wake when time passes
+        store = world.store()
+        world.spawn(store.put, "a/x", b"", when=ANYTHING, name="writer")
+        world.spawn(store.put, "flag", b"", when=ANYTHING, name="other")
+        world.spawn(lambda: store.get("flag").done and len(store.list("a/").objects), name="reader")
+
+    setting = Setting(program, NO_FAULTS)
+    assert by_pieces(setting, 3) == by_plain(setting)
+
+
 def test_pieces_count_every_step_once() -> None:
     """Also the steps before the pieces begin: with no reduction, as many as one search counts."""
 
@@ -312,6 +326,41 @@ def test_a_piece_that_learns_something_has_all_pieces_start_over(monkeypatch: py
     known, _ = explored_with(knowledge_of(setting), found.timed)
     assert setting.deadlines.tried
     assert (found.schedules, found.exhausted) == (known.schedules, True)
+
+
+class Stale(Disorderly):
+    """Workers that learn something in every piece; `news`: each time something else."""
+
+    begun = 0
+
+    def __init__(self, setting: Setting, *, news: bool) -> None:
+        super().__init__(setting, Random(1))
+        Stale.begun += 1
+        assert Stale.begun < 9, "the pieces start over for ever"
+        self._loops = [f"loop {Stale.begun}"] if news else []
+
+    def take(self, timeout_s: float) -> list[Any]:
+        ((order, report), *_) = super().take(timeout_s)
+        known = report["knowledge"]
+        endless, starving = known["loops"]
+        known = {**known, "loops": [sorted({*endless, *self._loops}), starving]}
+        return [(order, {**report, "stale": True, "knowledge": known})]
+
+
+@pytest.mark.parametrize(("news", "begun"), [(False, 1), (True, 4)])
+def test_pieces_do_not_start_over_for_ever(news: bool, begun: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process explores what is left, and decides the same."""
+    monkeypatch.setattr(pieces, "RESTARTS_MAX", 3)
+    monkeypatch.setattr(Stale, "begun", 0)
+    setting = Setting(partial(rivals, fails=True), NO_FAULTS)
+    whole = Together(setting, 2, STAMPED, pool=lambda setting, _: Stale(setting, news=news)).explore(
+        lambda _: False
+    )
+    alone = ReducedSearch(Setting(partial(rivals, fails=True), NO_FAULTS), timed=STAMPED)
+    alone.explore()
+    assert Stale.begun == begun
+    assert [failure.choices for failure in whole.failures] == [one.choices for one in alone.failures]
+    assert whole.failures
 
 
 def late_write(world: World) -> None:

@@ -230,3 +230,16 @@ def test_what_the_recorder_dropped_decides_nothing(tmp_path: Path) -> None:
     base = [*put("a", 0, "jobs/1"), *put("b", 0, "done/1"), *put("c", 0, "dead/1")]
     gap = "a -1 note gap jobs/1 - -"
     assert judged(tmp_path, *base, gap)[0] == "undecided"
+
+
+def test_of_two_writes_without_an_answer_one_may_have_landed(tmp_path: Path) -> None:
+    """Only the second one did: else the second record is missing, or the first is written over."""
+    lines = [
+        *put("a", 0, "log/1", "x"),
+        "b 0 request put log/1 - y",
+        "c 0 request put log/2 - x2",
+        *put("a", 1, "log/3", "x3"),
+    ]
+    assert judged(tmp_path, *lines, promise="log=log/")[0] == "undecided"
+    neither = [line for line in lines if not line.startswith("c ")]
+    assert judged(tmp_path, *neither, promise="log=log/")[0] == "violated"

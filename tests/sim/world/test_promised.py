@@ -8,6 +8,8 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches, Store
 from fencepost.sim.explore import AuditOutcome, audit
+from fencepost.sim.explore.reduced import ReducedSearch
+from fencepost.sim.explore.runs import Setting
 from fencepost.sim.world import Budget, World
 
 NONE = Budget(crash=0, reply_lost=0, request_lost=0, pause=0)
@@ -161,8 +163,9 @@ def test_an_order_that_only_the_promise_notices_is_explored(promise: str, turned
     assert reason in found.counterexamples[0].reason
 
 
-def test_a_daemon_owes_no_end() -> None:
-    """If this fails, what must be gone at the end is not judged beside a process that never ends."""
+@pytest.mark.parametrize("promise", ["gone=k", "log=log/,reader=ann"])
+def test_a_daemon_owes_no_end(promise: str) -> None:
+    """If this fails, what must hold at the end is not judged beside a process that never ends."""
 
     def program(world: World) -> None:
         store = world.store()
@@ -173,11 +176,44 @@ def test_a_daemon_owes_no_end() -> None:
                 store.get("k")
                 world.env.sleep(1)
 
-        world.spawn(lambda: store.get("k"), name="ann", restart=False)
+        world.spawn(lambda: store.get("log/2"), name="ann", restart=False)
+        world.spawn(lambda: store.put("log/1", b"a", when=ABSENT), name="bob", restart=False)
         world.spawn(watch, name="watch", daemon=True)
-        world.promise("gone=k")
+        world.promise(promise)
 
     assert explored(program).counterexamples
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_time_passes_where_only_the_promise_notices(merge: bool) -> None:
+    """Nothing but the grace period tells a name that is read at once from one that is read later.
+
+    What was read 25 seconds before the object went may be forgotten, and not what was read 10 seconds before.
+    """
+
+    def program(world: World) -> None:
+        world.configure(ticks=0)
+        store = world.store()
+        store.put("d/1", b"", when=ANYTHING)
+        store.put("m", b'["d/1"]', when=ANYTHING)
+
+        def follow() -> None:
+            store.get("m")
+            store.get("d/1")
+
+        def collect() -> None:
+            world.env.sleep(15)
+            store.put("m", b"[]", when=ANYTHING)
+            world.env.sleep(10)
+            store.delete("d/1", when=ANYTHING)
+
+        world.spawn(follow, name="ann", restart=False)
+        world.spawn(collect, name="bob", restart=False)
+        world.promise("references=m,data=d/,grace=20")
+
+    search = ReducedSearch(Setting(program, NONE), merge=merge)
+    search.explore()
+    assert "10 s ago" in str(search.failures[0].violation)
 
 
 def test_a_lost_reply_is_no_acknowledgement() -> None:
