@@ -244,7 +244,7 @@ class World(Declaring):
         ticks: int = 1,
         daemon_steps: int = DAEMON_STEPS,
     ) -> None:
-        """Configure the bucket; call it before anything is stored.
+        """Configure the bucket, before anything is stored; raises Misuse afterwards.
 
         `stamped=False` gives every object the same time of modification: right for code that never reads it,
         and fewer schedules when somebody else reads it. `ticks` says how often a second may pass by itself.
@@ -252,6 +252,8 @@ class World(Declaring):
         `skew_s` bounds the error of a skewed clock: it is off by this much, or by a deadline that is shorter.
         `daemon_steps`: after so many steps a daemon waits until no other process can go on.
         """
+        if self.run.bucket.contents():
+            raise Misuse("world.configure makes a new bucket: call it before anything is stored")
         self.run.make_bucket(versioned=versioned, part_bytes_min=part_bytes_min)
         self._configure(stamped=stamped, ticks=ticks, daemon_steps=daemon_steps)
         self.run.set_ticks(ticks)

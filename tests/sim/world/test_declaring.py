@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.errors import Misuse
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.sim.explore import audit
@@ -102,3 +103,14 @@ def test_nothing_is_declared_once_processes_run(in_world: In, late: Any) -> None
     in_world(program)
     assert results
     assert all("by the program, before any process runs" in text for text in results)
+
+
+def test_a_bucket_that_holds_something_is_not_replaced() -> None:
+    """An audit would hold about an empty one."""
+
+    def program(world: Any) -> None:
+        world.store().put("k", b"", when=ANYTHING)
+        world.configure(ticks=0)
+
+    with pytest.raises(Misuse, match="before anything is stored"):
+        under_control(program)
