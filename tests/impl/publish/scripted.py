@@ -114,6 +114,8 @@ MUTANTS: dict[str, Callable[..., Any]] = {
     ),
     "pins-re-evaluated-on-retry": lambda plan, parent: None,
     "reads-checked-within-group": lambda read, changed: None,
+    "requests-recorded": lambda requests: (),
+    "requests-searched": lambda ids: (),
     "inbound-check-on-removal": lambda removed, pointed_at: None,
     "boundary-check-after-sidecar": lambda next_id, boundary: True,
     "manifests-held-for-plans": lambda plan, id_: False,
