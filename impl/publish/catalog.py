@@ -205,7 +205,7 @@ class Catalog:
 
     @staticmethod
     def open(
-        store: Store | str,
+        store: Store | str | Sequence[str],
         *,
         env: Environment | None = None,
         author: str = "",
@@ -218,15 +218,36 @@ class Catalog:
         safeguards: Safeguards = STANDARD,
         tables: Sequence[str] = (),
         layer: Callable[[Store], Store] = lambda store: store,
+        token: str = "",
     ) -> "Catalog":
         """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it.
 
         `write` begins again for `wait_s` when others are first. Naming the `tables` that will be used saves a
         step of requests at the first use. `layer` may wrap the store, for instance in one that counts
         requests.
+
+        In the place of a store there may be the address of a server, `http://...`, with the `token` that it
+        wants; or several places, which are tried in their order (`fencepost.impl.publish.service.client`).
         """
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
+        if not isinstance(store, Store):
+            first = store if isinstance(store, str) else next(iter(store), "")
+            if first.startswith(("http://", "https://")):
+                from fencepost.impl.publish.service.client import open_served
+
+                return open_served(
+                    store,
+                    env=env,
+                    author=author,
+                    mode=mode,
+                    branch=branch,
+                    token=token,
+                    wait_s=wait_s,
+                    layer=layer,
+                )
+            if not isinstance(store, str):
+                raise Invalid("several places begin with the address of a server, http://host:port")
         owns_store = isinstance(store, str)
         opened = layer(open_store(store, env) if isinstance(store, str) else store)
         keys.check_name(branch, "branch")
@@ -274,6 +295,11 @@ class Catalog:
     def manifest(self) -> Manifest:
         """The newest manifest this handle knows."""
         return self._handle.latest
+
+    @property
+    def is_obstructed(self) -> bool:
+        """True if the unfinished plan of another was in the way of the last publish."""
+        return self._handle.obstacle is not None
 
     def refresh(self) -> Manifest:
         """Catch up with the commits of others: one step of two requests if there are none."""

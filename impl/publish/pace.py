@@ -27,6 +27,11 @@ class Pace:
         self._began_ns = self._resumed_ns = env.monotonic_ns()
         self.attempts = 0
 
+    @property
+    def left_s(self) -> float:
+        """Seconds until the time is over."""
+        return max(0.0, (self._began_ns + self._wait_ns - self._env.monotonic_ns()) / 1e9)
+
     def pause(self) -> bool:
         """Pause after an attempt that failed; False, at once, if the time for another one is over."""
         now_ns = self._env.monotonic_ns()
@@ -37,7 +42,6 @@ class Pace:
             return False
         window_s = attempt_s * 2.0 ** min(self.attempts, DOUBLINGS_MAX)
         window_s *= max(SHARE_MIN, 1 - waited_ns / self._wait_ns)
-        left_s = (self._wait_ns - waited_ns) / 1e9
-        self._env.sleep(min(left_s, window_s * self._env.stream("pace").random()))
+        self._env.sleep(min(self.left_s, window_s * self._env.stream("pace").random()))
         self._resumed_ns = self._env.monotonic_ns()
         return True

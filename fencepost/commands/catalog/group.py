@@ -8,6 +8,7 @@ others were first or took over, or it is unknown     exit 3, and what settles it
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -43,12 +44,14 @@ from fencepost.impl.publish import (
     Unknown,
 )
 from fencepost.impl.publish.context import GRACE_S, MAIN, STUCK_AFTER_S, BranchContext
+from fencepost.impl.publish.pace import WAIT_S
 from fencepost.impl.store import Store, open_store
 from fencepost.impl.store.layers.metered import Cost, Metered
 
 EPILOG = """Exit codes: 0 done, 1 something is damaged, 2 the request makes no sense, 3 others were first
 (nothing was published: run it again) or nobody knows yet (the line shows what settles it). URL:
-file:///directory or s3://bucket/prefix?endpoint=... Example:
+file:///directory, s3://bucket/prefix?endpoint=..., or the http://host:port of a server, whose token is in
+$FENCEPOST_CATALOG_TOKEN. Example:
 fencepost catalog put file:///data/shop person=people.csv --key id."""
 INTERRUPTED = (
     "interrupted: if a commit had begun, the next command that writes settles it, whole or not at all; "
@@ -92,6 +95,15 @@ STUCK_AFTER = click.option(
     metavar="SECONDS",
     help="Wait so long for the unfinished commit of another that is in the way, then end it and go on.",
 )
+WAIT = click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0),
+    default=WAIT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Begin again for so long when other writers are first.",
+)
 AT = click.option("--at", type=click.IntRange(1), metavar="MANIFEST", help="An earlier state; see `log`.")
 
 
@@ -105,17 +117,21 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with `--grace` and `--stuck-after` if it writes, `--record` and
-    `--json`.
+    """Add a command on the catalog at URL, with `--grace`, `--stuck-after` and `--wait` if it writes,
+    `--record` and `--json`.
     """
-    waits = (GRACE, STUCK_AFTER) if AUTHOR in parameters else ()
+    waits = (GRACE, STUCK_AFTER, WAIT) if AUTHOR in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:
         @functools.wraps(act)
         def with_url(
-            url: str, grace_s: float = GRACE_S, stuck_after_s: float = STUCK_AFTER_S, **options: Any
+            url: str,
+            grace_s: float = GRACE_S,
+            stuck_after_s: float = STUCK_AFTER_S,
+            wait_s: float = WAIT_S,
+            **options: Any,
         ) -> Result:
-            with _Requests.of_command(grace_s, stuck_after_s) as requests:
+            with _Requests.of_command(grace_s, stuck_after_s, wait_s) as requests:
                 result = act(url, **options)
             return result._replace(found={"url": url, **result.found, "storage": requests.to_json()})
 
@@ -131,15 +147,16 @@ class _Requests:
 
     grace_s: float
     stuck_after_s: float
+    wait_s: float
     opened: contextlib.ExitStack
     costs: list[Cost] = field(default_factory=list)
     """A cost for each store that the command opened, one after the other."""
 
     @staticmethod
     @contextlib.contextmanager
-    def of_command(grace_s: float, stuck_after_s: float) -> "Iterator[_Requests]":
+    def of_command(grace_s: float, stuck_after_s: float, wait_s: float) -> "Iterator[_Requests]":
         with contextlib.ExitStack() as opened:
-            requests = _Requests(grace_s, stuck_after_s, opened)
+            requests = _Requests(grace_s, stuck_after_s, wait_s, opened)
             opened.callback(_REQUESTS.reset, _REQUESTS.set(requests))
             yield requests
 
@@ -162,6 +179,13 @@ _REQUESTS: ContextVar[_Requests] = ContextVar("requests of this command")
 
 
 # Opening.
+
+TOKEN = "FENCEPOST_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
+"""The variable that holds the token for a server."""
+
+
+def is_server(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
 
 
 def exists(url: str) -> bool:
@@ -200,11 +224,13 @@ def _open(
             create=create,
             grace_s=requests.grace_s,
             stuck_after_s=requests.stuck_after_s,
+            wait_s=requests.wait_s,
             tables=tables,
             layer=lambda store: requests.count(recorded_store(store, url, "publish")),
+            token=os.environ.get(TOKEN, ""),
         )
     except Absent:
-        if exists(url):
+        if is_server(url) or exists(url):
             raise
         raise BadRequest(f"there is no catalog at {url}; make one: fencepost catalog init {url}") from None
 
