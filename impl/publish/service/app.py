@@ -32,6 +32,7 @@ from fencepost.impl.http.tokens import Holder, Tokens
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.catalog import Catalog
 from fencepost.impl.publish.commit import Published
+from fencepost.impl.publish.context import STUCK_AFTER_S
 from fencepost.impl.publish.documents import Manifest
 from fencepost.impl.publish.errors import (
     Dangling,
@@ -75,7 +76,7 @@ class Setup:
     tokens: Tokens[Holder] | None = None
     limits: Limits = LIMITS
     wait_s: float = WAIT_S
-    stuck_after_s: float | None = None
+    stuck_after_s: float = STUCK_AFTER_S
 
 
 class CatalogServer(Service):
@@ -204,8 +205,13 @@ class CatalogServer(Service):
         return queue
 
     def _join(self, branch: str) -> Catalog:
-        more = {} if self._setup.stuck_after_s is None else {"stuck_after_s": self._setup.stuck_after_s}
-        return Catalog.open(self._meter, author=self._setup.author, mode="join", branch=branch, **more)
+        return Catalog.open(
+            self._meter,
+            author=self._setup.author,
+            mode="join",
+            branch=branch,
+            stuck_after_s=self._setup.stuck_after_s,
+        )
 
     def _make_room(self) -> None:
         if len(self._queues) + len(self._opening) < BRANCHES_MAX:

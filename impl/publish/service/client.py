@@ -60,7 +60,10 @@ class Server:
     """One server's address, and its answers."""
 
     def __init__(self, url: str, client: httpx.Client, token: str) -> None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            parts = urlsplit("")
         if (
             not url.startswith(_PLACES)
             or not parts.hostname
@@ -106,8 +109,8 @@ def _error(answer: httpx.Response) -> PublishError:
         return Invalid(f"{message}; give a token that allows it")
     made = getattr(errors, str(fields.get("type", "")), None)
     if made is errors.Dangling:
-        where = {name: fields.get(name) for name in ("table", "column", "value")}
-        return errors.Dangling(message, **where)  # type: ignore[arg-type] - as the server sent them
+        table, column = (str(fields.get(name, "")) for name in ("table", "column"))
+        return errors.Dangling(message, table=table, column=column, value=fields.get("value"))
     if made is errors.Conflicted or not (isinstance(made, type) and issubclass(made, PublishError)):
         return Invalid(message or f"the server answered {answer.status_code}")
     return made(message)
@@ -134,7 +137,8 @@ class ServedStore(Store):
                     raise Invalid("a server takes commits only: open the store itself for this")
             except _Unanswered:
                 continue
-            return reply  # type: ignore[no-any-return] - the reply of this request
+            answered: R = reply
+            return answered
         if self._fallback is not None:
             return self._fallback.send(request)
         return request.ends(Outcome.THROTTLED, "no server answers")

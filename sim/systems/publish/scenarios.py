@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
+from fencepost.impl.publish.service.committer import Committer, Figures
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.layers.metered import Metered
 from fencepost.properties.publish import PublishCoverage, PublishRefinement, parquet_cache
 from fencepost.properties.publish.checks import Change, knows, person
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
@@ -153,6 +155,22 @@ def group(run: ScenarioRun) -> None:
     _writer(run, "bob", "bob counts")
 
 
+def served(run: ScenarioRun) -> None:
+    """Two servers of one catalog. A client sends a change to one of them, which publishes another one after
+    it. Whatever became of the first change, its client sends it again, to the other server."""
+    run.found({"ann renames": RENAME, "ann adds": ADD})
+
+    def live(name: str, *messages: str) -> None:
+        catalog, store = run.warm(name, stuck_after_s=0.0)
+        server = Committer(lambda: catalog, Metered(store), Figures())
+        for message in messages:
+            run.order(server, message)
+        server.close()
+
+    for name, messages in (("ann", ("ann renames", "ann adds")), ("bob", ("ann renames",))):
+        run.world.spawn(partial(live, name, *messages), name=name, restart=False, may_raise=(PublishError,))
+
+
 def anything(run: ScenarioRun) -> None:
     """Any of the model's four kinds of plan, beside another plan, a claim or a cleanup: for coverage."""
     ann = run.world.pick("ann", sorted(ANNS))
@@ -196,17 +214,22 @@ SCENARIOS: dict[str, Setup] = {
     # The node that it removes is one that an edge points at.
     "alone": partial(alone, message="ann removes 2", change=REMOVE, edge=True),
     "group": group,
+    "served": served,
     "anything": anything,
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that one explores to the end while waiting, with a crash and a lost reply."""
-SKEWED = ("joiner", "impatient")
+SKEWED = ("joiner", "impatient", "served")
 """Those in which recovery may take up the plan of a live writer: a clock is off by more than the grace
 window, or the plan was in the way for too long."""
 
 
 PLANS_MAX, CLAIMS_MAX = 8, 6
 """The largest sizes of the observed machine. Runs with more of either are judged up to the excess."""
+
+
+NOT_TWO_ALONE = ("crowd", "cleaner", "housekeeper", "impatient", "group", "served", "anything")
+"""Those with other processes than two that publish one plan each and open: costs differ there."""
 
 
 class Size(NamedTuple):
@@ -256,7 +279,7 @@ def play(
     else:
         scenario = run.world.pick("scenario", SMALL) if scenario == "small" else scenario
         SCENARIOS[scenario](run)
-    run.two_alone = scenario not in ("crowd", "cleaner", "housekeeper", "impatient", "group", "anything")
+    run.two_alone = scenario not in NOT_TWO_ALONE
     declare_checks(run)
     # The order in which requests take effect on a real store is unknown.
     if isinstance(run.world, World):
