@@ -39,8 +39,10 @@ from fencepost.impl.store.requests import Request as StoreRequest
 from fencepost.impl.store.urls import open_store, without_user
 
 CONNECT_S = 5.0
-ANSWER_S = 60.0
-"""Seconds for one answer; a server answers an order after half of them, if it is undecided."""
+ANSWER_S = 30.0
+"""Seconds for one answer."""
+ORDER_S = 20.0
+"""Seconds for which a server attempts an order before it answers that it is undecided."""
 RETRY_AFTER_S_MAX = 30.0
 """The longest `Retry-After` that a client honours."""
 _PLACES = ("http://", "https://")
@@ -188,6 +190,7 @@ class ServedCatalog(Catalog):
         self._own: Catalog | None = None
         """This process's own handle, once no server answered."""
         self._preferred = 0
+        self._wait_s = handle.context.wait_s
         self._is_behind = False
 
     @property
@@ -219,6 +222,21 @@ class ServedCatalog(Catalog):
                 ends.append(error)
         return ends
 
+    def write(
+        self,
+        change: Callable[[Transaction], Any],
+        *,
+        attempts: int | None = None,
+        wait_s: float | None = None,
+        message: str = "",
+    ) -> Published | Unknown:
+        """Publish what `change` does; it is decided anew when what it has read was changed."""
+        before, self._wait_s = self._wait_s, self._wait_s if wait_s is None else wait_s
+        try:
+            return super().write(change, attempts=attempts, wait_s=wait_s, message=message)
+        finally:
+            self._wait_s = before
+
     def settle(self, unknown: Unknown) -> Published | Unknown | None:
         """Return the end of an unknown request: Published, or still Unknown, because a server may have it."""
         for manifest in self.log(unknown.base):
@@ -234,7 +252,7 @@ class ServedCatalog(Catalog):
     def _publish_one(self, draft: Draft) -> Published | Unknown:
         order = self._order(draft)
         context = self._handle.context
-        pace = Pace(context.env, context.wait_s)
+        pace = Pace(context.env, self._wait_s)
         sent = False
         while True:
             why = ""
@@ -271,6 +289,7 @@ class ServedCatalog(Catalog):
             "message": draft.message,
             "snapshot": draft.snapshot.id if has_read and isinstance(draft, Transaction) else None,
             "changes": changes,
+            "wait_s": ORDER_S,
         }
 
     def _published(self, answer: httpx.Response) -> Published:
