@@ -59,14 +59,16 @@ class Serving:
         self.address = found[1]
 
     def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait(60)
+        self._end(signal.SIGKILL)
 
     def stop(self) -> int:
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
         assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        with self.process as process:
+            process.send_signal(number)
+            return process.wait(SECONDS_MAX)
 
 
 @contextmanager
@@ -124,8 +126,8 @@ def test_a_killed_server_loses_nothing_and_commits_nothing_twice(
                     server.start()
     finally:
         code = server.stop()
-    assert (code, due) == (0, [])
     check(url, ends, expected)
+    assert (code, due) == (0, [])
 
 
 def test_writers_go_on_at_another_server_while_one_is_killed(url: str) -> None:

@@ -121,14 +121,28 @@ def _error(answer: httpx.Response) -> PublishError:
 class ServedStore(Store):
     """Reads the objects of a catalog: from the servers in turn, then from the store, if that is known."""
 
-    def __init__(self, servers: Sequence[Server], fallback: Store | None, env: Environment) -> None:
+    def __init__(
+        self, servers: Sequence[Server], fallback: Store | None, env: Environment, wait_s: float
+    ) -> None:
         self.url = servers[0].url
         self.env = env
         self._servers = servers
         self._fallback = fallback
+        self._wait_s = wait_s
 
     def send(self, request: StoreRequest[R]) -> R:
+        """The reply of the first that answers. A server that is started again is waited for."""
+        pace = Pace(self.env, self._wait_s)
+        while True:
+            try:
+                return self._send(request)
+            except _Unanswered as error:
+                if not pace.pause():
+                    raise StoreUnavailable(f"{error}; start it, or name another one") from None
+
+    def _send(self, request: StoreRequest[R]) -> R:
         reply: Any
+        unanswered = None
         for server in self._servers:
             try:
                 if isinstance(request, Get):
@@ -137,13 +151,15 @@ class ServedStore(Store):
                     reply = self._list(server, request)
                 else:
                     raise Invalid("a server takes commits only: open the store itself for this")
-            except _Unanswered:
+            except _Unanswered as error:
+                unanswered = error
                 continue
             answered: R = reply
             return answered
         if self._fallback is not None:
             return self._fallback.send(request)
-        return request.ends(Outcome.THROTTLED, "no server answers")
+        assert unanswered is not None, "there is at least one server"
+        raise unanswered
 
     def verify(self) -> None:
         """A server that does not answer is found by the first request."""
@@ -346,7 +362,7 @@ def open_served(
             fallback = open_store(places.pop(), env)
             opened.callback(fallback.close)
         servers = [Server(url, client, token) for url in places]
-        store = layer(ServedStore(servers, fallback, env))
+        store = layer(ServedStore(servers, fallback, env, wait_s))
         context = BranchContext(store, env, branch, STANDARD, wait_s=wait_s)
         # A server joins the branch's writers: nothing that is opened through it claims.
         handle = Handle(
