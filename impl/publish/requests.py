@@ -2,8 +2,8 @@
 
 A client whose reply is lost cannot tell whether its change was committed, so it sends the change again, to
 the same server or to another one. Each change that may be repeated has a `Request`, with an id that the
-client chose. The plan that carries it out, and so its manifest, records that id: whoever executes the plan,
-and whenever, the record becomes visible with the rows, or never.
+client chose. The plan that carries it out, and so its manifest, records that id. The record becomes visible
+with the rows, or never, also if recovery executes the plan.
 
     1  Before a plan is made on a manifest, all manifests from `since` up to it are searched. If one of them
        records the id, the request is answered from there.

@@ -2,9 +2,8 @@
 
 A server is never the authority: it commits as every writer does, by the create of the next manifest. So two
 servers, or a server and writers with handles of their own, are as right as many writers, and only slower.
-What a writer without a server does by hand, a server does for its clients: it begins again when others were
-first, opens the branch again when it was fenced, and carries a request out once more when its outcome is
-unknown, which `requests` makes safe.
+For its clients a server begins again when others were first, and opens the branch again when it was fenced.
+It carries a request out once more when its outcome is unknown, which `requests` makes safe.
 
     ends = committer.attempt(orders)     # blocks; one group, one end for each order
 """

@@ -1,4 +1,4 @@
-"""What a server refuses, and by which limits; the server and its description read it."""
+"""The refusals and limits of a server, for the server and for its description."""
 
 from collections.abc import Mapping
 from typing import ClassVar
