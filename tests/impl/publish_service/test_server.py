@@ -29,6 +29,7 @@ from fencepost.impl.publish.service import app
 from fencepost.impl.publish.service.client import open_served
 from fencepost.impl.publish.service.committer import Committer
 from fencepost.impl.store.memory import MemoryStore
+from fencepost.impl.store.requests import ANYTHING
 
 from .serving import Served, founded, order, serving
 
@@ -163,6 +164,7 @@ def test_a_branch_that_is_missing_or_misnamed_is_refused_and_not_kept(served: Se
     ],
 )
 def test_only_objects_of_the_catalog_are_read(served: Served, path: str) -> None:
+    served.server._setup.store.put("other/x", b"of somebody else", when=ANYTHING)
     assert served.client.get(f"{served.url}/v1/{path}").status_code in (400, 404)
 
 
