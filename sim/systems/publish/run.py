@@ -131,6 +131,8 @@ class ScenarioRun:
     """The change that each plan makes, by its message."""
     two_alone: bool = True
     """True if only two processes publish and open: the contract of costs is for those."""
+    plans: int = 0
+    """The most plans that the run makes, where it may plan a change more than once."""
     depth: int = 0
     tables: int = 0
     """Numbers of earlier commits, and of tables that no process touches."""

@@ -14,7 +14,7 @@ from fencepost.properties.publish import PublishCoverage, PublishRefinement, par
 from fencepost.properties.publish.checks import Change, knows, person
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
 from fencepost.sim.systems.publish.cost import costs
-from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, declare_checks
+from fencepost.sim.systems.publish.run import ATTEMPTS, OLD_S, ScenarioRun, declare_checks
 from fencepost.sim.world import World
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
@@ -159,6 +159,7 @@ def served(run: ScenarioRun) -> None:
     """Two servers of one catalog. A client sends a change to one of them, which publishes another one after
     it. Whatever became of the first change, its client sends it again, to the other server."""
     run.found({"ann renames": RENAME, "ann adds": ADD})
+    run.plans = 3 * ATTEMPTS
 
     def live(name: str, *messages: str) -> None:
         catalog, store = run.warm(name, stuck_after_s=0.0)
@@ -258,7 +259,7 @@ def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
 
 def lockstep_of(run: ScenarioRun, claims: int, *, skew: bool) -> Lockstep:
     """The model following this run, with room for so many claims."""
-    size = Size(min(max(len(run.changes), 2), PLANS_MAX), min(claims, CLAIMS_MAX), skew)
+    size = Size(min(max(len(run.changes), run.plans, 2), PLANS_MAX), min(claims, CLAIMS_MAX), skew)
     return Lockstep(READERS.of(size), run.world.findings, _fields, _note)
 
 
