@@ -12,6 +12,7 @@ nox.options.reuse_existing_virtualenvs = True
 
 BENCHMARKS = (
     "boto",
+    "catalog-writers",
     "clock",
     "cluster",
     "end-to-end",

@@ -12,6 +12,7 @@ import click
 
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.operating import Act, Parameter, Result
+from fencepost.commands.values import Address
 from fencepost.impl.environment import SystemEnvironment
 
 ENV = SystemEnvironment()
@@ -22,6 +23,17 @@ TLS: tuple[Parameter, ...] = (
     ),
     click.option("--tls-key", "key", metavar="FILE", help="Key of the certificate."),
 )
+
+
+def check_reach(listen: Address, tokens: str | None, *, anonymous: bool, system: str, risk: str) -> None:
+    """Refuse an address that other machines reach, unless there are tokens or none are wanted."""
+    if anonymous and tokens is not None:
+        raise BadRequest("--anonymous serves without tokens; leave it or --tokens out")
+    if not (anonymous or tokens is not None or is_local(listen.host)):
+        raise BadRequest(
+            f"--listen {listen} can be reached by other machines, and everyone could {risk}: "
+            f"give --tokens FILE (see `fencepost {system} enrol`), or --anonymous"
+        )
 
 
 def check_tls(certificate: str | None, key: str | None) -> None:

@@ -25,7 +25,7 @@ from fencepost.commands.operating import (
     refuse_memory,
 )
 from fencepost.commands.recording import record_store_option, recorded_store
-from fencepost.commands.serving import TLS, add_token_commands, check_tls, is_local, open_tokens
+from fencepost.commands.serving import TLS, add_token_commands, check_reach, check_tls, is_local, open_tokens
 from fencepost.commands.values import Address, FiniteNumber, WholeNumber, listen_option, size_option
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.store.errors import Misuse, StoreError
@@ -225,7 +225,7 @@ def serve(
     if durability == "local" and not state:
         raise BadRequest("--durability local needs --state")
     check_tls(certificate, key)
-    _check_reach(listen, tokens, anonymous=anonymous)
+    check_reach(listen, tokens, anonymous=anonymous, system="streams", risk="delete every stream")
     access = Access(open_tokens(tokens, "streams"), origins)
     if access.tokens is not None and not (is_local(listen.host) or certificate):
         print_error(f"{listen.host} is not local: put a TLS proxy in front, tokens travel unencrypted")
@@ -258,16 +258,6 @@ def serve(
             background.close()
             node.close()
     return Result({})
-
-
-def _check_reach(listen: Address, tokens: str | None, *, anonymous: bool) -> None:
-    if anonymous and tokens is not None:
-        raise BadRequest("--anonymous serves without tokens; leave it or --tokens out")
-    if not (anonymous or tokens is not None or is_local(listen.host)):
-        raise BadRequest(
-            f"--listen {listen} can be reached by other machines, and everyone could delete every stream: "
-            "give --tokens FILE (see `fencepost streams enrol`), or --anonymous"
-        )
 
 
 @subcommand(

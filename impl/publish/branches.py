@@ -5,7 +5,7 @@ A merge is a fast-forward, which adopts the tables of the other branch, or else 
 
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.chain import newest_of
-from fencepost.impl.publish.commit import PlanResult, Published, Unknown, execute
+from fencepost.impl.publish.commit import Committed, PlanResult, Published, Unknown, execute
 from fencepost.impl.publish.context import MAIN, BranchContext, Handle, delete_sidecar
 from fencepost.impl.publish.documents import (
     Action,
@@ -76,7 +76,7 @@ def fast_forward(handle: Handle, target: Manifest, source: Manifest) -> Publishe
         if (new := source.tables.get(table)) != target.tables.get(table)
     )
     if not actions:
-        return Published(target, target.plan)
+        return Committed.of(target, target.plan)
     plan = handle.draft(
         "merge",
         actions=actions,

@@ -20,7 +20,7 @@ from fencepost.impl.environment import Environment
 from fencepost.impl.publish import branches, constraints, keys, recovery
 from fencepost.impl.publish.cache import Contents, Run, TableReader
 from fencepost.impl.publish.cleanup import Cleaned, cleanup
-from fencepost.impl.publish.commit import Published, Unknown, execute
+from fencepost.impl.publish.commit import Committed, Published, Unknown, execute
 from fencepost.impl.publish.context import (
     GRACE_S,
     MAIN,
@@ -35,17 +35,18 @@ from fencepost.impl.publish.documents import Entry, Manifest, PublishPlan, read_
 from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView, Unchanged
 from fencepost.impl.publish.merging import base_of, merge_rows
 from fencepost.impl.publish.opening import open_branch
+from fencepost.impl.publish.pace import WAIT_S, Pace
 from fencepost.impl.publish.planner import ALL_TABLES, Draft, Planner
 from fencepost.impl.publish.pressure import STANDARD as STANDARD_PRESSURE
 from fencepost.impl.publish.pressure import Debt, Pressure
 from fencepost.impl.publish.publisher import claim, publish
+from fencepost.impl.publish.requests import Request, Requests, first_of_each, other_changes
 from fencepost.impl.publish.safeguards import STANDARD, Safeguards
 from fencepost.impl.publish.scan import Scan
 from fencepost.impl.publish.schema import Row, Schema, to_arrow
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.urls import open_store
 
-WRITE_ATTEMPTS = 5
 COMPACT_ATTEMPTS = 5
 """The protocol's own limit against live writers."""
 KEEP = 20
@@ -209,12 +210,13 @@ class Catalog:
         self._plans = 0
         self.slowed_s = 0.0
         """Seconds for which commits waited because cleanup lags."""
+        self._requests = Requests(handle.context)
         self.notices: list[Notice] = []
         """The findings of the recovery at opening."""
 
     @staticmethod
     def open(
-        store: Store | str,
+        store: Store | str | Sequence[str],
         *,
         env: Environment | None = None,
         author: str = "",
@@ -223,23 +225,45 @@ class Catalog:
         create: bool = False,
         grace_s: float = GRACE_S,
         stuck_after_s: float = STUCK_AFTER_S,
+        wait_s: float = WAIT_S,
         safeguards: Safeguards = STANDARD,
         tables: Sequence[str] = (),
         pressure: Pressure = STANDARD_PRESSURE,
         layer: Callable[[Store], Store] = lambda store: store,
+        token: str = "",
     ) -> "Catalog":
         """Open a branch to claim it (fencing earlier writers), to join its writers, or to read it.
 
-        Naming the `tables` that will be used saves a step of requests at the first use. `pressure` has the
-        limits from which on commits are slowed and refused because cleanup lags. `layer` may wrap the store,
-        for instance in one that counts requests.
+        `write` begins again for `wait_s` when others are first. Naming the `tables` that will be used saves a
+        step of requests at the first use. `pressure` has the limits from which on commits are slowed and
+        refused because cleanup lags. `layer` may wrap the store, for instance in one that counts requests.
+
+        In the place of a store there may be the address of a server, `http://...`, with the `token` that it
+        wants; or several places, which are tried in their order (`fencepost.impl.publish.service.client`).
         """
         if mode not in list(Mode):
             raise Invalid(f"mode is {mode!r}; choose one of {', '.join(Mode)}")
+        if not isinstance(store, Store):
+            first = store if isinstance(store, str) else next(iter(store), "")
+            if first.startswith(("http://", "https://")):
+                from fencepost.impl.publish.service.client import open_served
+
+                return open_served(
+                    store,
+                    env=env,
+                    author=author,
+                    mode=mode,
+                    branch=branch,
+                    token=token,
+                    wait_s=wait_s,
+                    layer=layer,
+                )
+            if not isinstance(store, str):
+                raise Invalid("several places begin with the address of a server, http://host:port")
         owns_store = isinstance(store, str)
         opened = layer(open_store(store, env) if isinstance(store, str) else store)
         keys.check_name(branch, "branch")
-        context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s, stuck_after_s)
+        context = BranchContext(opened, env or opened.env, branch, safeguards, grace_s, stuck_after_s, wait_s)
         handle = Handle(context, TableReader(context), author or "somebody", Mode(mode))
         catalog = Catalog(handle, owns_store=owns_store, pressure=pressure)
         try:
@@ -290,6 +314,11 @@ class Catalog:
     def manifest(self) -> Manifest:
         """The newest manifest this handle knows."""
         return self._handle.latest
+
+    @property
+    def is_obstructed(self) -> bool:
+        """True if the unfinished plan of another was in the way of the last publish."""
+        return self._handle.obstacle is not None
 
     def refresh(self) -> Manifest:
         """Catch up with the commits of others: one step of two requests if there are none."""
@@ -361,6 +390,8 @@ class Catalog:
     def _publish_now(self, drafts: Sequence[Draft]) -> list[Published | Unknown | PublishError]:
         handle = self._handle
         handle.check_writable()
+        if any(draft.request and draft.request.since > handle.latest.id for draft in drafts):
+            self.refresh()
         try:
             return self._publish_all(handle.latest, drafts)
         except StaleView:
@@ -373,7 +404,14 @@ class Catalog:
     ) -> list[Published | Unknown | PublishError]:
         planner = Planner(latest, self._handle.reader, self._handle.context.safeguards)
         results: list[Published | Unknown | PublishError | None] = [None] * len(drafts)
+        requests = [draft.request for draft in drafts if draft.request is not None]
+        self._requests.search(requests, latest)
+        twins = first_of_each(requests)
         for at, draft in enumerate(drafts):
+            if draft.request is not None:
+                results[at] = self._answered(draft.request, twins[draft.request.id], latest)
+                if results[at] is not None or draft.request is not twins[draft.request.id]:
+                    continue
             changed = planner.changed_read(draft)
             if changed is None and isinstance(draft, Transaction):
                 changed = _changed(draft.snapshot.manifest, latest, draft)
@@ -387,7 +425,25 @@ class Catalog:
                 results[at] = error
         result = self._publish(planner, latest) if None in results else None
         nothing = Unchanged("nothing to publish: the changes leave every table as it is")
-        return [error or result or nothing for error in results]
+        ends = [error or result or nothing for error in results]
+        by_request = {id(draft.request): end for draft, end in zip(drafts, ends, strict=True)}
+        return [
+            by_request[id(twins[draft.request.id])] if draft.request and results[at] is None else ends[at]
+            for at, draft in enumerate(drafts)
+        ]
+
+    def _answered(
+        self, request: Request, first: Request, latest: Manifest
+    ) -> Published | PublishError | None:
+        """The end of a request that was published before, or cannot be; None if it is to be published.
+
+        `first` is the first request of the group with this id.
+        """
+        if request.since > latest.id:
+            return Invalid(f"branch {self.branch} has no manifest {request.since}; its newest is {latest.id}")
+        if request.digest != first.digest:
+            return other_changes(request, "was sent at the same time")
+        return self._requests.answer(request)
 
     def _publish(self, planner: Planner, latest: Manifest) -> Published | Unknown | None:
         handle = self._handle
@@ -396,21 +452,29 @@ class Catalog:
         if planned is None:
             return None
         result = publish(handle, planned.plan, latest, planned.fragments)
-        if isinstance(result, Published) and result.manifest.plan == planned.plan.id:
+        if isinstance(result, Committed) and result.manifest.plan == planned.plan.id:
             for table, contents in planned.contents.items():
                 handle.reader.cache.put(result.manifest.tables[table].pin, contents)
         return result
 
     def write(
-        self, change: Callable[[Transaction], Any], *, attempts: int = WRITE_ATTEMPTS, message: str = ""
+        self,
+        change: Callable[[Transaction], Any],
+        *,
+        attempts: int | None = None,
+        wait_s: float | None = None,
+        message: str = "",
     ) -> Published | Unknown:
         """Publish what `change` does to a transaction; begin again when others were first.
 
-        Attempts that find the same unfinished plan in the way do not count: it is soon over, one way or
-        another.
+        It begins again for `wait_s`, by default the time that was given when the catalog was opened. With
+        `attempts` it begins so often instead. Attempts that find the same unfinished plan in the way do not
+        count: it is soon over, one way or another.
         """
-        if attempts < 1:
+        if attempts is not None and attempts < 1:
             raise Invalid(f"attempts is {attempts}; try at least once")
+        context = self._handle.context
+        pace = Pace(context.env, context.wait_s if wait_s is None else wait_s)
         attempt, obstacle = 0, None
         self._handle.check_writable()
         self._wait_for_cleanup()  # before the draft: a pause after it would make conflicts likely
@@ -419,11 +483,14 @@ class Catalog:
             change(transaction)
             try:
                 return _result(self._publish_now([transaction])[0])
-            except StaleView:
+            except StaleView as error:
                 before, obstacle = obstacle, self._handle.obstacle
-                if attempt >= attempts - 1 and not _passes(before, obstacle):
-                    raise
-                self._handle.context.back_off(min(attempt, attempts - 1))
+                if attempts is not None:
+                    if attempt >= attempts - 1 and not _passes(before, obstacle):
+                        raise
+                    context.back_off(min(attempt, attempts - 1))
+                elif not pace.pause():
+                    raise _too_late(error, pace, context.store.url) from error
                 attempt += 1
                 self.refresh()
 
@@ -433,7 +500,7 @@ class Catalog:
         sidecar = self._handle.context.sidecar(unknown.plan)
         published = next((m for m in self.log(unknown.base) if m.plan == unknown.plan), None)
         if published is not None:
-            return Published(published, unknown.plan)
+            return Committed.of(published, unknown.plan)
         if sidecar is not None or self._handle.context.chain.boundary.read() > unknown.base:
             return unknown
         return None
@@ -459,7 +526,7 @@ class Catalog:
         """Create a branch from this one as it is, or as it was at an earlier manifest."""
         return branches.create(self._handle, name, self.refresh() if at is None else self._at(at))
 
-    def merge(self, name: str, *, attempts: int = WRITE_ATTEMPTS) -> Published | Unknown:
+    def merge(self, name: str, *, attempts: int | None = None) -> Published | Unknown:
         """Merge branch `name` into this one: by a fast-forward if possible, else row by row.
 
         Raises `Conflicted` if both branches changed the same row differently since their last common state.
@@ -545,6 +612,14 @@ def _result(result: Published | Unknown | PublishError) -> Published | Unknown:
     if isinstance(result, PublishError):
         raise result
     return result
+
+
+def _too_late(error: StaleView, pace: Pace, url: str) -> StaleView:
+    times = "once" if pace.attempts == 1 else f"{pace.attempts} times"
+    return StaleView(
+        f"others were first {times}, until the time was over; the last time: {error}. Where many writers "
+        f"meet, let them share one server (fencepost catalog serve {url}), or wait longer"
+    )
 
 
 def _passes(before: Notice | None, now: Notice | None) -> bool:

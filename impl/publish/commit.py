@@ -51,14 +51,21 @@ CLAIMS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Visible, for ever, in `manifest` (or, if found out late, before it)."""
+    """Visible, for ever, in the manifest with this id (or, if found out late, before it)."""
 
-    manifest: Manifest
+    id: int
     plan: str
 
-    @property
-    def id(self) -> int:
-        return self.manifest.id
+
+@dataclass(frozen=True, slots=True)
+class Committed(Published):
+    """Published, by whoever executed the plan."""
+
+    manifest: Manifest
+
+    @staticmethod
+    def of(manifest: Manifest, plan: str) -> "Committed":
+        return Committed(manifest.id, plan, manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,7 @@ class Blocked:
     """The heads that were created."""
 
 
-PlanResult = Published | Unknown | Refused | Blocked
+PlanResult = Committed | Unknown | Refused | Blocked
 
 
 def execute(
@@ -217,20 +224,20 @@ def _commit(
         winners: Sequence[Manifest] = ()
         if found.plan == plan.id:
             if found.id in held or _above_boundary(context, found):
-                return Published(found, plan.id)
+                return Committed.of(found, plan.id)
         else:
             news = context.chain.after(manifest.id - 1)
             winners, whole = context.manifests(news), whole and news.whole
             mine = next((winner for winner in winners if winner.plan == plan.id), None)
             if mine is not None and news.whole and (mine.id in held or _above_boundary(context, mine)):
-                return Published(mine, plan.id)
+                return Committed.of(mine, plan.id)
         if winners:
             newest: Manifest | None = winners[-1]
         else:
             newest, whole = context.newest(), False
         assert newest is not None, "a chain that had an entry keeps its newest"
         if _contains(newest, placed, plan):
-            return Published(newest, plan.id)
+            return Committed.of(newest, plan.id)
         refused = conflict(context, plan, newest, winners, epoch)
         if refused is not None:
             return Refused(refused.why, refused.text, newest, whole)

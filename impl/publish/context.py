@@ -18,6 +18,7 @@ from fencepost.impl.publish.documents import (
     read_version,
 )
 from fencepost.impl.publish.errors import Absent, Fenced, Invalid, StoreUnavailable
+from fencepost.impl.publish.pace import WAIT_S
 from fencepost.impl.publish.safeguards import Epoch, Safeguards
 from fencepost.impl.store import ABSENT, ANYTHING
 from fencepost.impl.store.requests import Delete, Get, List, Outcome, Put
@@ -37,6 +38,8 @@ class BranchContext(Context):
     safeguards: Safeguards
     grace_s: float = GRACE_S
     stuck_after_s: float = STUCK_AFTER_S
+    wait_s: float = WAIT_S
+    """Seconds for which a write begins again when others were first."""
     retry: RetryPolicy = field(default=RETRY, kw_only=True)
     boundary_seen: int = field(default=0, init=False)
     """The highest boundary of this branch in any reply."""

@@ -106,6 +106,14 @@ class MergedBranch(NamedTuple):
     at: int
 
 
+class Recorded(NamedTuple):
+    """A request of a client, in the plan and the manifest that carry it out, so that no other does."""
+
+    id: str
+    digest: str
+    """Of the changes that it asks for."""
+
+
 class Merges(NamedTuple):
     """The state that a plan merges: incarnation of a branch, number of its manifest, digest of its tables."""
 
@@ -140,6 +148,7 @@ class Manifest:
     """By incarnation of a merged branch, the digest of its tables when it was merged last."""
     merged_ids: Mapping[str, MergedBranch] = field(default_factory=dict)
     undoes: str = ""
+    requests: tuple[Recorded, ...] = ()
 
     @property
     def deleted(self) -> bool:
@@ -157,6 +166,7 @@ class Manifest:
                 "writer_epoch": self.epoch,
                 **{name: getattr(self, name) for name in _OF_MANIFEST},
                 "lineage": {name: getattr(self, name) for name in _OF_LINEAGE},
+                **_shown(self.requests),
                 "schema": {"hash": self.schema_hash, "since": self.schema_since},
                 "tables": {name: entry.to_json() for name, entry in self.tables.items()},
                 "swept": {"id": self.swept_id, "horizon": self.swept_horizon},
@@ -177,11 +187,21 @@ class Manifest:
             tables={name: Entry.from_json(entry) for name, entry in found["tables"].items()},
             swept_id=found["swept"]["id"],
             swept_horizon=found["swept"]["horizon"],
+            requests=_recorded(found),
         )
 
 
 _OF_MANIFEST = ("branch", "id", "plan", "kind", "incarnation", "origin", "merged", "merged_ids")
 _OF_LINEAGE = ("author", "time_ns", "message", "members", "undoes")
+
+
+def _shown(requests: tuple[Recorded, ...]) -> dict[str, Any]:
+    """Nothing where there are none, as in every commit that no server made."""
+    return {"requests": requests} if requests else {}
+
+
+def _recorded(found: Mapping[str, Any]) -> tuple[Recorded, ...]:
+    return tuple(Recorded(*pair) for pair in found.get("requests", ()))
 
 
 def read_manifest(body: bytes, what: str = "manifest") -> Manifest:
@@ -310,6 +330,7 @@ class PublishPlan:
     merges: Merges | None = None
     undoes: str = ""
     horizon: str = ""
+    requests: tuple[Recorded, ...] = ()
 
     @property
     def moving(self) -> tuple[Action, ...]:
@@ -333,7 +354,8 @@ class PublishPlan:
 
     def to_bytes(self) -> bytes:
         actions = [action.to_json() for action in self.actions]
-        return encode({"format": FORMAT, **_fields(self), "actions": actions})
+        fields = {name: value for name, value in _fields(self).items() if name != "requests"}
+        return encode({"format": FORMAT, **fields, **_shown(self.requests), "actions": actions})
 
     @staticmethod
     def from_bytes(body: bytes, what: str = "plan") -> "PublishPlan":
@@ -349,6 +371,7 @@ class PublishPlan:
                 "reads": {table: Pin(*pin) for table, pin in found["reads"].items()},
                 "hold": tuple(found["hold"]) if found["hold"] else None,
                 "merges": Merges(*found["merges"]) if found["merges"] else None,
+                "requests": _recorded(found),
             }
         )
 
@@ -412,6 +435,7 @@ def next_manifest(parent: Manifest | None, plan: PublishPlan, placed: Mapping[st
         message=plan.message,
         members=plan.members,
         undoes=plan.undoes,
+        requests=plan.requests,
         schema_hash=schema_hash,
         schema_since=parent.schema_since if parent and parent.schema_hash == schema_hash else number,
         tables=tables,

@@ -5,7 +5,8 @@
     │   ├── Dangling       an edge would point at a missing row
     │   ├── Unchanged      the change leaves every table as it is
     │   ├── Conflicted     two branches changed the same rows
-    │   └── Absent         the catalog, branch, table or snapshot does not exist (any more)
+    │   ├── Absent         the catalog, branch, table or snapshot does not exist (any more)
+    │   └── Forgotten      a request was perhaps published, and what would show it was cleaned up
     ├── StaleView          the caller: another write was first. Nothing was published, for ever; begin again
     ├── Fenced             another writer took over; final for this handle, reopen the catalog to go on
     ├── HeadAhead          the operator: the HEAD of a table is ahead of its manifest; run `repair`
@@ -69,6 +70,10 @@ class Conflicted(Invalid):
 
 class Absent(Invalid):
     """It does not exist, or was cleaned up."""
+
+
+class Forgotten(Invalid):
+    """The request may have been published earlier: what would show it was cleaned up."""
 
 
 class StaleView(PublishError):

@@ -19,7 +19,8 @@ from fencepost.impl.publish import constraints, keys
 from fencepost.impl.publish.cache import Contents, TableReader
 from fencepost.impl.publish.constraints import Constraint
 from fencepost.impl.publish.documents import Action, Entry, Manifest, Merges, PublishPlan
-from fencepost.impl.publish.errors import Absent, Dangling, Invalid
+from fencepost.impl.publish.errors import Absent, Dangling, Invalid, Unchanged
+from fencepost.impl.publish.requests import Request, recorded
 from fencepost.impl.publish.safeguards import Safeguards
 from fencepost.impl.publish.schema import Row, Schema
 from fencepost.impl.publish.tables import WorkingTable, write_runs
@@ -53,6 +54,8 @@ class Draft:
     message: str = ""
     merges: Merges | None = None
     """The branch whose changes these are."""
+    request: Request | None = None
+    """Set if the draft may be published by somebody else too, or was: it is published once."""
 
     def create_table(
         self, table: str, columns: Mapping[str, str], *, key: str, edges: Mapping[str, str] | None = None
@@ -158,6 +161,7 @@ class Planner:
         self._pins_schema = False
         self._members: list[str] = []
         self._merges: Merges | None = None
+        self._requests: list[Request] = []
 
     def add(self, draft: Draft) -> None:
         """Apply `draft`, or raise why it cannot be applied and change nothing."""
@@ -171,6 +175,8 @@ class Planner:
             for change in draft.changes:
                 self._apply(change, touched)
             self._check(touched)
+            if draft.request is not None:
+                self._pin_named(draft)
         except BaseException:
             self._tables, self._pinned = before, pinned
             raise
@@ -178,6 +184,7 @@ class Planner:
             change.verb in _REMOVING | _SCHEMA or change.table == ALL_TABLES for change in draft.changes
         )
         self._merges = draft.merges or self._merges
+        self._requests += [draft.request] if draft.request is not None else []
         self._members.append(draft.message)
 
     def changed_read(self, draft: Draft) -> str | None:
@@ -260,6 +267,13 @@ class Planner:
         if table not in self._snapshot.tables:
             raise Absent(f"there is no table {table!r}, and the transaction has read it; begin again")
         self._pinned.add(table)
+
+    def _pin_named(self, draft: Draft) -> None:
+        """Rely on every table that a request names, so that no other plan can carry it out as well."""
+        named = {change.table for change in draft.changes} - {ALL_TABLES}
+        if not any(self._tables[name].verbs for name in named):
+            raise Unchanged("nothing to publish: the changes leave every table as it is")
+        self._pinned |= named & self._snapshot.tables.keys()
 
     def _alter(self, table: WorkingTable, verb: str, details: Mapping[str, Any], touched: _Touched) -> None:
         schema = table.existing()
@@ -428,6 +442,7 @@ class Planner:
             reads=reads,
             schema_since=self._snapshot.schema_since if self._pins_schema else None,
             merges=self._merges,
+            requests=tuple(self._safeguards.requests_recorded(recorded(self._requests))),
         )
         return Planned(plan, tuple(fragments), contents)
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from fencepost.impl.publish.commit import (
     Blocked,
+    Committed,
     PlanResult,
-    Published,
     Refused,
     Unknown,
     Why,
@@ -31,7 +31,7 @@ AGAIN = "nothing was published; begin again from a fresh snapshot"
 
 def publish(
     handle: Handle, plan: PublishPlan, parent: Manifest, fragments: Sequence[Put] = ()
-) -> Published | Unknown:
+) -> Committed | Unknown:
     """Make `plan`, built on `parent`, visible; or raise why that failed.
 
     The parent is never taken from the handle: another thread may have refreshed that, and the expectations
@@ -48,7 +48,7 @@ def publish(
 def claim(handle: Handle) -> None:
     """Claim the next epoch: a manifest, created like any other, that fences all earlier writers."""
     result = execute(handle.context, handle.draft("claim"), handle.latest, handle.latest.epoch)
-    if not isinstance(result, Published):
+    if not isinstance(result, Committed):
         why = result.why if isinstance(result, Unknown) else "others claimed it again and again"
         raise StaleView(f"could not claim branch {handle.context.branch}: {why}; open the catalog again")
     handle.learn([result.manifest])
@@ -92,9 +92,9 @@ def _check_news(handle: Handle, plan: PublishPlan, parent: Manifest, probed: obj
     return newest
 
 
-def conclude(handle: Handle, plan: PublishPlan, result: PlanResult) -> Published | Unknown:
+def conclude(handle: Handle, plan: PublishPlan, result: PlanResult) -> Committed | Unknown:
     """Clean up behind `plan`, and return or raise its result."""
-    if isinstance(result, Published):
+    if isinstance(result, Committed):
         handle.learn([result.manifest])
         _retire(handle, plan)
     elif isinstance(result, Blocked):

@@ -32,8 +32,8 @@ from dataclasses import replace
 from fencepost.impl.publish import keys
 from fencepost.impl.publish.commit import (
     Blocked,
+    Committed,
     PlanResult,
-    Published,
     Refused,
     Unknown,
     Why,
@@ -121,7 +121,7 @@ def _recover_heads(handle: Handle, plan: PublishPlan, standing: Standing) -> Not
             if not tables:
                 return _retire(handle, plan, classified, "rolled-back" if undone else "retired")
             result, done = _undo(handle, plan, parent, tables), "rolled-back"
-        if isinstance(result, Published):
+        if isinstance(result, Committed):
             handle.learn([result.manifest])
             undone = done == "rolled-back"
             if undone and any(
@@ -264,7 +264,7 @@ def undo_own(handle: Handle, plan: PublishPlan, parent: Manifest, moved: Collect
         if not tables:
             return parent
         result = _undo(handle, plan, parent, tables)
-        if isinstance(result, Published):
+        if isinstance(result, Committed):
             return result.manifest
         if not isinstance(result, Refused) or result.why is not Why.STALE:
             return None
@@ -278,7 +278,7 @@ def finish_undo(handle: Handle, found: Version) -> bool:
     """
     parent = handle.latest
     undone = PublishPlan(found.undoes, handle.context.branch, "publish", "", 0, found.epoch, parent.id)
-    return isinstance(_undo(handle, undone, parent, {found.table}), Published)
+    return isinstance(_undo(handle, undone, parent, {found.table}), Committed)
 
 
 # Holds.
@@ -307,7 +307,7 @@ def _recover_hold(handle: Handle, plan: PublishPlan) -> Notice:
         result, done = execute(context, _occupying_plan(plan, parent), parent, epoch), "rolled-back"
     if plan.branch == handle.context.branch:
         handle.refresh()
-    if isinstance(result, Published):
+    if isinstance(result, Committed):
         return _retire(handle, plan, "complete", done)
     return _notice(plan, "complete", "left", SUPERSEDED)
 

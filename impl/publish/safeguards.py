@@ -13,7 +13,7 @@ import enum
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Version
+from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Recorded, Version
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.requests import Condition, Put
 
@@ -82,6 +82,16 @@ def pins_re_evaluated_on_retry(plan: PublishPlan, parent: Manifest) -> str | Non
     return next((table for table, pin in plan.reads.items() if parent.pin(table) != pin), None)
 
 
+def requests_recorded(requests: Sequence[Recorded]) -> Sequence[Recorded]:
+    """Return the requests that a plan records, and its manifest shows: all that it carries out."""
+    return requests
+
+
+def requests_searched(ids: range) -> Sequence[int]:
+    """Return the manifests in which a request is searched before it is planned: all that may have it."""
+    return ids
+
+
 def reads_checked_within_group(read: Sequence[str], changed: Collection[str]) -> str | None:
     """Return a table that a draft has read and an earlier draft of its group changed, or None."""
     return next((table for table in read if table in changed), None)
@@ -145,6 +155,8 @@ class Safeguards:
     reads_checked_within_group: Callable[[Sequence[str], Collection[str]], str | None] = (
         reads_checked_within_group
     )
+    requests_recorded: Callable[[Sequence[Recorded]], Sequence[Recorded]] = requests_recorded
+    requests_searched: Callable[[range], Sequence[int]] = requests_searched
     inbound_check_on_removal: Callable[[Sequence[object], Mapping[object, str]], object | None] = (
         inbound_check_on_removal
     )

@@ -45,6 +45,10 @@ from fencepost.impl.objects.wire.signature import (
     sign,
     signing_key,
 )
+from fencepost.impl.publish import Catalog
+from fencepost.impl.publish.service.app import CatalogServer
+from fencepost.impl.publish.service.app import Setup as CatalogSetup
+from fencepost.impl.publish.service.openapi import document as catalog_document
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.streams import Node
 from fencepost.impl.streams import Settings as StreamSettings
@@ -309,6 +313,38 @@ def collector(folder: Path, *, mode: Mode = Mode.S3_MANIFEST) -> Iterator[Target
         yield Target(service, operations)
 
 
+# The server of a catalog.
+
+
+@contextlib.contextmanager
+def catalog_server(folder: Path) -> Iterator[Target]:
+    store = MemoryStore()
+    with Catalog.open(store, create=True) as catalog, catalog.transaction() as txn:
+        txn.create_table("t", {"id": "int64", "x": "bytes"}, key="id")
+    service = CatalogServer(CatalogSetup(store, limits=LIMITS))
+    whole = {"request": "r", "since": 1, "snapshot": None, "author": "a", "message": "m", "wait_s": 1}
+    changes: Sequence[Any] = (
+        {"table": "t", "verb": "upsert", "rows": [{"id": 1, "x": {"bytes": "AA=="}}]},
+        {"table": "t", "verb": "delete", "keys": [1, {"float": "NaN"}]},
+        {"table": "u", "verb": "create", "columns": {"id": "string"}, "key": "id", "edges": {}},
+        {"table": "t", "verb": "limit", "columns": ["x"], "at_most": None},
+        {"table": "*", "verb": "read"},
+    )
+    bodies = [
+        json.dumps({**whole, "request": f"r{number}", "changes": [change]}).encode()
+        for number, change in enumerate(changes)
+    ]
+    keys = ("branch/main/manifest/00000000000000000001.json", "data/t/x", "recovery/../x", "other")
+    known = {"prefix": ("branch/", "data/"), "limit": ("1", "0"), "start": ("0", "5"), "stop": ("3",)}
+    operations = from_openapi(
+        catalog_document(LIMITS), {"branch": ("main", "none", "..", "a/b"), "key": keys}, {}, known, bodies
+    )
+    try:
+        yield Target(service, operations)
+    finally:
+        service.close()
+
+
 # Streams.
 
 STREAM_HEADERS: Mapping[str, Sequence[str]] = {
@@ -390,4 +426,5 @@ TARGETS: Mapping[str, Callable[[Path], contextlib.AbstractContextManager[Target]
     "spool": functools.partial(collector, mode=Mode.LOCAL_SPOOL),
     "streams": stream_server,
     "lifecycle": lifecycle_page,
+    "catalog": catalog_server,
 }

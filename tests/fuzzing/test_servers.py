@@ -22,8 +22,16 @@ from tests.fuzzing.connection import Log, Wire
 from tests.fuzzing.grammar import Maker, changed
 from tests.fuzzing.targets import LIMITS, STREAM_HEADERS, STREAM_QUERY, TARGETS, Target
 
-SHARES = {"s3": 18_000, "v1": 8_000, "ingest": 8_000, "spool": 4_000, "streams": 11_000, "lifecycle": 1_000}
-QUICK = {"s3": 300, "v1": 200, "ingest": 200, "spool": 60, "streams": 250, "lifecycle": 40}
+SHARES = {
+    "s3": 18_000,
+    "v1": 8_000,
+    "ingest": 8_000,
+    "spool": 4_000,
+    "streams": 10_000,
+    "lifecycle": 1_000,
+    "catalog": 1_000,
+}
+QUICK = {"s3": 300, "v1": 200, "ingest": 200, "spool": 60, "streams": 250, "lifecycle": 40, "catalog": 60}
 TOGETHER = 8
 """Requests in flight at once."""
 CACHED_FILES = 256

@@ -17,7 +17,7 @@ from fencepost.impl.publish import Catalog, Published, PublishError, verify
 from fencepost.impl.store import open_store
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
-from tests.impl.publish.scripted import Crashed, Scripted, without
+from tests.impl.publish.scripted import Crashed, Scripted, name_of, without
 
 HANDLES = 8
 MANIFEST = "branch/main/manifest/"
@@ -64,7 +64,7 @@ def append(catalog: Catalog, number: int, table: str = "person") -> str:
     draft = catalog.draft()
     draft.append(table, [{"id": number}])
     try:
-        return type(catalog.publish(draft)).__name__
+        return name_of(catalog.publish(draft))
     except PublishError as error:
         return type(error).__name__
 

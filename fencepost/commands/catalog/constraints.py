@@ -13,6 +13,7 @@ from fencepost.commands.catalog.group import (
 )
 from fencepost.commands.exit_codes import BadRequest
 from fencepost.commands.operating import Result
+from fencepost.impl.publish import Transaction
 from fencepost.impl.publish.constraints import TABLE as TABLE_OF_ALL
 from fencepost.impl.publish.constraints import Constraint
 
@@ -54,20 +55,22 @@ def constrain(
         raise BadRequest("--cascade takes one column, which is an edge, and no --at-most")
     limits = not cascade and not drop
     wanted = Constraint(table, columns, None if cascade else at_most or 1)
-    with writing(url, author, branch, tables=[table, TABLE_OF_ALL]) as catalog:
-        draft = catalog.draft(message)
+
+    def change(draft: Transaction) -> None:
         if drop:
-            tables = catalog.snapshot().tables
-            if TABLE_OF_ALL not in tables or catalog.snapshot().get(TABLE_OF_ALL, wanted.name) is None:
+            snapshot = draft.snapshot
+            if TABLE_OF_ALL not in snapshot.tables or snapshot.get(TABLE_OF_ALL, wanted.name) is None:
                 raise BadRequest(f"there is no constraint {wanted.name!r}; nothing was removed")
             draft.drop_constraint(wanted.name)
         elif cascade:
             draft.cascade(table, columns[0])
         else:
             draft.limit(table, columns, at_most or 1)
+
+    with writing(url, author, branch, tables=[table, TABLE_OF_ALL]) as catalog:
         text = f"{'dropped' if drop else 'declared'} {wanted.name}" + (f" {wanted.at_most}" if limits else "")
         return committed(
-            catalog.publish(draft),
+            catalog.write(change, message=message),
             url,
             branch,
             lambda id_: f"published as manifest {id_}: {text}",

@@ -10,6 +10,7 @@ cleanup lags too far behind                          exit 3, and what reduces wh
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -48,12 +49,14 @@ from fencepost.impl.publish import (
     Unknown,
 )
 from fencepost.impl.publish.context import GRACE_S, MAIN, STUCK_AFTER_S, BranchContext
+from fencepost.impl.publish.pace import WAIT_S
 from fencepost.impl.store import Store, open_store
 from fencepost.impl.store.layers.metered import Cost, Metered
 
 EPILOG = """Exit codes: 0 done, 1 something is damaged, 2 the request makes no sense, 3 others were first
 (nothing was published: run it again) or nobody knows yet (the line shows what settles it). URL:
-file:///directory or s3://bucket/prefix?endpoint=... Example:
+file:///directory, s3://bucket/prefix?endpoint=..., or the http://host:port of a server, whose token is in
+$FENCEPOST_CATALOG_TOKEN. Example:
 fencepost catalog put file:///data/shop person=people.csv --key id."""
 INTERRUPTED = (
     "interrupted: if a commit had begun, the next command that writes settles it, whole or not at all; "
@@ -116,6 +119,15 @@ REFUSE_AFTER = click.option(
     metavar="N",
     help="Refuse to commit from so many on; 0: never.",
 )
+WAIT = click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0),
+    default=WAIT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Begin again for so long when other writers are first.",
+)
 AT = click.option("--at", type=click.IntRange(1), metavar="MANIFEST", help="An earlier state; see `log`.")
 
 
@@ -129,10 +141,10 @@ def command() -> None:
 def subcommand(
     name: str, summary: str, *parameters: Parameter, group: click.Group = command
 ) -> Callable[[Callable[..., Result]], click.Command]:
-    """Add a command on the catalog at URL, with `--record` and `--json`. One that writes has `--grace` and
-    `--stuck-after`, and one that commits rows, which has `--message`, the limits of `Pressure`.
+    """Add a command on the catalog at URL, with `--record` and `--json`. One that writes has `--grace`,
+    `--stuck-after` and `--wait`, and one that commits rows, which has `--message`, the limits of `Pressure`.
     """
-    waits = (GRACE, STUCK_AFTER) if AUTHOR in parameters else ()
+    waits = (GRACE, STUCK_AFTER, WAIT) if AUTHOR in parameters else ()
     limits = (SLOW_AFTER, REFUSE_AFTER) if MESSAGE in parameters else ()
 
     def add(act: Callable[..., Result]) -> click.Command:
@@ -141,12 +153,13 @@ def subcommand(
             url: str,
             grace_s: float = GRACE_S,
             stuck_after_s: float = STUCK_AFTER_S,
+            wait_s: float = WAIT_S,
             slow_after: int = 0,
             refuse_after: int = 0,
             **options: Any,
         ) -> Result:
             pressure = Pressure(slow_after, refuse_after)
-            with _Requests.of_command(grace_s, stuck_after_s, pressure) as requests:
+            with _Requests.of_command(grace_s, stuck_after_s, wait_s, pressure) as requests:
                 result = act(url, **options)
                 found = {"url": url, **result.found, **requests.debt(), "storage": storage_of(requests.costs)}
             return result._replace(found=found)
@@ -163,6 +176,7 @@ class _Requests:
 
     grace_s: float
     stuck_after_s: float
+    wait_s: float
     pressure: Pressure
     opened: contextlib.ExitStack
     costs: list[Cost] = field(default_factory=list)
@@ -172,9 +186,11 @@ class _Requests:
 
     @staticmethod
     @contextlib.contextmanager
-    def of_command(grace_s: float, stuck_after_s: float, pressure: Pressure) -> "Iterator[_Requests]":
+    def of_command(
+        grace_s: float, stuck_after_s: float, wait_s: float, pressure: Pressure
+    ) -> "Iterator[_Requests]":
         with contextlib.ExitStack() as opened:
-            requests = _Requests(grace_s, stuck_after_s, pressure, opened)
+            requests = _Requests(grace_s, stuck_after_s, wait_s, pressure, opened)
             opened.callback(_REQUESTS.reset, _REQUESTS.set(requests))
             yield requests
 
@@ -213,6 +229,13 @@ _REQUESTS: ContextVar[_Requests] = ContextVar("requests of this command")
 
 # Opening.
 
+TOKEN = "FENCEPOST_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
+"""The variable that holds the token for a server."""
+
+
+def is_server(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
+
 
 def exists(url: str) -> bool:
     """Return True if `url` has a catalog. The store itself must exist, or be possible to create."""
@@ -250,12 +273,14 @@ def _open(
             create=create,
             grace_s=requests.grace_s,
             stuck_after_s=requests.stuck_after_s,
+            wait_s=requests.wait_s,
             tables=tables,
             pressure=requests.pressure,
             layer=lambda store: requests.count(recorded_store(store, url, "publish")),
+            token=os.environ.get(TOKEN, ""),
         )
     except Absent:
-        if exists(url):
+        if is_server(url) or exists(url):
             raise
         raise BadRequest(f"there is no catalog at {url}; make one: fencepost catalog init {url}") from None
     if mode != "read":

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Version
+from fencepost.impl.publish.documents import Manifest, Pin, PublishPlan, Recorded, Version
 from fencepost.impl.publish.safeguards import Epoch, Head, Standing
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.requests import Condition, Put
@@ -48,6 +48,16 @@ def pins_re_evaluated_on_retry(_plan: PublishPlan, _parent: Manifest) -> str | N
 def reads_checked_within_group(_read: Sequence[str], _changed: Collection[str]) -> str | None:
     """Plan the drafts of a group one after another, whatever they have read."""
     return None
+
+
+def requests_recorded(_requests: Sequence[Recorded]) -> Sequence[Recorded]:
+    """Publish requests without a record of them."""
+    return ()
+
+
+def requests_searched(_ids: range) -> Sequence[int]:
+    """Search a request in the newest manifest only, which every writer reads anyway."""
+    return ()
 
 
 def inbound_check_on_removal(_removed: Sequence[object], _pointed_at: Mapping[object, str]) -> object | None:
@@ -95,6 +105,8 @@ MUTANTS = {
     "shared-head": Mutant(shared_head, "skew"),
     "pins-re-evaluated-on-retry": Mutant(pins_re_evaluated_on_retry, "skew"),
     "reads-checked-within-group": Mutant(reads_checked_within_group, "group"),
+    "requests-recorded": Mutant(requests_recorded, "served"),
+    "requests-searched": Mutant(requests_searched, "served"),
     "inbound-check-on-removal": Mutant(inbound_check_on_removal, "alone"),
     # Two context switches at the right places and no fault suffice; with faults the search takes minutes.
     "boundary-check-after-sidecar": Mutant(boundary_check_after_sidecar, "cleaner", {"crash": 0, **NO_LOSS}),

@@ -26,6 +26,9 @@ from fencepost.impl.publish import (
 )
 from fencepost.impl.publish.context import STUCK_AFTER_S, Notice
 from fencepost.impl.publish.documents import read_manifest
+from fencepost.impl.publish.planner import Draft
+from fencepost.impl.publish.requests import Request as ClientRequest
+from fencepost.impl.publish.service.committer import Again, Committer, Order
 from fencepost.impl.store import ABSENT
 from fencepost.impl.store.interface import Store
 from fencepost.impl.store.memory import MemoryStore
@@ -52,6 +55,10 @@ from fencepost.sim.world.settings import START_NS
 OLD_S = 3600.0
 """Seconds by which a clock is ahead so that every sidecar is old."""
 MANIFESTS = "branch/main/manifest/"
+FOUNDED = 3
+"""The newest manifest of a catalog without further history, which clients of a server have seen."""
+ATTEMPTS = 2
+"""Attempts of a server before it answers that it does not know."""
 
 
 @functools.cache
@@ -124,6 +131,8 @@ class ScenarioRun:
     """The change that each plan makes, by its message."""
     two_alone: bool = True
     """True if only two processes publish and open: the contract of costs is for those."""
+    plans: int = 0
+    """The most plans that the run makes, where it may plan a change more than once."""
     depth: int = 0
     tables: int = 0
     """Numbers of earlier commits, and of tables that no process touches."""
@@ -182,6 +191,23 @@ class ScenarioRun:
             outcome, plan = ("acked" if isinstance(result, Published) else "unknown"), result.plan
         cost = (meter.cost.requests - requests, meter.cost.hops - hops)
         self.world.note(f"outcome {message}", (outcome, plan, *cost))
+
+    def order(self, server: Committer, message: str) -> None:
+        """Let a server publish one of the changes, as the request of a client, and note the outcome."""
+        draft = Draft()
+        for verb, table, items in self.changes[message]:
+            getattr(draft, verb)(table, items)
+        order = Order(ClientRequest(message, FOUNDED), draft.changes, message)
+        for _ in range(ATTEMPTS):
+            (end,) = server.attempt([order])
+            if not isinstance(end, Again):
+                break
+        outcome, plan = "refused", ""
+        if isinstance(end, Published):
+            outcome, plan = "acked", end.plan
+        elif isinstance(end, Again):
+            outcome = "unknown"
+        self.world.note(f"outcome {message}", (outcome, plan, 0, 0))
 
     def publish_group(self, catalog: Catalog, messages: Sequence[str]) -> None:
         """Publish these changes, which were all decided on one snapshot, as a group."""

@@ -6,13 +6,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fencepost.impl.publish import STANDARD, Mode, PublishError, Safeguards
+from fencepost.impl.publish.service.committer import Committer, Figures
 from fencepost.impl.publish.trace_fields import trace_fields
 from fencepost.impl.store.errors import Misuse
+from fencepost.impl.store.layers.metered import Metered
 from fencepost.properties.publish import PublishCoverage, PublishRefinement, parquet_cache
 from fencepost.properties.publish.checks import Change, knows, person
 from fencepost.sim.systems.lockstep import Lockstep, Readers, cached, prepare_world
 from fencepost.sim.systems.publish.cost import costs
-from fencepost.sim.systems.publish.run import OLD_S, ScenarioRun, declare_checks
+from fencepost.sim.systems.publish.run import ATTEMPTS, OLD_S, ScenarioRun, declare_checks
 from fencepost.sim.world import World
 
 POINT: Change = (("append", "knows", (knows(2, 1, 2),)),)
@@ -153,6 +155,23 @@ def group(run: ScenarioRun) -> None:
     _writer(run, "bob", "bob counts")
 
 
+def served(run: ScenarioRun) -> None:
+    """Two servers of one catalog. A client sends a change to one of them, which publishes another one after
+    it. Whatever became of the first change, its client sends it again, to the other server."""
+    run.found({"ann renames": RENAME, "ann adds": ADD})
+    run.plans = 3 * ATTEMPTS
+
+    def live(name: str, *messages: str) -> None:
+        catalog, store = run.warm(name, stuck_after_s=0.0)
+        server = Committer(lambda: catalog, Metered(store), Figures())
+        for message in messages:
+            run.order(server, message)
+        server.close()
+
+    for name, messages in (("ann", ("ann renames", "ann adds")), ("bob", ("ann renames",))):
+        run.world.spawn(partial(live, name, *messages), name=name, restart=False, may_raise=(PublishError,))
+
+
 def anything(run: ScenarioRun) -> None:
     """Any of the model's four kinds of plan, beside another plan, a claim or a cleanup: for coverage."""
     ann = run.world.pick("ann", sorted(ANNS))
@@ -196,17 +215,22 @@ SCENARIOS: dict[str, Setup] = {
     # The node that it removes is one that an edge points at.
     "alone": partial(alone, message="ann removes 2", change=REMOVE, edge=True),
     "group": group,
+    "served": served,
     "anything": anything,
 }
 SMALL = ("skew", "rivals", "joiner", "takeover")
 """Those that one explores to the end while waiting, with a crash and a lost reply."""
-SKEWED = ("joiner", "impatient")
+SKEWED = ("joiner", "impatient", "served")
 """Those in which recovery may take up the plan of a live writer: a clock is off by more than the grace
 window, or the plan was in the way for too long."""
 
 
 PLANS_MAX, CLAIMS_MAX = 8, 6
 """The largest sizes of the observed machine. Runs with more of either are judged up to the excess."""
+
+
+NOT_TWO_ALONE = ("crowd", "cleaner", "housekeeper", "impatient", "group", "served", "anything")
+"""Those with other processes than two that publish one plan each and open: costs differ there."""
 
 
 class Size(NamedTuple):
@@ -235,7 +259,7 @@ def _note(topic: str, value: Any) -> tuple[str, str, str] | None:
 
 def lockstep_of(run: ScenarioRun, claims: int, *, skew: bool) -> Lockstep:
     """The model following this run, with room for so many claims."""
-    size = Size(min(max(len(run.changes), 2), PLANS_MAX), min(claims, CLAIMS_MAX), skew)
+    size = Size(min(max(len(run.changes), run.plans, 2), PLANS_MAX), min(claims, CLAIMS_MAX), skew)
     return Lockstep(READERS.of(size), run.world.findings, _fields, _note)
 
 
@@ -256,7 +280,7 @@ def play(
     else:
         scenario = run.world.pick("scenario", SMALL) if scenario == "small" else scenario
         SCENARIOS[scenario](run)
-    run.two_alone = scenario not in ("crowd", "cleaner", "housekeeper", "impatient", "group", "anything")
+    run.two_alone = scenario not in NOT_TWO_ALONE
     declare_checks(run)
     # The order in which requests take effect on a real store is unknown.
     if isinstance(run.world, World):

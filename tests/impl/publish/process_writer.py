@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from fencepost.impl.publish import Catalog, Published, PublishError
 from fencepost.impl.store import open_store
-from tests.impl.publish.scripted import Scripted, without
+from tests.impl.publish.scripted import Scripted, name_of, without
 
 SECONDS_MAX = 120
 
@@ -39,7 +39,7 @@ def race(url: str, number: str, mode: str, start: str) -> None:
         with Catalog.open(url, author=f"writer {number}", mode=mode) as catalog:
             row = {"id": int(number), "name": "x"}
             ended = catalog.write(lambda txn: txn.append("person", [row]))
-            outcome["ended"] = type(ended).__name__
+            outcome["ended"] = name_of(ended)
             outcome["text"] = str(ended.id) if isinstance(ended, Published) else ended.why
     except PublishError as error:
         outcome.update(ended=type(error).__name__, text=str(error))
@@ -60,7 +60,7 @@ def gated(url: str, number: str, safeguard: str, folder: str) -> None:
         draft = catalog.draft()
         draft.append("person", [{"id": int(number), "name": "x"}])
         try:
-            ended = type(catalog.publish(draft)).__name__
+            ended = name_of(catalog.publish(draft))
         except PublishError as error:
             ended = type(error).__name__
     sys.stdout.write(f"{json.dumps({'number': int(number), 'ended': ended})}\n")

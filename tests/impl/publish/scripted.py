@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.impl.environment import SeededEnvironment
-from fencepost.impl.publish import STANDARD, Catalog, Safeguards
+from fencepost.impl.publish import STANDARD, Catalog, Published, Safeguards, Unknown
 from fencepost.impl.publish.safeguards import Epoch, Head, Standing
 from fencepost.impl.store import ANYTHING
 from fencepost.impl.store.interface import Layer, Store
@@ -114,6 +114,8 @@ MUTANTS: dict[str, Callable[..., Any]] = {
     ),
     "pins-re-evaluated-on-retry": lambda plan, parent: None,
     "reads-checked-within-group": lambda read, changed: None,
+    "requests-recorded": lambda requests: (),
+    "requests-searched": lambda ids: (),
     "inbound-check-on-removal": lambda removed, pointed_at: None,
     "boundary-check-after-sidecar": lambda next_id, boundary: True,
     "manifests-held-for-plans": lambda plan, id_: False,
@@ -123,6 +125,11 @@ MUTANTS: dict[str, Callable[..., Any]] = {
     "late-head": lambda found, plan, base, against: Head.OWN if found.plan == plan.id else Head.RIVAL,
 }
 """Each safeguard's mutant, which every check must catch."""
+
+
+def name_of(ended: Published | Unknown) -> str:
+    """Return the name of the result: a commit of this process is a `Published`, too."""
+    return Published.__name__ if isinstance(ended, Published) else Unknown.__name__
 
 
 def without(name: str | None) -> Safeguards:

@@ -13,6 +13,7 @@ from fencepost.impl.publish import (
     SAFEGUARDS,
     Catalog,
     Dangling,
+    Draft,
     Fenced,
     HeadAhead,
     Published,
@@ -20,6 +21,7 @@ from fencepost.impl.publish import (
     Unknown,
 )
 from fencepost.impl.publish.documents import HELD_MAX
+from fencepost.impl.publish.requests import Request
 from fencepost.impl.store.layers import Effect, Fault, Faulty
 from fencepost.impl.store.memory import MemoryStore
 
@@ -222,6 +224,35 @@ def test_reads_checked_within_group(name: str | None) -> None:
     acknowledged = sum(isinstance(result, Published) for result in results)
     assert names(inner)[0].count("!") == 1
     assert acknowledged == (1 if name is None else 2)
+
+
+def send_again(name: str | None) -> int:
+    """A client sends a request to one server, which publishes another one after it, and then to another
+    server, whose view is older. Returns how often the request was published."""
+    inner = graph()
+    first, other = join(inner, name), join(inner, name)
+    since = first.manifest.id
+    for id_, key in (("r", 1), ("s", 2)):
+        draft = Draft(message=id_, request=Request(id_, since))
+        draft.upsert("place", [{"id": key, "name": id_}])
+        assert isinstance(first.publish(draft), Published)
+    again = Draft(message="r", request=Request("r", since))
+    again.upsert("place", [{"id": 1, "name": "r"}])
+    other.refresh()
+    assert isinstance(other.publish(again), Published)
+    return sum(manifest.message == "r" for manifest in other.log())
+
+
+@both("requests-recorded")
+def test_requests_recorded(name: str | None) -> None:
+    """Nobody can know that a request was published: whoever gets it again publishes it again."""
+    assert send_again(name) == (1 if name is None else 2)
+
+
+@both("requests-searched")
+def test_requests_searched(name: str | None) -> None:
+    """The newest manifest does not show the request, and the one before it was not read."""
+    assert send_again(name) == (1 if name is None else 2)
 
 
 @both("inbound-check-on-removal")

@@ -28,6 +28,8 @@ COUNTEREXAMPLES = {
     "shared-head": "referential-integrity",
     "pins-re-evaluated-on-retry": "referential-integrity",
     "reads-checked-within-group": "atomic-visibility",
+    "requests-recorded": "no-phantom",
+    "requests-searched": "no-phantom",
     "inbound-check-on-removal": "referential-integrity",
     "boundary-check-after-sidecar": "no-lost-write",
     "manifests-held-for-plans": "no-lost-write",
@@ -43,6 +45,8 @@ QUICK = (
     "shared-head",
     "pins-re-evaluated-on-retry",
     "reads-checked-within-group",
+    "requests-recorded",
+    "requests-searched",
     "inbound-check-on-removal",
 )
 
@@ -70,7 +74,9 @@ def replay(function: Any, token: str, parameters: dict[str, Any]) -> list[tuple[
     return [(topic, value) for topic, notes in again.world.noted.items() for _, value in notes]
 
 
-@pytest.mark.parametrize("scenario", ["skew", "rivals", "two-tables", "joiner", "takeover", "impatient"])
+@pytest.mark.parametrize(
+    "scenario", ["skew", "rivals", "two-tables", "joiner", "takeover", "impatient", "served"]
+)
 def test_every_order_without_faults_holds(scenario: str) -> None:
     result = explored(scenario=scenario, crash=0, reply_lost=0, request_lost=0)
     assert result.verdict == "holds", result
@@ -82,6 +88,14 @@ def test_a_write_skew_with_a_crash_at_every_step_holds() -> None:
     assert result.verdict == "holds", result
     assert result.coverage.faults["crash"] > 50
     assert {("put", "done"), ("put", "exists"), ("list", "done")} <= result.coverage.outcomes.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["crash", "reply_lost", "request_lost"])
+def test_two_servers_publish_a_request_once_whatever_fails(fault: str) -> None:
+    result = explored(scenario="served", **{"crash": 0, "reply_lost": 0, "request_lost": 0, fault: 1})
+    assert result.verdict == "holds", result
+    assert result.coverage.faults[fault] > 10
 
 
 RESTAGED = (

@@ -29,6 +29,8 @@ SEEN = {
 UNSEEN = {
     "whole-plan-in-sidecar": "a plan of edges that read no nodes is none of the model's: undecided",
     "inbound-check-on-removal": "no event shows which rows a plan removes",
+    "requests-recorded": "no event shows which requests a plan carries out",
+    "requests-searched": "no event shows which requests a plan carries out",
     "reads-checked-within-group": "no event shows how many drafts a plan has: see model/publish_content.py",
 }
 
