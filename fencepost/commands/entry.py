@@ -31,7 +31,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Standard output can be a file on a full disk."""
 
 EXTRAS = {
-    "harness": ("greenlet", "hypothesis", "networkx", "numpy", "rich", "simpy"),
+    "harness": ("greenlet", "httptools", "hypothesis", "networkx", "numpy", "rich", "simpy"),
     "catalog": ("pyarrow",),
     "ingest": ("starlette", "uvicorn", "httptools", "httpx", "prometheus_client", "zstandard"),
     "objects": ("starlette", "uvicorn", "httptools", "prometheus_client"),
