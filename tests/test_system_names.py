@@ -13,7 +13,7 @@ from fencepost.sim.systems import SYSTEMS
 ROOT = Path(__file__).parent.parent
 LAYERS = ("model/kernel", "properties", "sim", "reports", "fencepost")
 OWN = {
-    name: re.compile(rf"sim/systems/{name}/|properties/{name}/|fencepost/commands/({name}|catalog)\b")
+    name: re.compile(rf"sim/systems/{name}/|properties/{name}/|fencepost/commands/({name}|catalog)(_\w+)?\b")
     for name in SYSTEMS
 }
 """The catalog is the command of publish."""

@@ -1,4 +1,4 @@
-"""Settings of an object server that operators also give by variables: logs, spans, ages, index, address."""
+"""Settings of a server that operators also give by variables: logs, spans, ages, index, address."""
 
 import contextlib
 import json
@@ -30,6 +30,15 @@ def _usual_form() -> str:
     return "text" if os.environ.get("ENVIRONMENT", "development") == "development" else "json"
 
 
+def _linger_s() -> float | str:
+    """Return the default of --linger: the variable has milliseconds, as others that share its name expect."""
+    text = os.environ.get("SYNC_LINGER_MS", "5")
+    try:
+        return float(text) / 1000
+    except ValueError:
+        return text  # which click refuses
+
+
 OPERATING: tuple[Parameter, ...] = (
     _option(
         "--log-level", "LOG_LEVEL", type=click.Choice(LEVELS, case_sensitive=False), default="warning",
@@ -40,9 +49,10 @@ OPERATING: tuple[Parameter, ...] = (
         help="Form of the log.  [default: json if ENVIRONMENT is set, and not to development; else text]",
     ),
     _option("--index-dir", "OBJECTS_INDEX_DIR", metavar="FOLDER", help="Keep the listing index there."),
-    _option(
-        "--linger", "SYNC_LINGER_MS", "linger_ms", metavar="MS", type=click.FloatRange(0, 1000), default=5.0,
-        show_default=True, help="Maximum time a flush waits for others to share it; 0 for no wait.",
+    click.option(
+        "--linger", "linger_s", metavar="SECONDS", type=click.FloatRange(0, 1), default=_linger_s,
+        help="Maximum time a flush waits for others to share it; 0 for no wait.  "
+        "[env var: SYNC_LINGER_MS, in milliseconds; default: 0.005]",
     ),
     _option(
         "--temp-age", "GC_TEMP_TTL_SECS", "temp_age_s", metavar="SECONDS", type=click.FloatRange(1),
@@ -84,7 +94,11 @@ def settings_of_buckets(directory: str, options: dict[str, Any]) -> dict[str, An
         place(directory, options["index_dir"])
     except (Misuse, OSError) as error:
         raise BadRequest(f"--index-dir: {error}") from None
-    return {name: options[name] for name in ("linger_ms", "temp_age_s")} | {"url": options["url"] or ""}
+    return {
+        "linger_ms": options["linger_s"] * 1000,
+        "temp_age_s": options["temp_age_s"],
+        "url": options["url"] or "",
+    }
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ def options(ran: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Option
         ("ENVIRONMENT", "production", "log_format", "json"),
         ("ENVIRONMENT", "development", "log_format", "text"),
         ("OBJECTS_INDEX_DIR", "/fast/index", "index_dir", "/fast/index"),
-        ("SYNC_LINGER_MS", "0", "linger_ms", 0.0),
+        ("SYNC_LINGER_MS", "7", "linger_s", 0.007),
         ("GC_TEMP_TTL_SECS", "60", "temp_age_s", 60.0),
         ("GC_MULTIPART_TTL_SECS", "120", "upload_age_s", 120.0),
         ("DRAIN_TIMEOUT_SECS", "5", "drain_s", 5.0),
@@ -74,8 +74,8 @@ def test_a_variable_is_read(options: Options, variable: str, text: str, option: 
 
 
 def test_an_option_overrules_its_variable(options: Options) -> None:
-    found = options("data", "--linger", "7", "--no-otlp", SYNC_LINGER_MS="3", OTLP_ENABLED="true")
-    assert (found["linger_ms"], found["otlp"]) == (7.0, False)
+    found = options("data", "--linger", "0.007", "--no-otlp", SYNC_LINGER_MS="3", OTLP_ENABLED="true")
+    assert (found["linger_s"], found["otlp"]) == (0.007, False)
 
 
 def test_the_directory_comes_from_a_variable_too(options: Options) -> None:
@@ -96,7 +96,8 @@ def test_the_root_token_comes_from_the_short_variable_too(ran: Run, monkeypatch:
     ("variable", "text", "message"),
     [
         ("LOG_LEVEL", "loud", "'loud' is not one of"),
-        ("SYNC_LINGER_MS", "-1", "-1.0 is not in the range"),
+        ("SYNC_LINGER_MS", "-1", "-0.001 is not in the range"),
+        ("SYNC_LINGER_MS", "soon", "'soon' is not a valid"),
         ("GC_MULTIPART_TTL_SECS", "0", "0.0 is not in the range"),
         ("OTLP_SAMPLE_RATE", "1.5", "1.5 is not in the range"),
         ("OBJECTS_URL", "objects.example.com", "is no address"),

@@ -46,10 +46,11 @@ def test_a_unit_is_in_the_value_and_not_in_the_name() -> None:
 
 
 def test_every_time_is_seconds_and_every_number_is_finite() -> None:
+    """A number that is no time and need not be whole is a share."""
     for words, option in EVERY:
         if isinstance(option.type, click.types.FloatParamType | click.FloatRange):
             assert isinstance(option.type, FiniteNumber), f"{words} {option.opts[0]}"
-            assert option.metavar == "SECONDS", f"{words} {option.opts[0]}"
+            assert option.metavar in ("SECONDS", "SHARE"), f"{words} {option.opts[0]}"
 
 
 def test_every_option_has_a_name_for_its_value_and_a_help() -> None:

@@ -414,8 +414,8 @@ def test_the_time_of_the_store_goes_on_between_its_replies(plain: Made) -> None:
     begin_ns = plain.store.env.monotonic_ns()
     plain.store._keep_date(response)
     plain.store.env.sleep(0.01)
-    told_ns = round(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * SECOND_NS
+    sent_ns = round(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * SECOND_NS
     first, second = plain.store.now_ns(), plain.store.now_ns()
     assert (
-        told_ns + SECOND_NS // 100 <= first <= second <= told_ns + plain.store.env.monotonic_ns() - begin_ns
+        sent_ns + SECOND_NS // 100 <= first <= second <= sent_ns + plain.store.env.monotonic_ns() - begin_ns
     )

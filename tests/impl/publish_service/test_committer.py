@@ -133,8 +133,8 @@ def test_damage_of_one_table_is_an_error_of_its_orders_only() -> None:
 
 def test_an_order_that_does_not_fit_is_refused_alone() -> None:
     bench = Bench()
-    wrong = Order(Request("w", 3), [Change("place", "upsert", rows=({"id": "text"},))])
-    ends = bench.attempt(order("r", key=1), wrong, order("s", key=2))
+    invalid = Order(Request("w", 3), [Change("place", "upsert", rows=({"id": "text"},))])
+    ends = bench.attempt(order("r", key=1), invalid, order("s", key=2))
     assert published(ends) == [True, False, True]
     assert isinstance(ends[1], Invalid)
 

@@ -106,7 +106,7 @@ def test_two_servers_of_one_catalog_publish_each_request_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "status", "text"),
+    ("invalid", "status", "text"),
     [
         ({"request": "a b"}, 400, "request is a text"),
         ({"request": 7}, 400, "request is a text"),
@@ -130,10 +130,10 @@ def test_two_servers_of_one_catalog_publish_each_request_once() -> None:
         ({"more": 1}, 400, "field 'more'"),
     ],
 )
-def test_a_wrong_order_is_one_clear_answer(
-    served: Served, wrong: dict[str, Any], status: int, text: str
+def test_an_invalid_order_is_one_clear_answer(
+    served: Served, invalid: dict[str, Any], status: int, text: str
 ) -> None:
-    answer = served.post({**order("wrong", "t0", ROW), **wrong})
+    answer = served.post({**order("invalid", "t0", ROW), **invalid})
     assert (answer.status_code, text in answer.json()["message"]) == (status, True), answer.text
 
 
@@ -258,7 +258,7 @@ def test_tokens_decide_who_writes_which_branch_and_who_reads(tmp_path: Path) -> 
         path = f"{server.url}/v1/keys?prefix=data/"
         for token, branch, status in (
             ("", "main", 401),
-            ("wrong", "main", 401),
+            ("invalid", "main", 401),
             (reader, "main", 403),
             (writer, "dev", 403),
             (writer, "main", 200),

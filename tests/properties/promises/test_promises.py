@@ -605,7 +605,7 @@ def test_a_good_run_is_no_false_alarm(case: Case) -> None:
 D_1 = {"m": b'["d/1"]', "d/1": b""}
 FOLLOWED = [put("ann", "m", b"[]"), delete("ann", "d/1")]
 MARKED = [crash("ann"), crash("bob")]
-TOLD_APART: dict[str, tuple[str, dict[str, bytes], list[Observation], list[Observation], Observation]] = {
+DISTINGUISHED: dict[str, tuple[str, dict[str, bytes], list[Observation], list[Observation], Observation]] = {
     "what a reader has seen": (
         "log=log/,reader=bob",
         {},
@@ -666,10 +666,10 @@ TOLD_APART: dict[str, tuple[str, dict[str, bytes], list[Observation], list[Obser
 """A promise, what exists, and two beginnings, of which only the first is broken by what follows."""
 
 
-@pytest.mark.parametrize("case", TOLD_APART)
+@pytest.mark.parametrize("case", DISTINGUISHED)
 def test_two_beginnings_with_different_ends_leave_two_states(case: str) -> None:
     """A process may forget what it did, so a search compares no more than the objects and the state."""
-    text, objects, broken, good, then = TOLD_APART[case]
+    text, objects, broken, good, then = DISTINGUISHED[case]
     states = []
     for seen in (broken, good):
         promise = parse(text)

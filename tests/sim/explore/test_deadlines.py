@@ -339,6 +339,6 @@ def test_time_before_a_moment_moves_it_and_all_later_ones(factors: tuple[float, 
     assert set(times._movable(terms)) == expected
 
 
-def test_only_clocks_with_a_date_may_be_wrong() -> None:
+def test_only_clocks_with_a_date_may_be_skewed() -> None:
     sources = [times.Source(1, 7), times.Source(2, 7), times.Source(3, times._STEADY), times.Source(4, None)]
     assert times._of_clocks(tuple((one, 2.0) for one in sources)) == [4.0]
