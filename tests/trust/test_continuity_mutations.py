@@ -90,16 +90,16 @@ def _is_plain(run: Run, key: str) -> bool:
 
 
 def _may_be_an_attempt(run: Run, event: Event) -> bool:
-    """The SDK sent the write of another process twice; the first attempt was read and deleted in between.
+    """The SDK sent a write twice, and the attempt that was not answered was read.
 
-    Then the read shows an ETag that no answer has. It takes a deletion that may be sent before the read ends:
-    one that is, or a run in which the order of processes is unknown.
+    Then the read shows an ETag that no answer has. That attempt landed before the other one, or late, after
+    it. Either way a deletion lies between them, which may be sent before the read ends: one that is, or a run
+    in which the order of processes is unknown.
     """
     apart = len({one.seq for one in run}) < len(run)
     mine = [one for one in run if one.key == event.key]
-    writers = {one.process for one in mine if one.kind in ("put", "complete-upload")}
     before = mine if apart else mine[: mine.index(event)]
-    return writers != {event.process} and any(one.kind == "delete" for one in before)
+    return any(one.kind == "delete" for one in before)
 
 
 def _is_request(one: Event, event: Event) -> bool:
