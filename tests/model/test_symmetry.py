@@ -21,6 +21,7 @@ from fencepost.model import (
     Bool,
     Each,
     Enum,
+    FieldOverflow,
     Flags,
     Int,
     Machine,
@@ -105,7 +106,12 @@ def test_every_machine_of_the_project_keeps_its_verdicts(machine) -> None:
 def test_every_machine_of_the_project_keeps_its_verdicts_without_each_switch(machine) -> None:
     compared(machine)
     for name in (*machine.safeguards, *machine.assumptions):
-        compared(machine, without=(name,))
+        try:
+            compared(machine, without=(name,))
+        except FieldOverflow:
+            # Behind its violation a machine may leave its fields; then it does so with symmetry too.
+            with pytest.raises(FieldOverflow):
+                check(machine, without=(name,), keep_going=True, symmetry=True)
 
 
 @pytest.mark.parametrize(
