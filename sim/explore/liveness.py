@@ -9,9 +9,9 @@ steps each, from several beginnings. These are the schedules under which process
 Real code repeats itself if the same processes issue the same operations on the same keys with the same
 outcomes in the same order. Numbers and identifiers may differ, because epochs and versions grow. To tell a
 loop that the code ends after a few attempts from one without end, the loop is followed: a run counts when it
-still repeats after `FOLLOWED` times the limit of steps. A loop that only waits and compares the time may end
-at a deadline that is farther away than this. So it is followed far into the future. A loop with effects is
-not: a lease that is renewed in it would end.
+still repeats after `FOLLOWED` times the limit of steps. A loop that only waits may end at a deadline that is
+farther away than this. So it is followed far into the future. A loop with effects is not: a lease that is
+renewed in it would end.
 
 After a fault. Where a search comes to a run that does not end, the same schedules are tried with one fault
 at each of their steps, and none after it. Loops in which nothing takes effect need no such attempt: see
@@ -31,7 +31,6 @@ from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS
 from fencepost.sim.world import CLOCK_ACTOR, POWER_ACTOR, World
 from fencepost.sim.world.footprints import FLIGHTS_FROM
-from fencepost.sim.world.operations import ReadClock
 from fencepost.sim.world.trace import events
 
 QUANTA = (0, 1, 2, 3, 4, 5, 6)
@@ -185,7 +184,7 @@ def follow_fair(setting: Setting, fair: Fair) -> Counterexample | None:
     loop = _loop(setting, fair, setting.steps_max)
     if loop is None:
         return None
-    far_from = setting.steps_max if loop.has_deadline else None
+    far_from = setting.steps_max if loop.only_waits else None
     longer = _loop(setting, fair, setting.steps_max * FOLLOWED, far_from)
     if longer is None or longer.period != loop.period:
         return None
@@ -199,8 +198,8 @@ class _Loop:
     period: int
     missed: str
     """The property that stays open."""
-    has_deadline: bool
-    """True if nothing in it has an effect, and the time is compared: time may end it."""
+    only_waits: bool
+    """True if nothing in it has an effect."""
 
 
 def _loop(setting: Setting, fair: Fair, steps: int, far_from: int | None = None) -> _Loop | None:
@@ -223,9 +222,8 @@ def _loop(setting: Setting, fair: Fair, steps: int, far_from: int | None = None)
             if not going <= taking | _waiting(world):
                 return None
             places = range(len(names) - period, len(names))
-            has_deadline = any(type(world.trace[place][5]) is ReadClock for place in places)
-            has_deadline = has_deadline and not any(has_effect(world, place) for place in places)
-            return _Loop(begin, period, open_[0], has_deadline)
+            only_waits = not any(has_effect(world, place) for place in places)
+            return _Loop(begin, period, open_[0], only_waits)
         return None
     finally:
         world.close()
