@@ -16,10 +16,10 @@ from fencepost.sim.explore.deepening import Lassos
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
-from fencepost.sim.faults import FaultKind, pause_named
+from fencepost.sim.faults import TIME, FaultKind, pause_named
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world import budget as limits
-from fencepost.sim.world.stamps import STAMPED
+from fencepost.sim.world.stamps import CLOCKED, STAMPED, UNTIMED
 from tests.generators import batches
 from tests.sim.explore.programs import WATCHES, program_of, random_step
 
@@ -196,6 +196,48 @@ def test_what_an_audit_asks_for_is_owed_by_the_last_stage_alone() -> None:
     found = audit(program, budget=Budget(crash=1, reply_lost=1, request_lost=0, pause=0))
     assert found.verdict == "undecided"
     assert [one.verdict for one in found.stages] == ["holds", "holds", "undecided"]
+
+
+def test_a_stage_that_is_violated_decides_no_other() -> None:
+    """The last stage is not explored then, so no number of its schedules may be shown."""
+
+    def program(world: World) -> None:
+        two_writers(world)
+        world.finally_("never", lambda view: False)
+
+    found = audit(program, budget=Budget(crash=1, reply_lost=0, request_lost=0, pause=0))
+    assert [(one.name, one.verdict) for one in found.stages] == [
+        ("no-faults", "violated"),
+        ("all", "undecided"),
+    ]
+    assert found.stages[-1].schedules == 0
+    quiet = audit(program, budget=NO_FAULTS.but(conflict=1))
+    assert [one.verdict for one in quiet.stages] == ["violated", "undecided"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "timed", "met", "contains"),
+    [
+        ("pause", UNTIMED, set(), True),
+        ("pause", CLOCKED, set(), False),  # the time was read in a run that joined another one
+        ("pause", UNTIMED, {TIME}, False),
+        ("crash", UNTIMED, set(), True),
+        ("crash", CLOCKED, set(), True),
+        ("skew", UNTIMED, set(), False),
+        ("power_loss", UNTIMED, set(), False),
+        ("notification_delayed", UNTIMED, set(), False),
+    ],
+)
+def test_a_stage_contains_the_last_one_if_no_other_fault_can_strike(
+    kind: str, timed: int, met: set[int], contains: bool
+) -> None:
+    """Kinds that strike no step of a run are left out only where it is certain that they change nothing."""
+    all_stages = portfolio.Portfolio(Setting(two_writers, NO_FAULTS.but(**{kind: 1})))
+    first = all_stages.stages[0]
+    assert first.name == "no-faults"
+    first.now = ReducedSearch(first.setting, timed=timed)
+    first.now.coverage.met_by_faults = met
+    assert all_stages._contains_all(first) == contains
 
 
 def test_a_search_that_is_stopped_covers_what_its_stages_covered() -> None:
