@@ -5,6 +5,8 @@ enumeration explores the whole budget and counts the faults of every run, so it 
 of faults that a stage sets.
 """
 
+import threading
+import time
 from random import Random
 from typing import Any
 
@@ -184,6 +186,42 @@ def two_writers(world: World) -> None:
     store = world.store()
     for name in ("ann", "bob"):
         world.spawn(store.put, "k", b"", when=ANYTHING, name=name)
+
+
+def test_a_stage_begins_with_what_the_others_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would find it out by itself, and start over: all its runs until then would be in vain."""
+
+    class Counter:
+        value = 0
+
+    def program(world: World) -> None:
+        def count(counter: Counter) -> None:
+            counter.value += 1
+            if world.store().head("k").done:
+                counter.value += 1
+
+        def work() -> None:
+            counter = Counter()
+            for _ in range(2):
+                threading.Thread(target=count, args=(counter,)).start()
+            time.sleep(1)
+
+        world.spawn(work, name="ann")
+
+    stages = portfolio.Portfolio(Setting(program, NO_FAULTS.but(crash=1)))
+    first, last = stages.stages
+    first.explore(lambda at: at.runs >= 3)
+    learnt, began = first.setting.sharing.names, []
+
+    def explore(stop: Any, runs: int | None = None) -> ReducedSearch:
+        began.append((last.setting.sharing.names, last.timed))
+        return ReducedSearch(last.setting)
+
+    monkeypatch.setattr(last, "explore", explore)
+    assert learnt
+    assert first.timed > last.timed
+    stages._explore(last, lambda _: True, None)
+    assert began == [(learnt, first.timed)]
 
 
 def test_what_an_audit_asks_for_is_owed_by_the_last_stage_alone() -> None:
