@@ -135,6 +135,30 @@ def test_a_wait_with_a_far_deadline_is_no_lasso(limit_s: int | None, poll_s: flo
     assert (found is None) == (limit_s is not None)
 
 
+def test_a_far_deadline_beside_a_loop_with_effects_counts_as_a_lasso() -> None:
+    """A known limit: time does not jump in a loop with effects, and the wait takes more steps than a run."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            until = time.time() + 3600
+            while not store.head("go").done and time.time() < until:
+                time.sleep(1)
+            world.note("went on")
+
+        def beat() -> None:
+            while True:
+                store.put("beat", b"", when=ANYTHING)
+                time.sleep(1)
+
+        world.spawn(wait, name="waits")
+        world.spawn(beat, name="beats")
+        world.eventually("it goes on", lambda view: bool(view.notes("went on")))
+
+    assert follow_fair(Setting(program, NO_FAULTS), Fair(1, 1, 0)) is not None
+
+
 def test_two_that_compare_the_time_and_fence_each_other_are_a_lasso() -> None:
     """Far in the future the lease would be over: the loop has effects, so time does not jump in it."""
 
