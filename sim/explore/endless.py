@@ -9,8 +9,8 @@ the threads, are first tried as favourites in one run each.
 *Waiting for ever.* A run has come to such an end when every process that has not ended repeats rounds in
 vain, or waits for a lock, and none of these loops is bounded. Nothing will change any more, whatever the
 order of the steps, so the rest of the run is fair if all of them go on. An `eventually` that has not happened
-by then never happens. To tell a bounded loop from an endless one, the run is followed for `FOLLOWED` steps,
-and if a loop reads the clock, far into the future.
+by then never happens. To tell a bounded loop from an endless one, and a promise that only takes time from one
+that is not kept, the run is followed for `FOLLOWED` steps and far into the future.
 
 A process that crashed and does not start again has ended: it owes nothing, but a promise of the program is
 owed by the others all the same. Faults that are left in the budget do not excuse: a run without them exists.
@@ -32,7 +32,7 @@ FOLLOWED = 4_000
 SHOWN_MAX = 100
 """Steps of the loop that are shown, at most."""
 FAR_NS = 10 * 365 * 86_400 * 10**9
-"""Time by which the clock moves then, if a loop reads it."""
+"""Time by which the clock moves then."""
 TAIL_MIN = 60
 """Steps at the end of a run that was cut, at least, in which an actor that could step did not."""
 
@@ -111,28 +111,33 @@ def judge_endless(world: World, enabled: Sequence[int], steps: int = FOLLOWED) -
     waiting = _waiting(world, enabled)
     if run.violation is not None or not waiting or any(0 < one.spins < rounds for one in waiting):
         return
-    missed = [one.name for one in world.properties if one.is_missed and one.name not in world.muted]
-    if not missed:
+    if not _missed(world):
         return
     begin = end = len(run.trace)
-    ahead = any(one.rounds.reads_clock for one in waiting)
+    ahead = True
     for _ in range(steps):
         if world.violation is not None or not enabled or not _waiting(world, enabled):
             return
         actor = next(actor for actor in enabled if actor != POWER_ACTOR)
         world.step(actor, world.alternatives(actor)[0])
-        enabled = world.enabled()
         long = len(run.trace) >= begin + SHOWN_MAX
         if end == begin and (long or _took_a_round(world, waiting, begin)):
             end = len(run.trace)
         if ahead and end > begin:
             run.advance_to(run.clock_ns + FAR_NS)
             ahead = False
-    if any(one.is_missed and one.name == missed[0] for one in world.properties):
+        enabled = world.enabled()
+    missed = _missed(world)
+    if missed:
         del run.trace[end:]
         names = " and ".join(sorted(one.name for one in waiting))
         reason = f"it never happens: {names} {'wait' if len(waiting) > 1 else 'waits'} for ever"
         run.report_violation(missed[0], reason, loop_at=begin)
+
+
+def _missed(world: World) -> list[str]:
+    """Return the names of the promises that this run has not kept yet."""
+    return [one.name for one in world.properties if one.is_missed and one.name not in world.muted]
 
 
 def _took_a_round(world: World, waiting: Sequence[Process], begin: int) -> bool:

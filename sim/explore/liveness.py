@@ -9,7 +9,9 @@ steps each, from several beginnings. These are the schedules under which process
 Real code repeats itself if the same processes issue the same operations on the same keys with the same
 outcomes in the same order. Numbers and identifiers may differ, because epochs and versions grow. To tell a
 loop that the code ends after a few attempts from one without end, the loop is followed: a run counts when it
-still repeats after `FOLLOWED` times the limit of steps.
+still repeats after `FOLLOWED` times the limit of steps. A loop that only waits may end at a deadline that is
+farther away than this. So it is followed far into the future. A loop with effects is not: a lease that is
+renewed in it would end.
 
 After a fault. Where a search comes to a run that does not end, the same schedules are tried with one fault
 at each of their steps, and none after it. Loops in which nothing takes effect need no such attempt: see
@@ -23,6 +25,7 @@ from itertools import pairwise
 from typing import Any
 
 from fencepost.sim.explore.counterexample import Counterexample, has_effect
+from fencepost.sim.explore.endless import FAR_NS
 from fencepost.sim.explore.runs import Choice, Setting, run
 from fencepost.sim.explore.steps import Objects, lines_of
 from fencepost.sim.explore.tokens import HARMLESS
@@ -66,8 +69,10 @@ class Fair:
 class _Turns:
     """The choices of one run."""
 
-    def __init__(self, fair: Fair) -> None:
+    def __init__(self, fair: Fair, far_from: int | None = None) -> None:
+        """`far_from`: the step from which the time is far in the future."""
         self._fair = fair
+        self._far_from = far_from
         self._owner = fair.first
         self._turns = 0
         self._taken = 0
@@ -91,6 +96,9 @@ class _Turns:
             self._taken = 0
         self._taken += 1
         actor = ready[self._owner]
+        if self._far_from is not None and len(world.trace) >= self._far_from and actor != CLOCK_ACTOR:
+            self._far_from = None
+            world.run.advance_to(world.run.clock_ns + FAR_NS)
         offered = world.alternatives(actor)
         if len(world.trace) == self._fair.place and self._fair.fault in offered:
             return actor, self._fair.fault
@@ -176,21 +184,31 @@ def follow_fair(setting: Setting, fair: Fair) -> Counterexample | None:
     loop = _loop(setting, fair, setting.steps_max)
     if loop is None:
         return None
-    longer = _loop(setting, fair, setting.steps_max * FOLLOWED)
-    if longer is None or longer[1] != loop[1]:
+    far_from = setting.steps_max if loop.only_waits else None
+    longer = _loop(setting, fair, setting.steps_max * FOLLOWED, far_from)
+    if longer is None or longer.period != loop.period:
         return None
-    begin, period, name = longer
-    rounds = (setting.steps_max * FOLLOWED - begin) // period
-    return _counterexample(setting, fair, begin, period, name, rounds)
+    rounds = (setting.steps_max * FOLLOWED - longer.begin) // longer.period
+    return _counterexample(setting, fair, longer, rounds)
 
 
-def _loop(setting: Setting, fair: Fair, steps: int) -> tuple[int, int, str] | None:
-    """Where the loop of a run of so many steps begins, its length, and the property that stays open."""
+@dataclass(frozen=True)
+class _Loop:
+    begin: int
+    period: int
+    missed: str
+    """The property that stays open."""
+    only_waits: bool
+    """True if nothing in it has an effect."""
+
+
+def _loop(setting: Setting, fair: Fair, steps: int, far_from: int | None = None) -> _Loop | None:
+    """Return the loop at the end of a run of so many steps."""
     world = setting.world()
     try:
-        ended = run(world, setting.program, _Turns(fair), steps)
+        ended = run(world, setting.program, _Turns(fair, far_from), steps)
         if setting.loops.adopt():
-            return _loop(setting, fair, steps)
+            return _loop(setting, fair, steps, far_from)
         if ended or world.violation is not None:
             return None
         open_ = [p.name for p in world.properties if p.is_missed]
@@ -201,7 +219,11 @@ def _loop(setting: Setting, fair: Fair, steps: int) -> tuple[int, int, str] | No
             if len(names) - begin < max(ROUNDS * period, len(names) // 2):
                 continue
             taking = {step[2].index for step in world.trace[-period:] if step[2] is not None}
-            return (begin, period, open_[0]) if going <= taking | _waiting(world) else None
+            if not going <= taking | _waiting(world):
+                return None
+            places = range(len(names) - period, len(names))
+            only_waits = not any(has_effect(world, place) for place in places)
+            return _Loop(begin, period, open_[0], only_waits)
         return None
     finally:
         world.close()
@@ -228,9 +250,7 @@ def _name(step: Any) -> Any:
     return (who, incarnation, alternative, op.kind, _NAMES.sub("#", op.subject), outcome)
 
 
-def _counterexample(
-    setting: Setting, fair: Fair, begin: int, period: int, name: str, rounds: int
-) -> Counterexample:
+def _counterexample(setting: Setting, fair: Fair, loop: _Loop, rounds: int) -> Counterexample:
     """Return the beginning of the run, and the loop once."""
     world = setting.world()
     world.run.keep_lines()
@@ -242,15 +262,15 @@ def _counterexample(
         return turns(at, enabled)
 
     try:
-        run(world, setting.program, choose, begin + period)
+        run(world, setting.program, choose, loop.begin + loop.period)
         objects.look(world)
         lines = tuple(lines_of(world.run, objects))
-        first = len(lines_of(world.run, steps=begin)) + 1
+        first = len(lines_of(world.run, steps=loop.begin)) + 1
     finally:
         world.close()
     going = sorted({line.process for line in lines[first - 1 :]} - {"clock"})
     return Counterexample(
-        name,
+        loop.missed,
         f"it never happens: steps {first} to {len(lines)} repeat for ever, but for numbers (followed for "
         f"{rounds} rounds), and {' and '.join(going)} take turns",
         lines,

@@ -28,7 +28,7 @@ import re
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
-from fencepost.sim.world.operations import Delivery, NextLine, ReadClock, Sleep, Wake, same
+from fencepost.sim.world.operations import Delivery, NextLine, Sleep, Wake, same
 
 if TYPE_CHECKING:
     from fencepost.sim.world.process import Process
@@ -126,11 +126,6 @@ class Round:
     def sleeps(self) -> bool:
         """True if time passes in a round by itself."""
         return any(type(op) is Sleep for op, _, _ in self._steps[-self.period :])
-
-    @property
-    def reads_clock(self) -> bool:
-        """True if a round compares or shows the time."""
-        return any(type(op) is ReadClock for op, _, _ in self._steps[-self.period :])
 
     @property
     def key(self) -> Key:

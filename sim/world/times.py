@@ -713,7 +713,7 @@ def _comparing(name: str) -> Callable[[Any, Any], Any]:
             away_ns = _apart_ns(self, other)
         except TypeError:  # equality of what cannot be subtracted
             return found
-        terms = _sum(self.terms, 1.0, _terms_of(other), -1.0)
+        terms = _sum(self.terms, 1.0, _terms_of(other), -_in_unit_of(self, other))
         grain_ns = max(self.grain_ns, getattr(other, "grain_ns", 0.0))
         _teach(away_ns, terms, grain_ns, sys._getframe(1))  # noqa: SLF001 - the line that compares
         return found
@@ -726,9 +726,15 @@ def _apart_ns(one: Any, other: Any) -> float:
     a, b = plain(one), plain(other)
     if isinstance(a, dt.date | dt.timedelta):
         return _in_ns(a - b, 1.0)
-    if isinstance(other, Tracked) and other.unit_ns != one.unit_ns:
-        return float(a * one.unit_ns - b * other.unit_ns)
     return float((a - b) * one.unit_ns)
+
+
+def _in_unit_of(one: Any, other: Any) -> float:
+    """Return the factor by which the sources of `other` count in a sum with `one`.
+
+    The numbers are added, whatever their units, and the sum has the unit of `one`.
+    """
+    return one.unit_ns / other.unit_ns if isinstance(other, Tracked) and other.unit_ns else 1.0
 
 
 def _moving(real: Callable[[Any, Any], Any], sign: int, other_sign: int) -> Callable[[Any, Any], Any]:
@@ -740,9 +746,7 @@ def _moving(real: Callable[[Any, Any], Any], sign: int, other_sign: int) -> Call
         except TypeError:
             return NotImplemented
         _use(self, other)
-        # Tracked operands of another unit count as quantities: the result has the unit of the left one.
-        by = other.unit_ns and self.unit_ns / other.unit_ns if isinstance(other, Tracked) else 1.0
-        terms = _sum(self.terms, sign, _terms_of(other), other_sign * by)
+        terms = _sum(self.terms, sign, _terms_of(other), other_sign * _in_unit_of(self, other))
         if type(found) is int and sign != other_sign:
             # A float on the left of a comparison compares by itself, and does not call the integer.
             _learn_numbers(sys._getframe(1), self.unit_ns, terms, (float,))  # noqa: SLF001 - who subtracts

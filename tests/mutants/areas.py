@@ -211,7 +211,11 @@ AREAS: Mapping[str, Area] = {
         {
             "sim/world/deadlines.py": (),
             "sim/world/stamps.py": ("tests/sim/world/test_stamps.py",),
-            "sim/world/times.py": (f"{_TRUST}time_forms.py", "tests/sim/threads/test_clock_errors.py"),
+            "sim/world/times.py": (
+                "tests/sim/world/test_times.py",
+                f"{_TRUST}time_forms.py",
+                "tests/sim/threads/test_clock_errors.py",
+            ),
         },
         (f"{_EXPLORE}deadlines.py", f"{_TRUST}time.py", f"{_TRUST}random_time.py"),
     ),

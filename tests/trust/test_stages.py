@@ -5,6 +5,8 @@ enumeration explores the whole budget and counts the faults of every run, so it 
 of faults that a stage sets.
 """
 
+import threading
+import time
 from random import Random
 from typing import Any
 
@@ -16,10 +18,10 @@ from fencepost.sim.explore.deepening import Lassos
 from fencepost.sim.explore.plain import Plain
 from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.runs import Setting, final_state
-from fencepost.sim.faults import FaultKind, pause_named
+from fencepost.sim.faults import TIME, FaultKind, pause_named
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.sim.world import budget as limits
-from fencepost.sim.world.stamps import STAMPED
+from fencepost.sim.world.stamps import CLOCKED, STAMPED, UNTIMED
 from tests.generators import batches
 from tests.sim.explore.programs import WATCHES, program_of, random_step
 
@@ -186,6 +188,42 @@ def two_writers(world: World) -> None:
         world.spawn(store.put, "k", b"", when=ANYTHING, name=name)
 
 
+def test_a_stage_begins_with_what_the_others_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would find it out by itself, and start over: all its runs until then would be in vain."""
+
+    class Counter:
+        value = 0
+
+    def program(world: World) -> None:
+        def count(counter: Counter) -> None:
+            counter.value += 1
+            if world.store().head("k").done:
+                counter.value += 1
+
+        def work() -> None:
+            counter = Counter()
+            for _ in range(2):
+                threading.Thread(target=count, args=(counter,)).start()
+            time.sleep(1)
+
+        world.spawn(work, name="ann")
+
+    stages = portfolio.Portfolio(Setting(program, NO_FAULTS.but(crash=1)))
+    first, last = stages.stages
+    first.explore(lambda at: at.runs >= 3)
+    learnt, began = first.setting.sharing.names, []
+
+    def explore(stop: Any, runs: int | None = None) -> ReducedSearch:
+        began.append((last.setting.sharing.names, last.timed))
+        return ReducedSearch(last.setting)
+
+    monkeypatch.setattr(last, "explore", explore)
+    assert learnt
+    assert first.timed > last.timed
+    stages._explore(last, lambda _: True, None)
+    assert began == [(learnt, first.timed)]
+
+
 def test_what_an_audit_asks_for_is_owed_by_the_last_stage_alone() -> None:
     """Nothing is violated anywhere, but the whole budget did not show what it was to show."""
 
@@ -196,6 +234,48 @@ def test_what_an_audit_asks_for_is_owed_by_the_last_stage_alone() -> None:
     found = audit(program, budget=Budget(crash=1, reply_lost=1, request_lost=0, pause=0))
     assert found.verdict == "undecided"
     assert [one.verdict for one in found.stages] == ["holds", "holds", "undecided"]
+
+
+def test_a_stage_that_is_violated_decides_no_other() -> None:
+    """The last stage is not explored then, so no number of its schedules may be shown."""
+
+    def program(world: World) -> None:
+        two_writers(world)
+        world.finally_("never", lambda view: False)
+
+    found = audit(program, budget=Budget(crash=1, reply_lost=0, request_lost=0, pause=0))
+    assert [(one.name, one.verdict) for one in found.stages] == [
+        ("no-faults", "violated"),
+        ("all", "undecided"),
+    ]
+    assert found.stages[-1].schedules == 0
+    quiet = audit(program, budget=NO_FAULTS.but(conflict=1))
+    assert [one.verdict for one in quiet.stages] == ["violated", "undecided"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "timed", "met", "contains"),
+    [
+        ("pause", UNTIMED, set(), True),
+        ("pause", CLOCKED, set(), False),  # the time was read in a run that joined another one
+        ("pause", UNTIMED, {TIME}, False),
+        ("crash", UNTIMED, set(), True),
+        ("crash", CLOCKED, set(), True),
+        ("skew", UNTIMED, set(), False),
+        ("power_loss", UNTIMED, set(), False),
+        ("notification_delayed", UNTIMED, set(), False),
+    ],
+)
+def test_a_stage_contains_the_last_one_if_no_other_fault_can_strike(
+    kind: str, timed: int, met: set[int], contains: bool
+) -> None:
+    """Kinds that strike no step of a run are left out only where it is certain that they change nothing."""
+    all_stages = portfolio.Portfolio(Setting(two_writers, NO_FAULTS.but(**{kind: 1})))
+    first = all_stages.stages[0]
+    assert first.name == "no-faults"
+    first.now = ReducedSearch(first.setting, timed=timed)
+    first.now.coverage.met_by_faults = met
+    assert all_stages._contains_all(first) == contains
 
 
 def test_a_search_that_is_stopped_covers_what_its_stages_covered() -> None:

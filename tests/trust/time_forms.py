@@ -87,6 +87,7 @@ COMPARISONS: dict[str, Compare] = {
     "limit < clock - stamp": lambda m, n, s: _length(s) < n - m,
     "stamp - clock < -limit": lambda m, n, s: m - n < -_length(s),
     "abs": lambda m, n, s: abs(m - n) > _length(s),
+    "twice the number": lambda m, n, s: 2 * n.timestamp() > m.timestamp() + n.timestamp() + s,
     "total_seconds": lambda m, n, s: (n - m).total_seconds() > s,
     "total_seconds, turned": lambda m, n, s: -(m - n).total_seconds() > s,
     "quotient": lambda m, n, s: (n - m) / _length(s) > 1,
@@ -115,6 +116,8 @@ OF_NUMBERS: dict[str, Compare] = {
     "abs": lambda m, n, s: abs(m - n) > s,
     "minutes": lambda m, n, s: (n - m) / 60 > s / 60,
     "whole minutes": lambda m, n, s: (n - m) // 60 > s // 60,
+    "twice": lambda m, n, s: 2 * n > m + n + s,
+    "a part of the way": lambda m, n, s: m + (n - m) * 0.25 > m + s * 0.25,
     "max": lambda m, n, s: max(m, n - s) != m,
     "what is left": lambda m, n, s: m + s - n < 0,
 }

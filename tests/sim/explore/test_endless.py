@@ -1,6 +1,7 @@
 """Processes that never end: heartbeats, servers, loops that wait for nothing."""
 
 import signal
+import time
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -9,10 +10,16 @@ import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Outcome
 from fencepost.sim.explore import audit, deepening, portfolio, watchdog
+from fencepost.sim.explore.endless import judge_endless, try_favourites
+from fencepost.sim.explore.liveness import Fair, follow_fair
+from fencepost.sim.explore.plain import Plain
+from fencepost.sim.explore.reduced import ReducedSearch
 from fencepost.sim.explore.reporting import run_audit
+from fencepost.sim.explore.runs import Setting
 from fencepost.sim.world import NO_FAULTS, Budget, World
 from fencepost.testing import Options, request_of
 
+YEAR_S = 365 * 86_400
 ONE_CRASH = Budget(crash=1, reply_lost=0, request_lost=0, pause=0)
 
 
@@ -115,6 +122,84 @@ def test_a_loop_with_many_rounds_breaks_no_promise(rounds: int | None, verdict: 
         world.eventually("it ends", lambda view: view.get("over") is not None)
 
     assert audit(program, budget=NO_FAULTS).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("search", "reads_clock"),
+    [(ReducedSearch, False), (Plain, False), (follow_fair, False), (follow_fair, True)],
+)
+@pytest.mark.parametrize("years", [None, 9])
+def test_a_promise_that_only_takes_time_is_kept(years: int | None, reads_clock: bool, search: Any) -> None:
+    """A wait without end is followed far into the future, and the promise is judged there."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            while not store.head("go").done:
+                if reads_clock:
+                    time.time_ns()
+                if search is follow_fair:
+                    time.sleep(1)
+
+        def promise(view: Any) -> bool:
+            return years is not None and view.now_ns() > (1_700_000_000 + years * YEAR_S) * 10**9
+
+        world.spawn(wait, name="ann")
+        world.eventually("so much time passes", promise)
+        if years is not None:
+            world.eventually("it goes", lambda view: view.get("go") is not None)
+
+    setting = Setting(program, NO_FAULTS)
+    if search is follow_fair:
+        lasso = follow_fair(setting, Fair(1, 1, 0))
+        names = [] if lasso is None else [lasso.property]
+    else:
+        found = search(setting)
+        found.explore(lambda at: at.schedules + at.cut >= 5)
+        names = [failure.violation.name for failure in found.failures]
+    assert names == ["so much time passes" if years is None else "it goes"]
+
+
+def test_a_wait_of_a_few_rounds_is_not_blamed() -> None:
+    """Where it is not followed, a loop that is known to be endless elsewhere may end here after a few."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            while not store.head("go").done:
+                time.sleep(1)
+
+        world.spawn(wait, name="ann")
+        world.eventually("it goes", lambda view: view.get("go") is not None)
+
+    world = Setting(program, NO_FAULTS).world()
+    try:
+        world.start(program)
+        for _ in range(60):
+            enabled = world.enabled()
+            judge_endless(world, enabled, steps=0)
+            if world.violation is not None:
+                break
+            world.step(enabled[0], world.alternatives(enabled[0])[0])
+        assert world.violation is not None
+        assert world.processes[0].spins == world.run.settings.wait_rounds
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize("daemon", [True, False])
+def test_a_daemon_is_no_loop_that_starves_others(daemon: bool) -> None:
+    """Its steps beside others are limited already, and the bound names loops without a limit only."""
+
+    def program(world: World) -> None:
+        world.configure(daemon_steps=1_000)
+        election(create, beat, first=True, daemon=daemon)(world)
+
+    setting = Setting(program, NO_FAULTS)
+    try_favourites(setting)
+    assert {name for name, _ in setting.loops.starving} == (set() if daemon else {"endless"})
 
 
 def test_others_may_wait_for_a_daemon() -> None:

@@ -1,13 +1,14 @@
 """Programs that never get anywhere: the loop is found and shown, not a bound that is hit."""
 
 import itertools
+import time
 from typing import Any
 
 import pytest
 
 from fencepost.impl.store import ABSENT, ANYTHING, Matches
 from fencepost.sim.explore import AuditRequest, Setting, audit
-from fencepost.sim.explore.liveness import Fair, _Turns
+from fencepost.sim.explore.liveness import Fair, _Turns, follow_fair
 from fencepost.sim.explore.reporting import run_audit, run_token
 from fencepost.sim.explore.runs import run
 from fencepost.sim.world import NO_FAULTS, World
@@ -102,6 +103,86 @@ def test_waiting_for_what_comes_is_none() -> None:
         world.eventually("it goes", lambda view: bool(view.notes("went")))
 
     assert audit(program, budget=NO_FAULTS).verdict == "holds"
+
+
+@pytest.mark.parametrize("beside", ["nobody", "a reader"])
+@pytest.mark.parametrize("poll_s", [1, 0.5])
+@pytest.mark.parametrize("limit_s", [900, 30 * 86_400, None])
+def test_a_wait_with_a_far_deadline_is_no_lasso(limit_s: int | None, poll_s: float, beside: str) -> None:
+    """A run cannot take as many rounds as such a wait does: it waits for an hour, and looks every second."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            begun = time.time()
+            while not store.head("go").done and (time.time() - begun < limit_s if limit_s else True):
+                time.sleep(poll_s)
+                time.time()
+            world.note("went on")
+
+        def read() -> None:
+            while True:
+                store.head("other")
+                time.sleep(1)
+
+        world.spawn(wait, name="waits")
+        if beside == "a reader":
+            world.spawn(read, name="reads")
+        world.eventually("it goes on", lambda view: bool(view.notes("went on")))
+
+    found = follow_fair(Setting(program, NO_FAULTS), Fair(1, 1, 0))
+    assert (found is None) == (limit_s is not None)
+
+
+def test_a_far_deadline_beside_a_loop_with_effects_counts_as_a_lasso() -> None:
+    """A known limit: time does not jump in a loop with effects, and the wait takes more steps than a run."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def wait() -> None:
+            until = time.time() + 3600
+            while not store.head("go").done and time.time() < until:
+                time.sleep(1)
+            world.note("went on")
+
+        def beat() -> None:
+            while True:
+                store.put("beat", b"", when=ANYTHING)
+                time.sleep(1)
+
+        world.spawn(wait, name="waits")
+        world.spawn(beat, name="beats")
+        world.eventually("it goes on", lambda view: bool(view.notes("went on")))
+
+    assert follow_fair(Setting(program, NO_FAULTS), Fair(1, 1, 0)) is not None
+
+
+def test_two_that_compare_the_time_and_fence_each_other_are_a_lasso() -> None:
+    """Far in the future the lease would be over: the loop has effects, so time does not jump in it."""
+
+    def program(world: World) -> None:
+        store = world.store()
+
+        def renew() -> None:
+            while True:
+                store.put("lease", b"%d" % (time.time_ns() + 10 * 10**9), when=ANYTHING)
+                time.sleep(1)
+
+        def take_over() -> None:
+            while True:
+                found = store.get("lease")
+                if found.done and time.time_ns() > int(found.body):
+                    world.note("took over")
+                    return
+                time.sleep(1)
+
+        world.spawn(renew, name="renews")
+        world.spawn(take_over, name="waits")
+        world.eventually("it is taken over", lambda view: bool(view.notes("took over")))
+
+    assert follow_fair(Setting(program, NO_FAULTS), Fair(1, 1, 0)) is not None
 
 
 @pytest.mark.parametrize("quantum", [1, 2, 3, 6])

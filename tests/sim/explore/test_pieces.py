@@ -7,7 +7,7 @@ import json
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -264,6 +264,36 @@ def test_any_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(seen) == 1
         ((*_, steps, exhausted),) = seen
         assert (bool(steps), exhausted) == (fails, not fails)
+
+
+class AtOnce(Disorderly):
+    """Workers that report all their pieces together."""
+
+    def __init__(self, setting: Setting, *, backwards: bool) -> None:
+        super().__init__(setting, Random(1))
+        self.size = 100
+        self._backwards = backwards
+
+    def take(self, timeout_s: float) -> list[Any]:
+        found = [(piece.order, explored(self._setting, piece.data, piece.runs_max)) for piece in self._given]
+        self._given.clear()
+        AtOnce.failures.append(sum(bool(report["failures"]) for _, report in found))
+        return sorted(found, key=lambda one: one[0], reverse=self._backwards)
+
+    failures: ClassVar[list[int]] = []
+
+
+def test_of_several_failures_that_arrive_together_the_first_in_order_counts() -> None:
+    """If this fails, the counterexample depends on which worker was the last."""
+    found = []
+    for backwards in (False, True):
+        setting = Setting(partial(rivals, fails=True), NO_FAULTS)
+        pool = partial(AtOnce, backwards=backwards)
+        together = Together(setting, 1, STAMPED, pool=lambda setting, _, pool=pool: pool(setting))
+        whole = together.explore(lambda _: False)
+        found.append([str(step) for failure in whole.failures for step in failure.steps])
+    assert AtOnce.failures[0] > 1
+    assert found[0] == found[1]
 
 
 def test_a_search_in_pieces_goes_on_with_those_that_are_left(
