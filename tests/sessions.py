@@ -84,6 +84,7 @@ NPM = Need("npm", "npm")
 NEEDS = {
     "clients": (Need("rclone", "rclone"),),
     "conformance": (NODE, NPM),
+    "matrix": (NODE, NPM),
     "pages": (Need("chromium", "chromium"),),
     "servers": (NODE, NPM),
     "spark": (Need("java 17", "openjdk-17-jre-headless", _java_17),),
