@@ -2,9 +2,10 @@
 
     python -m tests.servers.matrix docs/reference/matrix.md [--quick] [--budget SECONDS] [--also NAME=URL]
 
-One server runs at a time, on a free port of 127.0.0.1. A server that is not installed, does not start or
-cannot be probed is a row with the reason. `--also` probes a bucket of yours with the credentials of your
-environment. Fails if our own server is not safe; verdicts on other servers are results, not failures.
+One server runs at a time, on a free port of 127.0.0.1, and the page is written after each. A server that is
+not installed, does not start or cannot be probed is a row with the reason. `--also` probes a bucket of yours
+with the credentials of your environment. Fails if our own server is not safe; verdicts on other servers are
+results, not failures.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from tests.impl.objects.serving import secret
 from tests.servers import processes
 from tests.servers.endpoint import REGION, Endpoint, dummy_credentials
 from tests.servers.probes import result_of
+from tests.sessions import replace
 from tests.sim.probe.quirk_signs import quirks_of
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -53,6 +55,7 @@ WORST = ("unsafe", "undecided", "unsupported", "safe")
 VERSIONED = "versioned-bucket"
 FORMS = "etag-forms"
 OURS = "fencepost objects serve"
+_STOPPED = "the run was stopped before"
 SECONDS = 40.0
 """Time limit of a probe; ten rounds of each race are run in any case."""
 SECONDS_MAX = 600.0
@@ -333,27 +336,27 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.budget <= 0:
         parser.error("--budget must be more than 0")
     probe = [*(["--quick"] if options.quick else []), "--budget", f"{options.budget:g}"]
-    loads, rows = [os.getloadavg()[0]], []
+    loads = [os.getloadavg()[0]]
+    rows = {name: Row(name, reason=_STOPPED) for name in [*chosen, *(name for name, _ in options.also)]}
+    options.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def put(row: Row) -> None:
+        rows[row.server] = row
+        loads.append(os.getloadavg()[0])
+        sys.stdout.write(f"{row.server} {row.version}: {row.reason or 'probed'}\n")
+        sys.stdout.flush()
+        replace(options.path, page(list(rows.values()), probe, sum(loads) / len(loads)))
+
     with tempfile.TemporaryDirectory() as directory:
         for number, name in enumerate(chosen):
-            rows.append(row_of(name, SERVERS[name], Path(directory, f"server-{number}"), probe))
-            _say(rows[-1], loads)
+            put(row_of(name, SERVERS[name], Path(directory, f"server-{number}"), probe))
     for name, url in options.also:
-        rows.append(own_row(name, url, probe))
-        _say(rows[-1], loads)
-    options.path.parent.mkdir(parents=True, exist_ok=True)
-    options.path.write_text(page(rows, probe, sum(loads) / len(loads)))
-    found = failures(rows)
+        put(own_row(name, url, probe))
+    found = failures(rows.values())
     sys.stdout.write("".join(f"{text}\n" for text in [*found, str(options.path)]))
-    missing = {f"{row.server}: {row.reason}": 1 for row in rows if row.reason and row.server != OURS}
-    outcomes.record(sum(not row.reason for row in rows), found, missing)
+    missing = {f"{row.server}: {row.reason}": 1 for row in rows.values() if row.reason and row.server != OURS}
+    outcomes.record(sum(not row.reason for row in rows.values()), found, missing)
     return int(bool(found))
-
-
-def _say(row: Row, loads: list[float]) -> None:
-    loads.append(os.getloadavg()[0])
-    sys.stdout.write(f"{row.server} {row.version}: {row.reason or 'probed'}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

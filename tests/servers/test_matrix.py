@@ -190,6 +190,25 @@ def test_only_our_server_can_fail_the_session(
     assert f"{OURS}: it does not answer\n" in capsys.readouterr().out
 
 
+def test_a_run_that_is_stopped_leaves_the_rows_that_it_has(
+    probed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop before the last server must not lose the others, nor leave out what was not reached."""
+
+    @contextlib.contextmanager
+    def stopped(_: Path) -> Iterator[Endpoint]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr(matrix, "SERVERS", {**SERVERS, "first": Server("`pip`", stopped, no_version)})
+    with pytest.raises(KeyboardInterrupt):
+        matrix.main([str(tmp_path / "matrix.md")])
+    page = (tmp_path / "matrix.md").read_text()
+    assert cells(page, OURS)["create-only put"] == "safe"
+    assert "first: the run was stopped before" in notes(page)
+    assert "second: the run was stopped before" in notes(page)
+
+
 def test_an_own_server_is_a_name_and_a_url() -> None:
     url = "s3://bucket/p?endpoint=http://127.0.0.1:9000&region=x"
     assert matrix.also(f"mine={url}") == ("mine", url)

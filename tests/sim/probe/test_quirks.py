@@ -112,8 +112,9 @@ def not_safe(found: dict[str, Any], *, versioned: bool = False) -> dict[str, str
     return rows
 
 
-def signs(found: dict[str, Any]) -> list[str]:
-    return quirks_of((row.name, row.verdict.value, row.detail) for row in found.values() if row.applies)
+def signs(found: dict[str, Any], *, versioned: bool = False) -> list[str]:
+    rows = [row for row in found.values() if row.applies or versioned]
+    return quirks_of((row.name, row.verdict.value, row.detail) for row in rows)
 
 
 def test_without_a_quirk_every_row_is_safe(ask: Ask) -> None:
@@ -150,7 +151,7 @@ def test_a_probe_finds_that_versions_are_missing(ask: Ask) -> None:
     assert not_safe(ask("", "versioned-bucket", versioned=True), versioned=True) == {}
     found = ask("versions-missing", "versioned-bucket", "create-only-put", versioned=True)
     assert not_safe(found, versioned=True) == FOUND["versions-missing"]
-    assert signs(found) == ["versions-missing"]
+    assert signs(found, versioned=True) == ["versions-missing"]
 
 
 @pytest.mark.slow
