@@ -167,7 +167,7 @@ def _versions(endpoint: Endpoint) -> Finding:
         url = endpoint.bucket(versioned=True)
     except LIBRARY_ERRORS as error:
         return _refused_versions(f"versions cannot be enabled: {error}")
-    (found,) = _probed(url, "--only", VERSIONED)
+    (found,) = _probed(url, "--quick", "--budget", "10", "--only", VERSIONED)
     return (
         found if found["applies"] else _refused_versions("versions were enabled, and the bucket keeps none")
     )
