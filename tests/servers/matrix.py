@@ -229,17 +229,17 @@ def page(rows: Sequence[Row], words: Sequence[str], load: float) -> str:
 
 
 def _cells(row: Row, notes: list[str]) -> list[str]:
-    first = [row.server, row.version or "-", row.date]
+    first = [row.server, row.version or "-"]
     if row.reason:
         notes.append(f"{row.server}: {row.reason}")
         quirks = quirks_of([("etags", "", row.reason)])
-        return [*first, f"not probed [{len(notes)}]", *["-"] * (len(COLUMNS) - 1), _quoted(quirks)]
+        return [*first, f"not probed [{len(notes)}]", *["-"] * len(COLUMNS), _quoted(quirks)]
     by_name = {one["name"]: one for one in row.features if one["applies"]}
     cells = []
     for names in COLUMNS.values():
         found = [by_name[name] for name in names if name in by_name]
         cells.append(_cell(row.server, found, notes))
-    return [*first, *cells, _quoted(quirks_of(_texts(by_name.values())))]
+    return [*first, row.date, *cells, _quoted(quirks_of(_texts(by_name.values())))]
 
 
 def _texts(features: Iterable[Finding]) -> list[tuple[str, str, str]]:

@@ -154,7 +154,8 @@ def test_a_server_that_does_not_start_is_a_row_with_the_reason(
     assert matrix.main([str(path)]) == 0
     page = path.read_text()
     assert cells(page, OURS)["versions"] == "safe"
-    assert cells(page, "first")["create-only put"] == "not probed [1]"
+    assert cells(page, "first")["probed"] == "not probed [1]"
+    assert cells(page, "first")["create-only put"] == "-"
     assert cells(page, "second")["version"] == "2.0"
     assert "1. first: pip install it" in notes(page)
     assert "2. second: no server at http://127.0.0.1:1; its log ends: the disk is full" in notes(page)
