@@ -213,13 +213,13 @@ def test_a_run_that_is_stopped_leaves_the_rows_that_it_has(
 def test_an_own_server_is_a_name_and_a_url() -> None:
     url = "s3://bucket/p?endpoint=http://127.0.0.1:9000&region=x"
     assert matrix.also(f"mine={url}") == ("mine", url)
-    for wrong in ("mine", "=s3://bucket", "mine=http://127.0.0.1:9000", "mine=s3://", f"moto={url}"):
+    for bad in ("mine", "=s3://bucket", "mine=http://127.0.0.1:9000", "mine=s3://", f"moto={url}"):
         with pytest.raises(argparse.ArgumentTypeError, match=r"NAME=s3://bucket|moto is a row"):
-            matrix.also(wrong)
+            matrix.also(bad)
 
 
 @pytest.mark.parametrize("words", [["--also", "mine"], ["--only", "minio"], ["--budget", "0"]])
-def test_a_wrong_word_starts_nothing(
+def test_a_word_without_sense_starts_nothing(
     words: list[str], probed: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
