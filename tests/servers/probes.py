@@ -16,11 +16,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import boto3
+
+from tests.sessions import end
 
 TOKEN = "a root token of the probes"
 BUCKET = "bucket-one"
@@ -44,11 +46,32 @@ SETTINGS = {
 def probed(setting: Setting, *options: str) -> dict[str, Any]:
     """The result of the probe, as JSON."""
     with tempfile.TemporaryDirectory() as directory, _serving(Path(directory), setting) as address:
-        result = Path(directory, "probe.json")
-        url = f"s3://{BUCKET}/p?endpoint={address}"
-        ended = _run("probe", url, *options, "--json", str(result), environment=_keys())
+        return result_of(f"s3://{BUCKET}/p?endpoint={address}", *options, environment=_keys())
+
+
+def result_of(
+    url: str, *options: str, environment: Mapping[str, str], seconds_max: float | None = None
+) -> dict[str, Any]:
+    """Return the result of a probe of this URL, as JSON.
+
+    Raises `AssertionError` with the message of a probe that has none, or that is stopped after `seconds_max`.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        result, log = Path(directory, "probe.json"), Path(directory, "log")
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "fencepost", "probe", url, *options, "--json", str(result)],
+                stdout=subprocess.DEVNULL, stderr=stderr, env={**os.environ, **environment},
+                process_group=0,  # the rivals of a probe are processes too
+            )  # fmt: skip
+            try:
+                process.wait(seconds_max)
+            except subprocess.TimeoutExpired:
+                raise AssertionError(f"the probe was stopped after {seconds_max:g} s") from None
+            finally:
+                end(process)
         if not result.exists():
-            raise AssertionError(ended.stderr)
+            raise AssertionError(log.read_text().strip() or f"the probe ended with {process.returncode}")
         found: dict[str, Any] = json.loads(result.read_text())
         return found
 

@@ -18,6 +18,7 @@ from fencepost.impl.store import open_store
 from fencepost.impl.store.errors import BrokenPromise
 from fencepost.sim.probe import FEATURES, Plan, Probe
 from tests.impl.objects.serving import client, secret, served
+from tests.sim.probe.quirk_signs import SIGNS, quirks_of
 
 SINGLE = (
     "create-only-put",
@@ -111,8 +112,15 @@ def not_safe(found: dict[str, Any], *, versioned: bool = False) -> dict[str, str
     return rows
 
 
+def signs(found: dict[str, Any], *, versioned: bool = False) -> list[str]:
+    rows = [row for row in found.values() if row.applies or versioned]
+    return quirks_of((row.name, row.verdict.value, row.detail) for row in rows)
+
+
 def test_without_a_quirk_every_row_is_safe(ask: Ask) -> None:
-    assert not_safe(ask("", "create-only-put", "listing-order")) == {}
+    found = ask("", "create-only-put", "listing-order")
+    assert not_safe(found) == {}
+    assert signs(found) == []
 
 
 QUICK = ("put-if-none-match-ignored", "listing-unordered")
@@ -135,6 +143,7 @@ def test_a_probe_finds_the_quirk_and_nothing_else(ask: Ask, quirk: str) -> None:
     if quirk in NOTED:
         row, text = NOTED[quirk]
         assert text in found[row].detail
+    assert signs(found) == [quirk]
 
 
 @pytest.mark.slow
@@ -142,12 +151,14 @@ def test_a_probe_finds_that_versions_are_missing(ask: Ask) -> None:
     assert not_safe(ask("", "versioned-bucket", versioned=True), versioned=True) == {}
     found = ask("versions-missing", "versioned-bucket", "create-only-put", versioned=True)
     assert not_safe(found, versioned=True) == FOUND["versions-missing"]
+    assert signs(found, versioned=True) == ["versions-missing"]
 
 
 @pytest.mark.slow
 def test_a_probe_finds_conditions_that_are_raced(ask: Ask) -> None:
     found = ask("conditions-raced", "create-only-put", "if-match-put", "racing-creates-threads", rounds=2)
     assert not_safe(found) == {"racing-creates-threads": UNSAFE}
+    assert signs(found) == ["conditions-raced"]
 
 
 def test_nothing_can_be_built_on_weak_etags(ask: Ask) -> None:
@@ -172,7 +183,7 @@ def test_a_whole_probe_finds_the_quirk_and_nothing_else(ask: Ask, quirk: str) ->
 
 
 def test_every_quirk_has_a_public_source_and_a_test() -> None:
-    assert {*FOUND, "weak-etags"} == set(QUIRKS)
+    assert {*FOUND, "weak-etags"} == set(QUIRKS) == set(SIGNS)
     assert len(QUIRKS) >= 8
     for quirk in QUIRKS.values():
         assert quirk.source.startswith("https://")
