@@ -39,7 +39,7 @@ class Lessons:
 
 @pytest.fixture
 def lessons(monkeypatch: pytest.MonkeyPatch) -> Lessons:
-    """Have a process with a wrong clock compare times; return what the comparisons teach."""
+    """Have a process with a skewed clock compare times; return what the comparisons teach."""
     found = Lessons()
     run = SimpleNamespace(
         deadlines=found,
@@ -146,20 +146,20 @@ def test_an_error_of_a_clock_turns_a_comparison_where_it_is_learnt(lessons: Less
         lessons.skews.clear()
         compare([one.tracked() for one in readings])
 
-        def wrong(clock: str, skew_ns: float) -> bool:
-            """Compare with one clock that is wrong by so much, and one that is right."""
+        def skewed(clock: str, skew_ns: float) -> bool:
+            """Compare with one clock that is skewed by so much, and one that is right."""
             return bool(compare([one.plain(0, skew_ns if one.clock == clock else 0) for one in readings]))  # noqa: B023 - called in this round
 
-        right = wrong("a", 0)
+        right = skewed("a", 0)
         for found in dict.fromkeys(lessons.skews):
             taught += 1
             before, beyond = found * (1 - MARGIN), found * (1 + MARGIN)
             ways = [(clock, sign) for clock in "ab" for sign in (1, -1)]
             assert any(
-                wrong(clock, sign * before) == right != wrong(clock, sign * beyond) for clock, sign in ways
+                skewed(clock, sign * before) == right != skewed(clock, sign * beyond) for clock, sign in ways
             ), f"seed {seed}: {found} ns turn nothing"
         if not lessons.skews:
-            assert all(wrong(clock, s * 1e9) == right for clock in "ab" for s in (1e6, -1e6)), f"seed {seed}"
+            assert all(skewed(clock, s * 1e9) == right for clock in "ab" for s in (1e6, -1e6)), f"seed {seed}"
     assert taught > len(SEEDS) // 3
 
 
@@ -188,7 +188,7 @@ def test_a_helper_that_compares_for_several_lines_has_a_deadline_for_each(lesson
     assert sorted(lessons.pauses.values()) == [60 * 10**9, 3600 * 10**9, 7200 * 10**9]
 
 
-def test_a_time_in_a_text_is_the_one_that_a_wrong_clock_showed(lessons: Lessons) -> None:
+def test_a_time_in_a_text_is_the_one_that_a_skewed_clock_showed(lessons: Lessons) -> None:
     """It is found again by what the process saw, and its source is the true time with the error."""
     run = times.tracking()
     assert run is not None
