@@ -140,10 +140,21 @@ class Loop(base_events.BaseEventLoop):
         try:
             self._forever()
         except Crash:
-            for task in asyncio.all_tasks(self):
-                _drop(task.get_coro())
-                _end(task.get_coro())
+            self._end_tasks()
             raise
+
+    def _end_tasks(self) -> None:
+        """End all tasks where they wait, and those that they begin meanwhile to close what they have."""
+        ended: set[Any] = set()
+        asyncio._set_running_loop(self)
+        try:
+            while left := asyncio.all_tasks(self) - ended:
+                for task in left:
+                    _drop(task.get_coro())
+                    _end(task.get_coro())
+                ended |= left
+        finally:
+            asyncio._set_running_loop(None)
 
     def run_until_complete(self, future: Any) -> Any:
         if self._process.crashing:

@@ -213,19 +213,28 @@ def test_two_processes_have_a_loop_each() -> None:
     assert found.verdict != "error"
 
 
-@pytest.mark.parametrize("close", ["a coroutine", "a task"])
+@pytest.mark.parametrize("close", ["a coroutine", "a task", "a task of a task"])
 def test_a_crash_within_a_loop_warns_of_nothing(close: str) -> None:
     """The finally blocks of the process still run, and what they begin never ends."""
+
+    kept: list[Any] = []
 
     async def end() -> None:
         await asyncio.sleep(0)
 
+    async def closing(store: Any) -> None:
+        try:
+            await put(store, "k")
+        finally:
+            kept.append(asyncio.create_task(end()))
+
     def work(store: Any) -> None:
+        kept.clear()
         with asyncio.Runner() as runner:
             try:
-                runner.run(put(store, "k"))
+                runner.run(closing(store) if close == "a task of a task" else put(store, "k"))
             finally:
-                if close == "a task":
+                if close != "a coroutine":
                     runner.run(end())
                 else:
                     runner.get_loop().run_until_complete(end())
