@@ -231,7 +231,9 @@ def streams(folder: Path, mutant: str) -> Path:
         clients = [Client(made, f"s{at}", _Short(at), done) for at in range(3)]
 
         def kill() -> None:
-            for number in range(4):
+            for number in range(
+                12 if mutant else 4
+            ):  # some mutants take a stream that is made anew at the right time
                 done.wait(0.7)
                 made.restart(number % 2, signal.SIGKILL)
             done.set()
