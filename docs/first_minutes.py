@@ -83,7 +83,7 @@ SESSION = (
         FIXED,
     ),
     Typed("Can I build on this store?", "fencepost probe memory:// --quick"),
-    Typed("What does a write cost at a distance?", "fencepost simulate cap-tail"),
+    Typed("What does a cap on requests in flight do to the tail?", "fencepost simulate cap-tail"),
     Typed(
         "Something to show to a colleague:",
         "mkdir out; fencepost audit leader.py:leader --quiet --json out/audit.json; fencepost report out",
