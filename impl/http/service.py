@@ -144,7 +144,7 @@ class Service:
         )
         self._log = logging.getLogger(f"fencepost.{name}")
         self.spans: Spans | None = None
-        """Exports a span for each request; closed by whoever made it."""
+        """Exports a span for each request; its maker closes it."""
         self._unavailable = unavailable
         self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix=name)
         self._readiness = _Readiness(verify, unavailable, self._log)

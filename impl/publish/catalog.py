@@ -32,7 +32,7 @@ from fencepost.impl.publish.context import (
     delete_sidecar,
 )
 from fencepost.impl.publish.documents import Entry, Manifest, PublishPlan, read_manifest
-from fencepost.impl.publish.errors import Absent, Invalid, PublishError, StaleView, Unchanged
+from fencepost.impl.publish.errors import Absent, Invalid, Overdue, PublishError, StaleView, Unchanged
 from fencepost.impl.publish.merging import base_of, merge_rows
 from fencepost.impl.publish.opening import open_branch
 from fencepost.impl.publish.pace import WAIT_S, Pace
@@ -384,8 +384,24 @@ class Catalog:
     def publish_all(self, drafts: Sequence[Draft]) -> list[Published | Unknown | PublishError]:
         """Publish drafts as one plan, as if one after another. The result of a refused draft is its error."""
         self._handle.check_writable()
-        self._wait_for_cleanup()
+        try:
+            self._wait_for_cleanup()
+        except Overdue as error:
+            return self._published_before(drafts, error)
         return self._publish_now(drafts)
+
+    def _published_before(
+        self, drafts: Sequence[Draft], error: Overdue
+    ) -> list[Published | Unknown | PublishError]:
+        """Return the error for each draft, but the commit of a request that was published before."""
+        latest = self.refresh()
+        requests = [draft.request for draft in drafts if draft.request is not None]
+        self._requests.search(requests, latest)
+        twins = first_of_each(requests)
+        return [
+            (draft.request and self._answered(draft.request, twins[draft.request.id], latest)) or error
+            for draft in drafts
+        ]
 
     def _publish_now(self, drafts: Sequence[Draft]) -> list[Published | Unknown | PublishError]:
         handle = self._handle

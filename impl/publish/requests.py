@@ -104,9 +104,8 @@ class Requests:
             replies = self._context.read_all([chain.probe(id_) for id_ in some])
             found = zip(some, replies, strict=True)
             bodies |= {id_: reply.body for id_, reply in found if reply.outcome is Outcome.DONE}
-        boundary = (
-            chain.boundary.read()
-        )  # after reading: an id that was cleaned up may have been created again
+        # After reading: an id that was cleaned up may have been created again.
+        boundary = chain.boundary.read()
         for id_ in wanted:
             if id_ > boundary and id_ not in bodies:
                 raise Damaged(

@@ -215,7 +215,7 @@ class _Requests:
 
 
 def storage_of(costs: Sequence[Cost]) -> dict[str, int]:
-    """What a command asked of its stores, for programs."""
+    """Return the requests, serial hops and bytes of a command."""
     return {
         "requests": sum(cost.requests for cost in costs),
         "serial_hops": sum(cost.serial_hops for cost in costs),

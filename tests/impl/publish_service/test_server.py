@@ -289,15 +289,21 @@ def test_metrics_count_requests_stages_and_groups(served: Served) -> None:
 
 
 def test_a_server_refuses_while_cleanup_lags() -> None:
+    """A request whose reply was lost gets its commit: an answer that nothing was published would be false."""
     store = founded()
     with Catalog.open(store, mode="join") as writer:
         for number in range(5):
             writer.write(lambda txn, at=number: txn.append("t0", [{"id": at, "name": ""}]))
+    published = order("before", "t1", {"id": 7, "name": ""})
+    with serving(store) as unlimited:
+        before = unlimited.post(published).json()["manifest"]
     with serving(store, pressure=Pressure(0, 5)) as served, Catalog.open(served.url) as client:
         with pytest.raises(Overdue, match="wait for cleanup"):
             client.write(lambda txn: txn.append("t1", [{"id": 1, "name": ""}]))
         answer = served.post(order("a", "t1", {"id": 1, "name": ""}))
         assert (answer.status_code, answer.json()["error"]) == (409, "overdue")
+        again = served.post(published)
+        assert (again.status_code, again.json()["manifest"]) == (200, before)
         with Catalog.open(store, mode="join") as operator:
             operator.cleanup(keep=1)
         client.write(lambda txn: txn.append("t1", [{"id": 1, "name": ""}]))
