@@ -44,6 +44,8 @@ class Again(NamedTuple):
     """The order was perhaps committed, or not: attempt it again."""
 
     why: str
+    perhaps: bool = False
+    """The attempt may have published it, or recovery may finish it later."""
 
 
 End = Published | PublishError | Again
@@ -138,7 +140,7 @@ class Committer:
                 return self._apart(orders, parts)
             return [Again(str(error))] * len(orders)
         except (StoreUnavailable, StoreError) as error:
-            return [Again(str(error))] * len(orders)
+            return [Again(str(error), perhaps=True)] * len(orders)
         except (Damaged, HeadAhead) as error:
             if len(orders) > 1:
                 return self._apart(orders, [[at] for at in range(len(orders))])
@@ -155,7 +157,7 @@ class Committer:
             except PublishError as error:
                 ends[at] = error
         for at, end in zip(drafts, self._catalog.publish_all([*drafts.values()]), strict=True):
-            ends[at] = Again(end.why) if isinstance(end, Unknown) else end
+            ends[at] = Again(end.why, perhaps=True) if isinstance(end, Unknown) else end
         return [end for end in ends if end is not None]
 
     def _draft(self, order: Order) -> Draft:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fencepost.impl.publish.commit import Published
 from fencepost.impl.publish.service.committer import Again, End, Order
 
 GROUP_MAX = 1000
@@ -31,6 +32,16 @@ class _Waiting:
     until: float
     """By the clock of the event loop."""
     end: asyncio.Future[End]
+    perhaps: bool = False
+    """An attempt may have published the order."""
+
+    def judge(self, end: End) -> End:
+        """Return the end of an attempt: after an attempt that perhaps published, no refusal is certain."""
+        if isinstance(end, Again):
+            self.perhaps = self.perhaps or end.perhaps
+        elif self.perhaps and not isinstance(end, Published):
+            return Again(str(end), perhaps=True)
+        return end
 
 
 class Queue:
@@ -88,8 +99,9 @@ class Queue:
                         raise
                     continue
                 again = []
-                for waiting, end in zip(group, ends, strict=True):
-                    if isinstance(end, Again) and clock() < waiting.until:
+                for waiting, attempted in zip(group, ends, strict=True):
+                    end = waiting.judge(attempted)
+                    if isinstance(attempted, Again) and clock() < waiting.until:
                         again.append(waiting)
                     elif not waiting.end.done():
                         waiting.end.set_result(end)

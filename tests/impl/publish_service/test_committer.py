@@ -1,5 +1,6 @@
 """The commits of a server: groups, rivals, fences, plans in the way, and damage of one table only."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from fencepost.impl.publish import Catalog, Damaged, Invalid, Published, StaleVi
 from fencepost.impl.publish.errors import Absent
 from fencepost.impl.publish.planner import Change
 from fencepost.impl.publish.requests import Request
-from fencepost.impl.publish.service.committer import Again, Committer, Figures, Order
+from fencepost.impl.publish.service.committer import Again, Committer, End, Figures, Order
+from fencepost.impl.publish.service.queue import Queue
 from fencepost.impl.store.layers.metered import Metered
 from fencepost.impl.store.memory import MemoryStore
 from fencepost.impl.store.requests import ANYTHING
@@ -160,3 +162,34 @@ def test_a_store_that_does_not_answer_is_asked_again_later() -> None:
     assert [type(end) for end in bench.attempt(order("r", key=2))] == [Again]
     assert published(bench.attempt(order("r", key=2))) == [True]
     assert bench.rows("place")[-1]["id"] == 2
+
+
+class Attempts:
+    """Ends of attempts at one order, as a test has them."""
+
+    def __init__(self, *ends: End) -> None:
+        self.ends = list(ends)
+
+    def attempt(self, _: Sequence[Order]) -> list[End]:
+        return [self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]]
+
+    def pause(self, _: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind"),
+    [
+        ((Again("no reply", perhaps=True), Invalid("no such table")), Again),
+        ((Again("no reply", perhaps=True), Again("others were first"), Invalid("no such table")), Again),
+        ((Again("no reply", perhaps=True), Published(2, "plan")), Published),
+        ((Again("others were first"), Invalid("no such table")), Invalid),
+    ],
+)
+def test_a_refusal_after_an_attempt_that_perhaps_published_is_undecided(
+    ends: tuple[End, ...], kind: type[object]
+) -> None:
+    async def ended() -> End:
+        queue = Queue(Attempts(*ends), asyncio.to_thread)
+        return await queue.commit(order("r", key=1), 1, 0.2)
+
+    assert isinstance(asyncio.run(ended()), kind)
